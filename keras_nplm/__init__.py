@@ -1,0 +1,40 @@
+"""keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003) for Keras."""
+
+from keras_nplm.configuration import CONFIGURATIONS, Configuration
+from keras_nplm.corpora import Corpus, open_corpus
+from keras_nplm.encoding import EncodedCorpus, encode_corpus, encode_sentences
+from keras_nplm.errors import InputError, RunError
+from keras_nplm.evaluation import evaluate
+from keras_nplm.language_model import LanguageModel
+from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
+from keras_nplm.metrics import Perplexity
+from keras_nplm.model import NPLM
+from keras_nplm.outputs import FullSoftmax
+from keras_nplm.training import train
+from keras_nplm.version import __version__
+from keras_nplm.vocabulary import Vocabulary
+from keras_nplm.windows import ngram_dataset
+
+__all__ = [
+    "CONFIGURATIONS",
+    "NPLM",
+    "Configuration",
+    "ContextEmbedding",
+    "Corpus",
+    "DirectConnection",
+    "EncodedCorpus",
+    "FullSoftmax",
+    "InputError",
+    "LanguageModel",
+    "Perplexity",
+    "RunError",
+    "TanhHidden",
+    "Vocabulary",
+    "__version__",
+    "encode_corpus",
+    "encode_sentences",
+    "evaluate",
+    "ngram_dataset",
+    "open_corpus",
+    "train",
+]

@@ -1,0 +1,85 @@
+"""The options of a training run, and the named sets of them: the defaults, the paper's rows, the sources' sketch."""
+
+import dataclasses
+import math
+
+from keras_nplm.errors import InputError
+from keras_nplm.windows import BOUNDARIES
+
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("linear", "inverse-time", "constant")
+SCOPES = ("train", "corpus")
+
+
+def _option(default, help, *, least=None, below=None, choices=None):
+    """A field with what it is for and the values that it may take."""
+    return dataclasses.field(default=default, metadata=dict(help=help, least=least, below=below, choices=choices))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """The options of a training run; each is a flag of `keras-nplm train`.
+
+    Raises:
+        InputError: an option is out of its range.
+
+    Example:
+
+    >>> Configuration(order=3, embedding_dim=30).order
+    3
+    """
+
+    order: int = _option(5, "n: a context has n-1 words", least=2)
+    embedding_dim: int = _option(60, "m: components of a word's feature vector", least=1)
+    hidden_units: int = _option(100, "h: hidden units; 0, with direct connections, for no hidden layer", least=0)
+    direct_connections: bool = _option(False, "connect the word features straight to the output (W)")
+    weight_decay: float = _option(1e-5, "the paper's weight decay, on weights and C, not on biases", least=0)
+    dropout: float = _option(0.1, "share of hidden units left out in training", least=0, below=1)
+    embedding_dropout: float = _option(0.0, "share of the context's components left out in training", least=0, below=1)
+    held_out_mass: float = _option(0.0, "probability kept for words of V that training lacks", least=0, below=1)
+    boundary: str = _option("stream", "whether n-grams cross sentence ends", choices=BOUNDARIES)
+    vocabulary_scope: str = _option("train", "where words are counted; in the paper the corpus", choices=SCOPES)
+    min_count: int = _option(2, "words seen less often become <unk>", least=1)
+    max_size: int | None = _option(None, "keep this many words at most", least=1)
+    optimizer: str = _option("sgd", "the optimiser", choices=OPTIMIZERS)
+    learning_rate: float = _option(1.2, "at the start, for the mean loss of a batch", least=0)
+    schedule: str = _option("linear", "linear: to 0; inverse-time: the paper's eps_0/(1+rt)", choices=SCHEDULES)
+    decay_rate: float = _option(1e-8, "r of the inverse-time schedule; t counts updates", least=0)
+    batch_size: int = _option(96, "n-grams in an update", least=1)
+    epochs: int = _option(8, "passes over the training text, at most", least=1)
+    patience: int = _option(3, "epochs without a better validation perplexity before training stops", least=1)
+    seed: int = _option(1, "of initialisation, dropout and the order of n-grams", least=0)
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value, allowed = getattr(self, field.name), field.metadata
+            if allowed["choices"] and value not in allowed["choices"]:
+                raise InputError(f"`{field.name}` must be one of {', '.join(allowed['choices'])}. Received: {value!r}.")
+            if value is None or allowed["least"] is None:
+                continue
+            if not allowed["least"] <= value < (allowed["below"] or math.inf):
+                below = f", below {allowed['below']}" if allowed["below"] else ""
+                raise InputError(f"`{field.name}` must be {allowed['least']} or more{below}. Received: {value}.")
+        if not self.hidden_units and not self.direct_connections:
+            raise InputError("`hidden_units` must be 1 or more without `direct_connections`. Received: 0.")
+
+
+# The paper's rule for the words of Brown: those seen 3 times or fewer in the whole corpus are merged into one.
+_PAPER = Configuration(vocabulary_scope="corpus", min_count=4, held_out_mass=0.035)
+
+
+def _paper(**options) -> Configuration:
+    return dataclasses.replace(_PAPER, **options)
+
+
+CONFIGURATIONS: dict[str, Configuration] = {
+    "default": Configuration(boundary="sentence", embedding_dim=30, hidden_units=60),
+    "brown": _PAPER,
+    "brown-quick": _paper(epochs=2),
+    "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True),
+    "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True),
+    "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True),
+    "mlp7": _paper(order=3, hidden_units=50, embedding_dim=30, direct_connections=True),
+    "mlp9": _paper(order=5, hidden_units=100, embedding_dim=30),
+    "sketch": _paper(order=11, hidden_units=50, embedding_dim=30, direct_connections=True),
+}

@@ -1,0 +1,169 @@
+"""A corpus: named splits of sentences, each sentence a list of tokens, whatever they are read from."""
+
+import dataclasses
+import functools
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import tensorflow_datasets as tfds
+
+from keras_nplm.corpora.text_files import expand, read_sentences, split_by_lines
+from keras_nplm.errors import InputError
+from keras_nplm.tokenization import tokenizer as tokenizer_named
+
+SPLITS = ("train", "validation", "test")
+FRACTIONS = (0.8, 0.1, 0.1)  # of the lines, where only one text is given
+_VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has no validation split
+_SECONDS_TO_CONNECT = 5
+_BATCH = 1024  # examples that are handed from TFDS to Python at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """A name, the tokenizer that more text of its kind needs, and its splits.
+
+    Args:
+        name: what the corpus is called in `config.json`.
+        tokenizer: a name of `keras_nplm.tokenization.TOKENIZERS`.
+        splits: for each of "train", "validation" and "test" a function that iterates over its sentences anew.
+
+    Example:
+
+    >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["a", "dog"]])})
+    >>> list(corpus.sentences("train"))
+    [['the', 'cat'], ['a', 'dog']]
+    """
+
+    name: str
+    tokenizer: str
+    splits: dict[str, Callable[[], Iterator[list[str]]]]
+
+    def sentences(self, split: str) -> Iterator[list[str]]:
+        """Iterate over the sentences of a split, from the first."""
+        return self.splits[split]()
+
+
+def open_corpus(
+    name: str = "python_reference",
+    *,
+    train: Sequence[str] = (),
+    validation: Sequence[str] = (),
+    test: Sequence[str] = (),
+    fractions: tuple[float, float, float] = FRACTIONS,
+    tokenizer: str = "words",
+    data_dir: str | None = None,
+) -> Corpus:
+    """Open a corpus by its name, or from text files if `train` names any.
+
+    Args:
+        name: `"python_reference"` (the embedded default), `"brown"`, `"brown/marks"`, or `"tfds:NAME"` for any set of
+            TFDS that has a text feature. A set without a validation split lends the last 5% of its training split.
+        train: text files or globs, one sentence a line. Without `validation` and `test` their lines are split by
+            `fractions`.
+        validation: text files or globs.
+        test: text files or globs.
+        fractions: shares of the lines for train, validation and test.
+        tokenizer: how lines of text files and of TFDS sets are split: `"words"` or `"whitespace"`.
+        data_dir: where a corpus's archive lies, or is downloaded to. Default: TFDS's own directory (`TFDS_DATA_DIR` or
+            `~/tensorflow_datasets`), which is also where TFDS keeps what it has prepared.
+
+    Raises:
+        InputError: an unknown name, a missing file, a download that cannot be had.
+
+    Example:
+
+    >>> corpus = open_corpus("python_reference")
+    >>> next(corpus.sentences("train"))[:6]
+    ['The', '"', 'assert', '"', 'statement', 'Assert']
+    """
+    tokenize = tokenizer_named(tokenizer)
+    if train:
+        return Corpus(
+            " ".join(["text", *train, *validation, *test]),
+            tokenizer,
+            _text_splits(train, validation, test, fractions, tokenize),
+        )
+    if validation or test:
+        raise InputError("--validation and --test need --train: name the text files to train on.")
+    if name.startswith("tfds:"):
+        builder = _builder(name.removeprefix("tfds:"), data_dir)
+        return Corpus(name, tokenizer, _tfds_splits(builder, tokenize))
+    if name.partition("/")[0] not in ("python_reference", "brown"):
+        raise InputError(
+            f"Unknown corpus {name!r}: choose python_reference, brown, brown/marks or tfds:NAME, or name text files "
+            "with --train."
+        )
+    stored = "words" if name == "python_reference" else "whitespace"
+    return Corpus(name, stored, _tfds_splits(_builder(name, data_dir), str.split))
+
+
+def _text_splits(train, validation, test, fractions, tokenize) -> dict[str, Callable[[], Iterator[list[str]]]]:
+    if not validation and not test:
+        return split_by_lines(expand(train), fractions, tokenize)
+    if not (validation and test):
+        raise InputError("Name both --validation and --test, or neither to have --train split by lines.")
+    named = zip(SPLITS, (train, validation, test), strict=True)
+    return {split: functools.partial(read_sentences, expand(files), tokenize) for split, files in named}
+
+
+def _builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """The prepared builder of that name."""
+    try:
+        builder = tfds.builder(name)
+    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
+        raise InputError(f"TFDS has no set {name!r} ({str(error).splitlines()[0]})") from error
+    if builder.is_prepared():
+        return builder
+    _require_archives(builder, data_dir)
+    try:
+        builder.download_and_prepare(
+            download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
+        )
+    except tfds.download.download_manager.NonMatchingChecksumError as error:
+        raise InputError(f"An archive of {name!r} is not the expected one (damaged?): {error} Get it again.") from error
+    return builder
+
+
+def _require_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> None:
+    """Fail within seconds where an archive is neither at hand nor within reach: TFDS itself would try for minutes."""
+    for url, info in (builder.url_infos or {}).items():
+        if data_dir and info.filename and (Path(data_dir) / info.filename).is_file():
+            continue
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_SECONDS_TO_CONNECT).close()
+        except OSError as error:
+            raise InputError(
+                f"{info.filename or url} is needed and cannot be downloaded ({error}): fetch it from {url} and name "
+                "the directory that holds it with --data-dir."
+            ) from error
+        return  # one that answers is enough: the rest fails or not as TFDS has it
+
+
+def _tfds_splits(builder, tokenize) -> dict[str, Callable[[], Iterator[list[str]]]]:
+    """The splits of a prepared builder, with what is missing cut from its training split."""
+    features = [name for name, feature in builder.info.features.items() if isinstance(feature, tfds.features.Text)]
+    if not features:
+        raise InputError(f"The TFDS set {builder.name!r} has no text feature: choose one that has.")
+    feature = "text" if "text" in features else features[0]
+    has = builder.info.splits
+    if "train" not in has:
+        raise InputError(f"The TFDS set {builder.name!r} has no training split: choose one that has.")
+    cut = 100
+    names = {}
+    for split in ("validation", "test"):
+        if split in has:
+            names[split] = split
+        else:
+            names[split] = f"train[{cut - _VALIDATION_SHARE}%:{cut}%]"
+            cut -= _VALIDATION_SHARE
+    names["train"] = "train" if cut == 100 else f"train[:{cut}%]"
+    return {split: functools.partial(_tfds_sentences, builder, names[split], feature, tokenize) for split in SPLITS}
+
+
+def _tfds_sentences(builder, split: str, feature: str, tokenize) -> Iterator[list[str]]:
+    """The sentences of a TFDS split: each line of each example."""
+    examples = builder.as_dataset(split=split, shuffle_files=False).map(lambda example: example[feature])
+    for batch in examples.batch(_BATCH).prefetch(2).as_numpy_iterator():
+        for text in batch:
+            yield from filter(None, map(tokenize, text.decode("utf-8").split("\n")))

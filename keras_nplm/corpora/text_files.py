@@ -1,0 +1,84 @@
+"""Plain text files as a corpus: a line is a sentence."""
+
+import glob
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from keras_nplm.errors import InputError
+from keras_nplm.files import not_utf8
+
+Tokenize = Callable[[str], list[str]]
+
+
+def expand(patterns: Sequence[str]) -> list[Path]:
+    """The files that names and globs stand for, each once, globs in name order.
+
+    Raises:
+        InputError: a name or pattern stands for no file.
+    """
+    paths: dict[Path, None] = {}
+    for pattern in patterns:
+        found = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
+        found = [path for path in map(Path, found) if path.is_file()]
+        if not found:
+            raise InputError(f"No such text file: {pattern}. Check the name (or the pattern) and the directory.")
+        paths.update(dict.fromkeys(found))
+    return list(paths)
+
+
+def read_lines(paths: Sequence[Path]) -> Iterator[str]:
+    """The lines of UTF-8 files, a byte order mark at a file's start left out.
+
+    Raises:
+        InputError: a file is absent, holds no text, or is not UTF-8.
+    """
+    for path in paths:
+        offset = 0
+        try:
+            with open(path, "rb") as file:
+                for line in file:
+                    yield line.decode("utf-8-sig" if offset == 0 else "utf-8").rstrip("\r\n")
+                    offset += len(line)
+        except UnicodeDecodeError as error:
+            raise not_utf8(path, offset + error.start) from error
+        except OSError as error:
+            raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
+        if offset == 0:
+            raise InputError(f"{path} is empty: name a file that holds text, one sentence a line.")
+
+
+def read_sentences(paths: Sequence[Path], tokenize: Tokenize) -> Iterator[list[str]]:
+    """The tokens of each line that has any."""
+    return filter(None, map(tokenize, read_lines(paths)))
+
+
+def split_by_lines(
+    paths: Sequence[Path], fractions: tuple[float, float, float], tokenize: Tokenize
+) -> dict[str, Callable[[], Iterator[list[str]]]]:
+    """Split files into runs of lines: the first for training, then validation, then test.
+
+    Args:
+        paths: the files, read one after the other.
+        fractions: the shares of the lines; three positive numbers that sum to 1.
+        tokenize: splits a line into tokens.
+
+    Returns:
+        for each split a function that iterates over its sentences anew.
+
+    Raises:
+        InputError: the fractions do not sum to 1, or there are too few lines to give each split one.
+    """
+    if min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
+    sentences = sum(1 for _ in read_sentences(paths, tokenize))
+    first, second = round(sentences * fractions[0]), round(sentences * (fractions[0] + fractions[1]))
+    if not 0 < first < second < sentences:
+        raise InputError(
+            f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by {fractions}: "
+            "add text, or name --validation and --test files."
+        )
+
+    def between(start: int, stop: int) -> Callable[[], Iterator[list[str]]]:
+        return lambda: (sentence for i, sentence in enumerate(read_sentences(paths, tokenize)) if start <= i < stop)
+
+    return {"train": between(0, first), "validation": between(first, second), "test": between(second, sentences)}

@@ -1,0 +1,89 @@
+"""Exact perplexity of any language model, that is of anything that answers `log_prob(context_ids, target_ids)`."""
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from keras_nplm.vocabulary import UNK_ID
+from keras_nplm.windows import ngram_positions
+
+_ROWS = 1 << 14  # n-grams asked of a model at a time
+
+
+class LogProb(Protocol):
+    """The one abstraction that ties the language models together."""
+
+    order: int
+
+    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """ln P(target | context), float [B], in nats."""
+
+
+def log_probs(model: LogProb, ids: np.ndarray, boundary: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The log-probability of every n-gram of a text, in its order, some thousands at a time.
+
+    Args:
+        model: any language model.
+        ids: int32 [T], each sentence closed by `</s>`.
+        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
+
+    Yields:
+        (log_prob float [B] in nats, target_ids int32 [B]).
+    """
+    tokens, positions = ngram_positions(ids, model.order, boundary)
+    for start in range(0, len(positions), _ROWS):
+        ngrams = tokens[positions[start : start + _ROWS, None] + np.arange(1 - model.order, 1)]  # [B, n]
+        yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
+
+
+def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[str, float | int]:
+    """Perplexity of a text, its sums taken in float64.
+
+        perplexity = exp(-1/T sum_t ln P(w_t | context))
+
+    Args:
+        model: any language model.
+        ids: int32 [T], each sentence closed by `</s>`.
+        boundary: `"stream"`: words alone are predicted; `"sentence"`: words and `</s>`. The two are different
+            quantities: never compare them.
+
+    Returns:
+        `perplexity`, over all predicted tokens, `<unk>` among them as an ordinary word; `perplexity_without_unk`, over
+        the others; `tokens`, how many were predicted; `unk_tokens`, how many of them were `<unk>`; `log_prob`, the
+        sum in nats; `bits_per_word`, the binary logarithm of the perplexity. A perplexity over no tokens is NaN.
+
+    Raises:
+        InputError: there is nothing to predict.
+
+    Example:
+
+    >>> class Uniform:
+    ...     order = 2
+    ...     def log_prob(self, context_ids, target_ids):
+    ...         return np.full(len(target_ids), -np.log(8))
+    >>> result = evaluate(Uniform(), np.array([4, 1, 5, 3]))
+    >>> round(result["perplexity"], 6), result["tokens"], result["unk_tokens"], round(result["bits_per_word"], 6)
+    (8.0, 3, 1, 3.0)
+    """
+    total = unk = 0.0
+    tokens = unk_tokens = 0
+    for log_prob, target_ids in log_probs(model, ids, boundary):
+        is_unk = target_ids == UNK_ID
+        total += log_prob.sum(dtype=np.float64)
+        unk += log_prob[is_unk].sum(dtype=np.float64)
+        tokens, unk_tokens = tokens + len(log_prob), unk_tokens + int(is_unk.sum())
+    known = tokens - unk_tokens
+    return {
+        "perplexity": _exp(-total / tokens),
+        "perplexity_without_unk": _exp((unk - total) / known) if known else math.nan,
+        "tokens": tokens,
+        "unk_tokens": unk_tokens,
+        "log_prob": float(total),
+        "bits_per_word": float(-total / tokens / math.log(2)),
+    }
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf

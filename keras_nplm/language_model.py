@@ -1,0 +1,224 @@
+"""A trained directory as one object: words in, log-probabilities, words and texts out."""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_nplm.encoding import EncodedCorpus, encode_sentences
+from keras_nplm.errors import InputError
+from keras_nplm.evaluation import LogProb, evaluate
+from keras_nplm.files import read_json
+from keras_nplm.model import NPLM
+from keras_nplm.tokenization import tokenizer
+from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, refuse_reserved
+from keras_nplm.windows import BOUNDARIES, ngram_positions
+
+_SENTENCES = 256  # scored together
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceScore:
+    """ln P of a sentence in nats, the number of tokens predicted (with `</s>` if the model predicts it), and how many
+    of them are unknown words."""
+
+    log_prob: float
+    tokens: int
+    unk_tokens: int
+
+
+class LanguageModel:
+    """A language model with the vocabulary, the tokenizer and the boundary that it was trained with.
+
+    Args:
+        model: answers `log_prob(context_ids, target_ids)` and `next_log_probs(context_ids)`, and has an `order`.
+        vocabulary: its words.
+        tokenizer_name: how text is split: `"words"` or `"whitespace"`.
+        boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each line begins
+            from `<s>`, and its words and `</s>` are predicted.
+
+    Example:
+
+    >>> vocabulary = Vocabulary(["the", "cat", "sat"])
+    >>> model = LanguageModel(NPLM(len(vocabulary), order=3), vocabulary, "words", "sentence")
+    >>> next(model.score(["The cat sat"])).tokens
+    4
+    >>> len(model.next_words("the", top_k=2))
+    2
+    """
+
+    def __init__(self, model: LogProb, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
+        if boundary not in BOUNDARIES:
+            raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+        self.model = model
+        self.vocabulary = vocabulary
+        self.tokenize = tokenizer(tokenizer_name)
+        self.boundary = boundary
+        self.corpus: EncodedCorpus | None = None
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike) -> "LanguageModel":
+        """Read a model directory.
+
+        Raises:
+            InputError: it is absent or incomplete, or its vocabulary is not the model's.
+        """
+        directory = Path(directory)
+        if not directory.is_dir():
+            raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
+        config = read_json(directory / "config.json")
+        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        path = directory / "model.keras"
+        if not path.is_file():
+            raise InputError(f"{directory} has no model.keras: its training has not finished an epoch. Train it again.")
+        try:
+            model = keras.models.load_model(path, compile=False)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is not a whole model file ({_first_line(error)}): train it again.") from error
+        if not isinstance(model, NPLM):
+            raise InputError(f"{path} holds a {type(model).__name__}, not an NPLM: name a directory of this package.")
+        if model.vocabulary_size != len(vocabulary):
+            raise InputError(
+                f"{directory / 'vocabulary.txt'} has {len(vocabulary)} words and the model {model.vocabulary_size}: "
+                "they belong to different models."
+            )
+        try:
+            language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
+        except KeyError as error:
+            raise InputError(f"{directory / 'config.json'} lacks {error}: train the model again.") from error
+        if (directory / "corpus" / "corpus.json").is_file():
+            language_model.corpus = EncodedCorpus.load(directory / "corpus")
+        return language_model
+
+    def evaluate(self, split: str = "test") -> dict[str, float | int]:
+        """The exact perplexity of a split of the corpus it was trained on; see `keras_nplm.evaluation.evaluate`.
+
+        Raises:
+            InputError: the model directory has no encoded corpus, or no such split.
+        """
+        if self.corpus is None:
+            raise InputError("The model directory has no corpus/: name a text with --text.")
+        return evaluate(self.model, self.corpus.ids(split), self.boundary)
+
+    def evaluate_text(self, lines: Sequence[str]) -> dict[str, float | int]:
+        """The exact perplexity of a text, one sentence a line.
+
+        Raises:
+            InputError: the text holds no word, or a reserved token.
+        """
+        ids = list(encode_sentences(filter(None, map(self.tokenize, lines)), self.vocabulary))
+        return evaluate(self.model, np.concatenate(ids) if ids else np.zeros(0, np.int32), self.boundary)
+
+    def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
+        """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""
+        for start in range(0, len(sentences), _SENTENCES):
+            windows = [self._ngrams(sentence) for sentence in sentences[start : start + _SENTENCES]]
+            ngrams = np.concatenate(windows)
+            log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+            for part in np.split(np.arange(len(ngrams)), np.cumsum([len(window) for window in windows])[:-1]):
+                unk_tokens = int(np.count_nonzero(ngrams[part, -1] == UNK_ID))
+                yield SentenceScore(float(log_prob[part].sum(dtype=np.float64)), len(part), unk_tokens)
+
+    def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
+        """The most probable words after a context, with P(w | context); `<unk>` is never proposed.
+
+        Args:
+            context: text; its last n-1 tokens count.
+            top_k: how many, 1 or more.
+
+        Raises:
+            InputError: `top_k` is out of range, or the context holds a reserved token.
+        """
+        if not 1 <= top_k <= len(self._proposed):
+            raise InputError(f"`top_k` must be 1 to {len(self._proposed)}. Received: {top_k}.")
+        log_probs = self.model.next_log_probs(self._context(self._ids(context))[None])[0, self._proposed]
+        best = np.argsort(-log_probs, kind="stable")[:top_k]
+        return [(self.vocabulary.words[self._proposed[i]], float(np.exp(log_probs[i]))) for i in best]
+
+    def generate(
+        self,
+        prompt: str = "",
+        num_words: int = 50,
+        *,
+        seed: int = 0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+    ) -> str:
+        """Continue a prompt by drawing words from P(w | context).
+
+        Args:
+            prompt: the text to continue; may be empty.
+            num_words: how many words to draw; a drawn `</s>` ends a line and does not count.
+            seed: the same seed gives the same text.
+            temperature: P is taken to the power 1/temperature and renormalised; 0 takes the most probable word.
+            top_k: draw from this many words only. Default: all.
+
+        Returns:
+            the drawn words, separated by spaces, a sentence a line where the model knows sentences.
+
+        Raises:
+            InputError: an option is out of range, or the prompt holds a reserved token.
+        """
+        if num_words < 1:
+            raise InputError(f"`num_words` must be 1 or more. Received: {num_words}.")
+        if not 0 <= temperature < np.inf:
+            raise InputError(f"`temperature` must be 0 or more. Received: {temperature}.")
+        if top_k is not None and top_k < 1:
+            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        random = np.random.default_rng(seed)
+        context, lines, drawn = self._context(self._ids(prompt)), [[]], 0
+        while drawn < num_words:
+            log_probs = self.model.next_log_probs(context[None])[0, self._proposed].astype(np.float64)
+            word = int(self._proposed[_draw(log_probs, random, temperature, top_k)])
+            if word == EOS_ID:
+                context = self._context(np.zeros(0, np.int32))
+                lines.append([])
+                if len(lines) - drawn > num_words:  # nothing but empty sentences
+                    break
+                continue
+            drawn += 1
+            lines[-1].append(self.vocabulary.words[word])
+            context = np.append(context[1:], word).astype(np.int32)
+        return "\n".join(" ".join(line) for line in lines)
+
+    @property
+    def _proposed(self) -> np.ndarray:
+        """The ids that may be proposed as a next word."""
+        first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
+        return np.arange(first, len(self.vocabulary))
+
+    def _ids(self, text: str) -> np.ndarray:
+        tokens = self.tokenize(text)
+        refuse_reserved(tokens)
+        return self.vocabulary.encode(tokens)
+
+    def _context(self, ids: np.ndarray) -> np.ndarray:
+        """The last n-1 ids, filled up at the front as the boundary has it."""
+        start = np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
+        return np.concatenate([start, ids])[-len(start) :]
+
+    def _ngrams(self, sentence: str) -> np.ndarray:
+        """The n-grams of a sentence, int32 [T, n]."""
+        ids = np.append(self._ids(sentence), EOS_ID)
+        if self.boundary == "stream" and len(ids) == 1:
+            return np.zeros((0, self.model.order), np.int32)
+        tokens, positions = ngram_positions(ids, self.model.order, self.boundary)
+        return tokens[positions[:, None] + np.arange(1 - self.model.order, 1)]
+
+
+def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:
+    """The place of a word drawn from a distribution."""
+    if temperature == 0:
+        return int(np.argmax(log_probs))
+    places = np.arange(len(log_probs))
+    if top_k is not None and top_k < len(places):
+        places = np.argpartition(-log_probs, top_k - 1)[:top_k]
+    weights = np.exp((log_probs[places] - log_probs[places].max()) / temperature)
+    return int(random.choice(places, p=weights / weights.sum()))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,218 @@
+"""Training: optimiser, `fit` with checkpoints that can be resumed, and the model directory that comes of it."""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import sys
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_nplm.configuration import Configuration
+from keras_nplm.corpora import SPLITS, Corpus
+from keras_nplm.encoding import EncodedCorpus, encode_corpus
+from keras_nplm.errors import InputError, RunError
+from keras_nplm.evaluation import evaluate
+from keras_nplm.files import read_json, replacing, write_json
+from keras_nplm.model import NPLM
+from keras_nplm.vocabulary import EOS_ID, Vocabulary
+from keras_nplm.windows import ngram_dataset
+
+_VALIDATION_BATCH = 1024
+_PREPARED = {"corpus", "vocabulary.txt"}  # all that a run killed before its first step leaves
+
+
+def train(configuration: Configuration, corpus: Corpus, directory: str | os.PathLike) -> dict:
+    """Train a model on a corpus, or go on with a run that was interrupted, and evaluate it.
+
+    The model directory has `model.keras` (the epoch with the best validation perplexity), `vocabulary.txt`,
+    `config.json`, `metrics.json`, `corpus/` (the ids of the text) and `logs/` (TensorBoard). A run that ended early
+    leaves `last.keras` and `history.json` as well; the same call goes on from them to the same result as if it had
+    never ended.
+
+    Args:
+        configuration: the options.
+        corpus: the text.
+        directory: the model directory, absent or from an unfinished run with the same options.
+
+    Returns:
+        what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), `parameters`,
+        `best_epoch`, `seconds`, `cpu_seconds`, `ngrams_per_second` and the `history` of the epochs.
+
+    Raises:
+        InputError: the directory holds another run, or the text or an option cannot be used.
+        RunError: the loss became NaN or infinite, or a file cannot be written.
+    """
+    directory = Path(directory)
+    keras.utils.set_random_seed(configuration.seed)
+    encoded, vocabulary = _prepare(configuration, corpus, directory)
+    _fit(configuration, encoded, len(vocabulary), directory)
+
+    model = keras.models.load_model(directory / "model.keras")
+    history = read_json(directory / "history.json")["epochs"]
+    best = min(history, key=lambda epoch: epoch["validation_perplexity"])
+    metrics = {split: evaluate(model, encoded.ids(split), configuration.boundary) for split in ("validation", "test")}
+    metrics |= {
+        "parameters": model.count_params() - sum(weight.numpy().size for weight in model.non_trainable_weights),
+        "predicted_types": len(vocabulary) - 3 + (configuration.boundary == "sentence"),
+        "best_epoch": best["epoch"],
+        "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
+        "cpu_seconds": round(sum(epoch["cpu_seconds"] for epoch in history), 1),
+        "ngrams_per_second": round(float(np.median([epoch["ngrams_per_second"] for epoch in history]))),
+        "history": history,
+    }
+    write_json(directory / "metrics.json", metrics)
+    (directory / "last.keras").unlink(missing_ok=True)
+    return metrics
+
+
+def _prepare(configuration: Configuration, corpus: Corpus, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
+    """The encoded corpus and the vocabulary: made anew, or found whole in the directory of an unfinished run."""
+    options = dataclasses.asdict(configuration) | {"kind": "nplm", "corpus": corpus.name, "tokenizer": corpus.tokenizer}
+    if (directory / "config.json").exists():
+        if read_json(directory / "config.json") != options:
+            raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
+        if (directory / "metrics.json").exists():
+            raise InputError(f"{directory} holds a trained model already: choose another --output, or remove it.")
+        print(f"Going on with the run in {directory}.", file=sys.stderr)
+        return EncodedCorpus.load(directory / "corpus"), Vocabulary.load(directory / "vocabulary.txt")
+    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - _PREPARED):
+        raise InputError(f"{directory} exists and is no model directory: choose another --output.")
+    counted = SPLITS if configuration.vocabulary_scope == "corpus" else ("train",)
+    vocabulary = Vocabulary.build(
+        itertools.chain.from_iterable(corpus.sentences(split) for split in counted),
+        min_count=configuration.min_count,
+        max_size=configuration.max_size,
+    )
+    encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
+    vocabulary.save(directory / "vocabulary.txt")
+    write_json(directory / "config.json", options)  # last: where it stands, the rest is whole
+    return encoded, vocabulary
+
+
+def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: int, directory: Path) -> None:
+    """Fit from the start or from `last.keras`, saving both the last and the best epoch."""
+    ids = encoded.ids("train")
+    options = dict(order=configuration.order, boundary=configuration.boundary)
+    number = len(ids) if configuration.boundary == "sentence" else int(np.count_nonzero(ids != EOS_ID))
+    steps = max(1, number // configuration.batch_size)
+    batch_size = min(configuration.batch_size, number)
+    if (directory / "last.keras").exists():
+        model = keras.models.load_model(directory / "last.keras")
+        history = read_json(directory / "history.json")["epochs"][: int(model.optimizer.iterations) // steps]
+    else:
+        history = []
+        model = build_model(configuration, vocabulary_size)
+        counts = np.bincount(ids, minlength=vocabulary_size)
+        counts[EOS_ID] *= configuration.boundary == "sentence"
+        model.prob.set_unigram(counts, configuration.min_count)
+        model.compile(optimizer=build_optimizer(configuration, steps))
+    checkpoint = _Checkpoint(directory, history, configuration.patience, steps * batch_size)
+    if checkpoint.is_done(configuration.epochs):
+        return
+    train_data = ngram_dataset(
+        ids, batch_size=batch_size, seed=configuration.seed, drop_remainder=True, first_epoch=len(history), **options
+    )
+    validation_data = ngram_dataset(encoded.ids("validation"), batch_size=_VALIDATION_BATCH, shuffle=False, **options)
+    with contextlib.redirect_stdout(sys.stderr):
+        model.fit(
+            train_data,
+            validation_data=validation_data,
+            steps_per_epoch=steps,
+            initial_epoch=len(history),
+            epochs=configuration.epochs,
+            callbacks=[checkpoint, keras.callbacks.TensorBoard(directory / "logs", write_graph=False)],
+            verbose=1 if sys.stderr.isatty() else 2,
+        )
+
+
+def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
+    """The network that a configuration describes, not yet compiled."""
+    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "weight_decay", "dropout")
+    names += ("embedding_dropout", "held_out_mass")
+    return NPLM(vocabulary_size, **{name: getattr(configuration, name) for name in names})
+
+
+def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
+    """The optimiser and its schedule.
+
+    linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
+
+    Args:
+        configuration: the options.
+        steps_per_epoch: updates in an epoch.
+
+    Example:
+
+    >>> optimizer = build_optimizer(Configuration(learning_rate=1e-3, schedule="inverse-time", decay_rate=0.5), 10)
+    >>> [round(float(optimizer.learning_rate_schedule(step)), 6) for step in (0, 1, 2)]
+    [0.001, 0.000667, 0.0005]
+    """
+    schedules = keras.optimizers.schedules
+    rate = configuration.learning_rate
+    if configuration.schedule == "linear":
+        rate = schedules.PolynomialDecay(rate, steps_per_epoch * configuration.epochs, end_learning_rate=0.0)
+    elif configuration.schedule == "inverse-time":
+        rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
+    return {"sgd": keras.optimizers.SGD, "adam": keras.optimizers.Adam}[configuration.optimizer](rate)
+
+
+class _Checkpoint(keras.callbacks.Callback):
+    """Keeps the best epoch and the last, a history of them all, and stops when patience is spent.
+
+    Each file is replaced whole, the history before `last.keras`: a run killed between the two finds one epoch too many
+    in the history, which resuming cuts off by the optimiser's count of updates.
+    """
+
+    def __init__(self, directory: Path, history: list[dict], patience: int, ngrams_per_epoch: int):
+        super().__init__()
+        self.directory = directory
+        self.history = history
+        self.patience = patience
+        self.ngrams_per_epoch = ngrams_per_epoch
+
+    def is_done(self, epochs: int) -> bool:
+        """Whether all epochs are trained, or the last ones brought nothing better."""
+        perplexities = [epoch["validation_perplexity"] for epoch in self.history]
+        best = int(np.argmin(perplexities)) if perplexities else -1
+        return len(perplexities) >= epochs or len(perplexities) - 1 - best >= self.patience
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.began = time.perf_counter(), time.process_time()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if not np.isfinite(logs["loss"]):
+            raise RunError(
+                f"The loss became {logs['loss']} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
+                "--learning-rate. The best epoch before it, if any, is still saved."
+            )
+
+    def on_test_begin(self, logs=None):
+        self.trained = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
+        self.history.append(
+            {
+                "epoch": epoch + 1,
+                "loss": float(logs["loss"]),
+                "train_perplexity": float(logs["perplexity"]),
+                "validation_perplexity": float(logs["val_perplexity"]),
+                "learning_rate": float(self.model.optimizer.learning_rate),
+                "seconds": round(time.perf_counter() - self.began[0], 2),
+                "cpu_seconds": round(time.process_time() - self.began[1], 2),
+                "ngrams_per_second": round(self.ngrams_per_epoch / (self.trained - self.began[0])),
+            }
+        )
+        if self.history[-1]["validation_perplexity"] < best:
+            self._save("model.keras")
+        write_json(self.directory / "history.json", {"epochs": self.history})
+        self._save("last.keras")
+        self.model.stop_training = self.is_done(self.params["epochs"])
+
+    def _save(self, name: str) -> None:
+        with replacing(self.directory / name) as temporary:
+            self.model.save(temporary)

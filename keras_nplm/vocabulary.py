@@ -1,0 +1,161 @@
+"""Words <-> ids: the vocabulary V, its special tokens, its file, and the lookup."""
+
+import collections
+import functools
+import os
+from collections.abc import Iterable, Sequence
+
+import keras
+import numpy as np
+
+from keras_nplm.errors import InputError
+from keras_nplm.files import read_text, replacing
+
+PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
+SPECIALS = (PAD, UNK, BOS, EOS)
+PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
+
+
+class Vocabulary:
+    """The words that a model knows; a word's id is its place.
+
+    Ids 0 to 3 are `<pad>` (the mask: no word stands there), `<unk>` (any word outside the vocabulary), `<s>` and
+    `</s>` (before and after a sentence). Of the special tokens only `<unk>` may stand in text.
+
+    Args:
+        words: the words from id 4 on, the most frequent first by custom.
+
+    Raises:
+        InputError: a word is empty, holds white space, occurs twice or is a special token; or there is none.
+
+    Example:
+
+    >>> vocabulary = Vocabulary.build([["the", "cat"], ["the", "dog"]])
+    >>> len(vocabulary), vocabulary.words
+    (7, ['<pad>', '<unk>', '<s>', '</s>', 'the', 'cat', 'dog'])
+    >>> vocabulary.encode(["the", "cow"])
+    array([4, 1], dtype=int32)
+    """
+
+    def __init__(self, words: Sequence[str]):
+        seen = set(SPECIALS)
+        for place, word in enumerate(words, start=len(SPECIALS)):
+            if word in seen:
+                raise InputError(f"Word {place} of the vocabulary stands in it twice: {word!r}. Keep it once.")
+            if not word or word.split() != [word]:
+                raise InputError(f"Word {place} of the vocabulary is empty or holds white space: {word!r}.")
+            seen.add(word)
+        if not words:
+            raise InputError("The vocabulary has no words: give more text, or lower `min_count`.")
+        self.words = [*SPECIALS, *words]
+
+    @classmethod
+    def build(
+        cls, sentences: Iterable[Sequence[str]], *, min_count: int = 1, max_size: int | None = None
+    ) -> "Vocabulary":
+        """Count words in one pass; ids by falling frequency, ties by word.
+
+        Args:
+            sentences: lists of tokens.
+            min_count: words seen less often become `<unk>`. The paper merges those seen 3 times or fewer: 4.
+            max_size: keep this many words at most, special tokens not counted. Default: all.
+
+        Raises:
+            InputError: an option is out of range, the text holds a reserved token, or no word is left.
+
+        Example:
+
+        >>> Vocabulary.build([["a", "b", "a", "c", "b", "a"]], min_count=2).words[4:]
+        ['a', 'b']
+        """
+        if min_count < 1:
+            raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
+        if max_size is not None and max_size < 1:
+            raise InputError(f"`max_size` must be 1 or more. Received: {max_size}.")
+        counts = collections.Counter()
+        for sentence in sentences:
+            counts.update(sentence)
+        if not counts:
+            raise InputError("There is no word in the text that the vocabulary is counted over.")
+        refuse_reserved(counts)
+        del counts[UNK]
+        kept = sorted((-count, word) for word, count in counts.items() if count >= min_count)
+        if not kept:
+            raise InputError(f"No word was seen {min_count} times: lower `min_count`, or give more text.")
+        return cls([word for _, word in kept[:max_size]])
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Vocabulary":
+        """Read a `vocabulary.txt`: a word a line, its id the number of lines before it.
+
+        Raises:
+            InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word.
+        """
+        text = read_text(path)
+        if not text.endswith("\n"):
+            raise InputError(f"{path} does not end with a line end: it is empty or was cut short; write it anew.")
+        words = text[:-1].split("\n")
+        if tuple(words[: len(SPECIALS)]) != SPECIALS:
+            raise InputError(
+                f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
+            )
+        try:
+            return cls(words[len(SPECIALS) :])
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the words to `path`, one a line."""
+        with replacing(path) as temporary:
+            temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.words == other.words
+
+    __hash__ = None
+
+    @functools.cached_property
+    def lookup(self) -> keras.layers.StringLookup:
+        """The Keras layer from words to ids: in tf.data, in a served graph, and in `encode`."""
+        return keras.layers.StringLookup(vocabulary=self.words[2:], mask_token=PAD, oov_token=UNK)
+
+    def encode(self, tokens: Sequence[str]) -> np.ndarray:
+        """The ids of tokens, int32 [T]; a token outside the vocabulary is `<unk>`."""
+        if len(tokens) == 0:
+            return np.zeros(0, np.int32)
+        return np.asarray(self.lookup(np.asarray(tokens, dtype=object))).astype(np.int32)
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The words of ids.
+
+        Raises:
+            InputError: an id is not in the vocabulary.
+        """
+        ids = np.asarray(ids, dtype=np.int64)
+        check_ids(ids, len(self))
+        return [self.words[i] for i in ids]
+
+
+def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
+    """Refuse ids that no word has.
+
+    Raises:
+        InputError: an id is negative, or `vocabulary_size` or more.
+    """
+    if ids.size and (ids.min() < 0 or ids.max() >= vocabulary_size):
+        outside = ids.min() if ids.min() < 0 else ids.max()
+        raise InputError(f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Is it another vocabulary's?")
+
+
+def refuse_reserved(tokens: Iterable[str]) -> None:
+    """Refuse text that holds `<pad>`, `<s>` or `</s>`: they are put in where they belong, never read.
+
+    Raises:
+        InputError: a reserved token stands in the text.
+    """
+    for token in (PAD, BOS, EOS):
+        if token in tokens:
+            raise InputError(f"The text holds the reserved token {token}: remove it, or write it otherwise.")

@@ -1,0 +1,44 @@
+"""The build of keras_nplm. The version is read from the one place that holds it.
+
+TensorFlow comes in two packages that must never both be installed. `tensorflow` is the default: it is what GPU users
+extend (`tensorflow[and-cuda]`) and what other packages ask for. For a machine without a GPU the same code runs on the
+smaller `tensorflow-cpu`; set KERAS_NPLM_TENSORFLOW=tensorflow-cpu when installing.
+"""
+
+import os
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+root = pathlib.Path(__file__).parent
+version = re.search(r'__version__ = "(.+)"', (root / "keras_nplm" / "version.py").read_text(encoding="utf-8"))[1]
+tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
+
+setup(
+    name="keras-nplm",
+    version=version,
+    description="The neural probabilistic language model of Bengio et al. (2003) for Keras and TensorFlow",
+    long_description=(root / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=find_packages(include=["keras_nplm*"]),
+    package_data={"keras_nplm.corpora": ["checksums.tsv"]},
+    python_requires=">=3.11,<3.14",
+    install_requires=[
+        f"{tensorflow}>=2.19,<3",
+        "keras>=3.11,<4",
+        "tensorflow-datasets>=4.9.8,<5",
+        "importlib_resources",  # tensorflow-datasets needs it to download, and does not say so
+        "tensorboard>=2.19,<3",  # tensorflow 2.21 no longer brings it
+        "numpy>=1.26,<3",
+    ],
+    extras_require={"test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14"]},
+    entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli:main"]},
+    classifiers=[
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
