@@ -109,7 +109,8 @@ class FullSoftmax(keras.layers.Layer):
             self.q.assign(q)
             p = (1 - self.held_out_mass) * counts / counts.sum() + self.held_out_mass * q
         else:
-            p = np.maximum(counts, 1) / np.maximum(counts, 1).sum()
+            p = np.where(predicted, np.maximum(counts, 1), 0)
+            p = p / p.sum()
         self.b.assign(np.log(np.where(predicted, np.maximum(p, _NEVER), _NEVER)))
 
     def compute_output_shape(self, input_shape):

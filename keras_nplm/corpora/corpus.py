@@ -1,7 +1,9 @@
 """A corpus: named splits of sentences, each sentence a list of tokens, whatever they are read from."""
 
+import contextlib
 import dataclasses
 import functools
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -74,8 +76,8 @@ def open_corpus(
     Example:
 
     >>> corpus = open_corpus("python_reference")
-    >>> next(corpus.sentences("train"))[:6]
-    ['The', '"', 'assert', '"', 'statement', 'Assert']
+    >>> next(corpus.sentences("train"))
+    ['The', '"', 'assert', '"', 'statement']
     """
     tokenize = tokenizer_named(tokenizer)
     if train:
@@ -117,9 +119,10 @@ def _builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
         return builder
     _require_archives(builder, data_dir)
     try:
-        builder.download_and_prepare(
-            download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
-        )
+        with contextlib.redirect_stdout(sys.stderr):  # what TFDS says on the way
+            builder.download_and_prepare(
+                download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
+            )
     except tfds.download.download_manager.NonMatchingChecksumError as error:
         raise InputError(f"An archive of {name!r} is not the expected one (damaged?): {error} Get it again.") from error
     return builder
@@ -163,7 +166,8 @@ def _tfds_splits(builder, tokenize) -> dict[str, Callable[[], Iterator[list[str]
 
 def _tfds_sentences(builder, split: str, feature: str, tokenize) -> Iterator[list[str]]:
     """The sentences of a TFDS split: each line of each example."""
-    examples = builder.as_dataset(split=split, shuffle_files=False).map(lambda example: example[feature])
+    examples = builder.as_dataset(split=split, shuffle_files=False, read_config=tfds.ReadConfig(try_autocache=False))
+    examples = examples.map(lambda example: example[feature])
     for batch in examples.batch(_BATCH).prefetch(2).as_numpy_iterator():
         for text in batch:
             yield from filter(None, map(tokenize, text.decode("utf-8").split("\n")))

@@ -1,0 +1,44 @@
+"""The house has one direction: a module imports only from modules above it in this list."""
+
+import ast
+from pathlib import Path
+
+import keras_nplm
+
+ORDER = (
+    "version errors files tokenization corpora.text_files corpora.brown corpora.python_reference corpora.corpus "
+    "corpora vocabulary encoding windows metrics layers outputs model evaluation configuration training "
+    "language_model cli __init__ __main__"
+).split()
+PACKAGE = Path(keras_nplm.__file__).parent
+
+
+def _name(path: Path) -> str:
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def _imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("keras_nplm."):
+            names.add(node.module.removeprefix("keras_nplm."))
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            names.add("a relative import")
+        elif isinstance(node, ast.Import):
+            names |= {a.name.removeprefix("keras_nplm.") for a in node.names if a.name.startswith("keras_nplm.")}
+    return names
+
+
+def test_every_module_has_its_place_and_imports_only_from_above():
+    paths = {_name(path): path for path in PACKAGE.rglob("*.py")}
+    assert set(paths) == set(ORDER)
+    for name, path in paths.items():
+        for imported in _imported(path):
+            assert ORDER.index(imported) < ORDER.index(name), f"{name} imports {imported}, which stands below it"
+
+
+def test_layers_outputs_and_metrics_run_on_every_backend_of_keras():
+    for name in ("metrics", "layers", "outputs"):
+        source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+        assert "tensorflow" not in source, f"{name} must use keras.ops alone"

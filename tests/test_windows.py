@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm.errors import InputError
+from keras_nplm.windows import ngram_dataset
+
+sentences = st.lists(st.lists(st.integers(4, 9), max_size=6), min_size=1, max_size=6)
+
+
+def _ids(sentences):
+    return np.array([token for sentence in sentences for token in (*sentence, 3)], np.int32)
+
+
+def _enumerate(sentences, order, boundary):
+    """The n-grams of a corpus, one by one in plain Python."""
+    ngrams = []
+    if boundary == "stream":
+        running = [word for sentence in sentences for word in sentence]
+        for i, target in enumerate(running):
+            context = running[max(0, i - order + 1) : i]
+            ngrams.append(([0] * (order - 1 - len(context)) + context, target))
+    else:
+        for sentence in sentences:
+            context = [2] * (order - 1)
+            for target in [*sentence, 3]:
+                ngrams.append((list(context), target))
+                context = [*context[1:], target]
+    return ngrams
+
+
+def _collect(dataset):
+    return [
+        (context.tolist(), int(target))
+        for contexts, targets in dataset.as_numpy_iterator()
+        for context, target in zip(contexts, targets, strict=True)
+    ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(sentences, st.integers(2, 5), st.sampled_from(["stream", "sentence"]), st.integers(1, 7), st.booleans())
+def test_windows_are_the_ngrams_of_a_plain_enumeration(sentences, order, boundary, batch_size, shuffle):
+    expected = _enumerate(sentences, order, boundary)
+    if not expected:
+        with pytest.raises(InputError, match="no word to predict"):
+            ngram_dataset(_ids(sentences), order, batch_size, boundary=boundary)
+        return
+    dataset = ngram_dataset(_ids(sentences), order, batch_size, boundary=boundary, shuffle=shuffle)
+    found = _collect(dataset)
+    assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
+    batches = list(dataset)
+    assert len(batches) == dataset.cardinality() == -(-len(expected) // batch_size)
+    assert batches[0][0].dtype == batches[0][1].dtype == "int32"
+
+
+def test_each_epoch_has_its_own_order_and_the_same_seed_gives_the_same_orders():
+    ids = np.arange(4, 1004, dtype=np.int32)
+
+    def epochs(seed):
+        dataset = ngram_dataset(ids, 3, 64, seed=seed)
+        return [np.concatenate([target for _, target in dataset.as_numpy_iterator()]) for _ in range(3)]
+
+    first, second, third = epochs(1)
+    assert sorted(first) == sorted(second) == sorted(third) == list(range(4, 1004))
+    assert (first != second).mean() > 0.9 and (second != third).mean() > 0.9
+    np.testing.assert_array_equal(epochs(1), [first, second, third])
+    assert (epochs(2)[0] != first).mean() > 0.9
+
+
+def test_neighbours_in_an_epoch_are_not_neighbours_in_the_text():
+    targets = np.concatenate(
+        [target for _, target in ngram_dataset(np.arange(4, 100_004, dtype=np.int32), 2, 1000).as_numpy_iterator()]
+    )
+    for lag in (1, 2, 8, 1000):
+        assert abs(np.corrcoef(targets[lag:], targets[:-lag])[0, 1]) < 0.02
+
+
+def test_the_remainder_is_dropped_on_request():
+    ids = np.arange(4, 14, dtype=np.int32)
+    dataset = ngram_dataset(ids, 3, 4, drop_remainder=True)
+    assert [len(target) for _, target in dataset] == [4, 4] and dataset.cardinality() == 2
+    assert dataset.element_spec[0].shape == (4, 2)
+
+
+def test_an_endless_dataset_goes_on_from_any_epoch():
+    ids = np.arange(4, 54, dtype=np.int32)
+    options = dict(order=3, batch_size=8, drop_remainder=True, seed=3)
+    whole = ngram_dataset(ids, first_epoch=0, **options).take(18)
+    later = ngram_dataset(ids, first_epoch=2, **options).take(6)
+    assert _collect(whole)[12 * 8 :] == _collect(later)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"order": 1}, "`order` .* must be 2 or more"),
+        ({"batch_size": 0}, "`batch_size` must be 1 or more"),
+        ({"boundary": "line"}, "`boundary` must be one of stream, sentence"),
+        ({"batch_size": 8, "drop_remainder": True}, "2 n-grams do not fill a batch of 8"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        ngram_dataset(np.array([4, 5, 3], np.int32), **{"order": 3, "batch_size": 2} | options)
