@@ -216,6 +216,20 @@ class NPLM(keras.Model):
         check_ids(context_ids, self.vocabulary_size)
         return context_ids
 
+    def save_own_variables(self, store):
+        """As Keras does, and where dropout's random numbers have got to, so that a loaded model goes on alike."""
+        super().save_own_variables(store)
+        for name, state in self._random_states().items():
+            store[name] = state.numpy()
+
+    def load_own_variables(self, store):
+        for name, state in self._random_states().items():
+            state.assign(store[name])
+
+    def _random_states(self) -> dict[str, keras.Variable]:
+        dropouts = [layer for layer in (self.drop_embedding, self.drop_hidden) if layer.rate > 0]
+        return {f"{layer.name}_state": layer.seed_generator.state for layer in dropouts}
+
     def get_config(self):
         return super().get_config() | {
             "vocabulary_size": self.vocabulary_size,

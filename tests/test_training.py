@@ -1,0 +1,168 @@
+import dataclasses
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_nplm import CONFIGURATIONS, Configuration, InputError, RunError, evaluate, open_corpus, train
+from keras_nplm.encoding import EncodedCorpus
+from keras_nplm.training import build_model, build_optimizer
+
+
+def _weights(directory):
+    return [weight.numpy() for weight in keras.models.load_model(directory / "model.keras").weights]
+
+
+def test_the_model_directory_is_whole_and_its_figures_are_the_models(model_directory, small_configuration):
+    assert {path.name for path in model_directory.iterdir()} == {
+        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras", "vocabulary.txt",
+    }  # fmt: skip
+    metrics = json.loads((model_directory / "metrics.json").read_text())
+    model = keras.models.load_model(model_directory / "model.keras")
+    encoded = EncodedCorpus.load(model_directory / "corpus")
+    assert metrics["test"] == evaluate(model, encoded.ids("test"), "sentence")
+    assert metrics["test"]["tokens"] == encoded.splits["test"]["tokens"] + encoded.splits["test"]["sentences"]
+    best = metrics["history"][metrics["best_epoch"] - 1]
+    assert metrics["validation"]["perplexity"] == pytest.approx(best["validation_perplexity"], rel=1e-4)
+    assert metrics["validation"]["perplexity"] < 150  # the unigram model: about 270
+    assert metrics["parameters"] == build_model(small_configuration, model.vocabulary_size).count_params()
+    assert list((model_directory / "logs").glob("*/events*"))
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, model_directory, small_configuration):
+    train(small_configuration, open_corpus(), tmp_path / "same")
+    for left, right in zip(_weights(model_directory), _weights(tmp_path / "same"), strict=True):
+        np.testing.assert_array_equal(left, right)
+    train(dataclasses.replace(small_configuration, seed=2, epochs=1), open_corpus(), tmp_path / "other")
+    assert not np.array_equal(_weights(model_directory)[0], _weights(tmp_path / "other")[0])
+
+
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
+@pytest.mark.parametrize("file", ["history.json", "last.keras", "model.keras"])
+def test_a_run_that_was_killed_goes_on_to_the_same_weights(tmp_path, monkeypatch, small_configuration, file):
+    """Killed in the second of three epochs, just before one of its files is renamed."""
+    configuration = dataclasses.replace(small_configuration, epochs=3, dropout=0.2)
+    whole = train(configuration, open_corpus(), tmp_path / "whole")
+    rename = shutil.os.replace
+    renamed = []
+
+    def killed(source, target):
+        renamed.append(target.name)
+        if renamed.count(file) == 2:
+            raise _Killed
+        rename(source, target)
+
+    monkeypatch.setattr("os.replace", killed)
+    with pytest.raises(_Killed):
+        train(configuration, open_corpus(), tmp_path / "killed")
+    monkeypatch.undo()
+    resumed = train(configuration, open_corpus(), tmp_path / "killed")
+    assert len(resumed["history"]) == 3
+    assert resumed["test"] == whole["test"]
+    for left, right in zip(_weights(tmp_path / "whole"), _weights(tmp_path / "killed"), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_run_killed_while_it_encodes_starts_anew(tmp_path, monkeypatch, small_configuration):
+    configuration = dataclasses.replace(small_configuration, epochs=1)
+
+    def killed(*args):
+        raise _Killed
+
+    monkeypatch.setattr("keras_nplm.vocabulary.Vocabulary.save", killed)
+    with pytest.raises(_Killed):
+        train(configuration, open_corpus(), tmp_path / "model")
+    monkeypatch.undo()
+    assert train(configuration, open_corpus(), tmp_path / "model")["best_epoch"] == 1
+
+
+def test_training_stops_when_patience_is_spent(tmp_path, small_configuration):
+    """A step that is far too large: no epoch is better than one before for long."""
+    configuration = dataclasses.replace(
+        small_configuration, epochs=9, patience=1, learning_rate=8.0, schedule="constant"
+    )
+    history = train(configuration, open_corpus(), tmp_path / "model")["history"]
+    perplexities = [epoch["validation_perplexity"] for epoch in history]
+    assert len(history) < 9
+    assert perplexities[-1] > min(perplexities) and perplexities.index(min(perplexities)) == len(history) - 2
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, small_configuration):
+    configuration = dataclasses.replace(small_configuration, learning_rate=1e30)
+    with pytest.raises(RunError, match="The loss became (nan|inf) at update .* lower --learning-rate"):
+        train(configuration, open_corpus(), tmp_path / "model")
+
+
+def test_a_directory_of_another_run_is_left_alone(tmp_path, model_directory, small_configuration):
+    before = (model_directory / "model.keras").read_bytes()
+    with pytest.raises(InputError, match="holds a trained model already"):
+        train(small_configuration, open_corpus(), model_directory)
+    with pytest.raises(InputError, match="holds a run with other options"):
+        train(dataclasses.replace(small_configuration, order=3), open_corpus(), model_directory)
+    assert (model_directory / "model.keras").read_bytes() == before
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="is no model directory"):
+        train(small_configuration, open_corpus(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "schedule, expected",
+    [
+        ("linear", [0.5, 0.5 * 0.75, 0.5 * 0.5]),
+        ("inverse-time", [0.5, 0.5 / 1.1, 0.5 / 1.2]),
+        ("constant", [0.5, 0.5, 0.5]),
+    ],
+)
+def test_schedules(schedule, expected):
+    configuration = Configuration(learning_rate=0.5, schedule=schedule, decay_rate=0.1, epochs=2)
+    optimizer = build_optimizer(configuration, steps_per_epoch=2)
+    rates = []
+    for update in range(3):
+        optimizer.iterations.assign(update)
+        rates.append(float(optimizer.learning_rate))
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"order": 1}, "`order` must be 2 or more"),
+        ({"dropout": 1.0}, "`dropout` must be 0 or more, below 1"),
+        ({"learning_rate": float("nan")}, "`learning_rate` must be 0 or more"),
+        ({"optimizer": "magic"}, "`optimizer` must be one of sgd, adam"),
+        ({"hidden_units": 0}, "`hidden_units` must be 1 or more without"),
+        ({"max_size": 0}, "`max_size` must be 1 or more"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        Configuration(**options)
+
+
+@pytest.mark.parametrize(
+    "name, n, h, m, direct",
+    [
+        ("mlp1", 5, 50, 60, True),
+        ("mlp3", 5, 0, 60, True),
+        ("mlp5", 5, 50, 30, True),
+        ("mlp7", 3, 50, 30, True),
+        ("mlp9", 5, 100, 30, False),
+        ("sketch", 11, 50, 30, True),
+        ("brown", 5, 100, 60, False),
+    ],
+)
+def test_the_named_configurations_have_the_sources_shapes(name, n, h, m, direct):
+    configuration = CONFIGURATIONS[name]
+    shape = (
+        configuration.order,
+        configuration.hidden_units,
+        configuration.embedding_dim,
+        configuration.direct_connections,
+    )
+    assert shape == (n, h, m, direct)
+    assert (configuration.vocabulary_scope, configuration.min_count, configuration.boundary) == ("corpus", 4, "stream")
