@@ -39,12 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (InputError, RunError) as error:
         print(f"keras-nplm {options.command}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
-    except KeyboardInterrupt:
-        print(f"keras-nplm {options.command}: interrupted{options.after_interrupt}", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # whoever read the output has gone: as the shell's own tools do, end quietly
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        print(f"keras-nplm {options.command}: {error}. Is the disk full, or a file out of reach?", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"keras-nplm {options.command}: interrupted{options.after_interrupt}", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -148,11 +151,10 @@ def _show_train(result: dict) -> None:
 
 
 def _line(figures: dict) -> str:
-    return (
-        f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens "
-        f"({figures['perplexity_without_unk']:.2f} without {figures['unk_tokens']:,} <unk>), "
-        f"{figures['bits_per_word']:.3f} bits a word"
-    )
+    known = figures["perplexity_without_unk"]
+    without = f" ({known:.2f} without {figures['unk_tokens']:,} <unk>)" if known else ", all of them <unk>"
+    perplexity = f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"
+    return f"{perplexity}{without}, {figures['bits_per_word']:.3f} bits a word"
 
 
 def _evaluate(options: argparse.Namespace) -> dict:

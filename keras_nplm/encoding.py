@@ -18,8 +18,8 @@ _CHUNK_SENTENCES = 1 << 14  # sentences whose words are looked up at a time
 _DTYPE = np.dtype("<i4")
 
 
-def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> Iterator[np.ndarray]:
-    """Ids of sentences, each closed by `</s>`, in chunks of many sentences: int32 [T].
+def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> np.ndarray:
+    """The ids of sentences, each closed by `</s>`: int32 [T].
 
     Raises:
         InputError: a sentence holds a reserved token.
@@ -27,9 +27,14 @@ def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary)
     Example:
 
     >>> vocabulary = Vocabulary(["the", "cat"])
-    >>> next(encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary))
+    >>> encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary)
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
+    return np.concatenate([np.zeros(0, np.int32), *_encoded_chunks(sentences, vocabulary)])
+
+
+def _encoded_chunks(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> Iterator[np.ndarray]:
+    """The same, many sentences at a time."""
     sentences = iter(sentences)
     while chunk := list(itertools.islice(sentences, _CHUNK_SENTENCES)):
         tokens = [token for sentence in chunk for token in (*sentence, EOS)]
@@ -56,7 +61,7 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
     splits = {}
     for split in SPLITS:
         shards, sentences, tokens, unk_tokens = [], 0, 0, 0
-        for number, shard in enumerate(_shards(encode_sentences(corpus.sentences(split), vocabulary))):
+        for number, shard in enumerate(_shards(_encoded_chunks(corpus.sentences(split), vocabulary))):
             shards.append(f"{split}.{number:05d}.ids")
             with replacing(directory / shards[-1]) as temporary:
                 shard.astype(_DTYPE).tofile(temporary)

@@ -38,7 +38,7 @@ def log_probs(model: LogProb, ids: np.ndarray, boundary: str) -> Iterator[tuple[
         yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
 
 
-def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[str, float | int]:
+def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[str, float | int | None]:
     """Perplexity of a text, its sums taken in float64.
 
         perplexity = exp(-1/T sum_t ln P(w_t | context))
@@ -52,7 +52,7 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
     Returns:
         `perplexity`, over all predicted tokens, `<unk>` among them as an ordinary word; `perplexity_without_unk`, over
         the others; `tokens`, how many were predicted; `unk_tokens`, how many of them were `<unk>`; `log_prob`, the
-        sum in nats; `bits_per_word`, the binary logarithm of the perplexity. A perplexity over no tokens is NaN.
+        sum in nats; `bits_per_word`, the binary logarithm of the perplexity. A perplexity over no tokens is None.
 
     Raises:
         InputError: there is nothing to predict.
@@ -77,7 +77,7 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
     known = tokens - unk_tokens
     return {
         "perplexity": _exp(-total / tokens),
-        "perplexity_without_unk": _exp((unk - total) / known) if known else math.nan,
+        "perplexity_without_unk": _exp((unk - total) / known) if known else None,
         "tokens": tokens,
         "unk_tokens": unk_tokens,
         "log_prob": float(total),

@@ -11,7 +11,7 @@ import numpy as np
 from keras_nplm.encoding import EncodedCorpus, encode_sentences
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, evaluate
-from keras_nplm.files import read_json
+from keras_nplm.files import read_json, replacing, write_json
 from keras_nplm.model import NPLM
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, refuse_reserved
@@ -55,6 +55,7 @@ class LanguageModel:
             raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
         self.model = model
         self.vocabulary = vocabulary
+        self.tokenizer_name = tokenizer_name
         self.tokenize = tokenizer(tokenizer_name)
         self.boundary = boundary
         self.corpus: EncodedCorpus | None = None
@@ -93,6 +94,20 @@ class LanguageModel:
             language_model.corpus = EncodedCorpus.load(directory / "corpus")
         return language_model
 
+    def save(self, directory: str | os.PathLike) -> None:
+        """Write a model directory that `load` and the command line take: for a network trained by plain `fit`.
+
+        Raises:
+            RunError: the files cannot be written.
+        """
+        directory = Path(directory)
+        with replacing(directory / "model.keras") as temporary:
+            self.model.save(temporary)
+        self.vocabulary.save(directory / "vocabulary.txt")
+        write_json(
+            directory / "config.json", {"kind": "nplm", "tokenizer": self.tokenizer_name, "boundary": self.boundary}
+        )
+
     def evaluate(self, split: str = "test") -> dict[str, float | int]:
         """The exact perplexity of a split of the corpus it was trained on; see `keras_nplm.evaluation.evaluate`.
 
@@ -109,8 +124,8 @@ class LanguageModel:
         Raises:
             InputError: the text holds no word, or a reserved token.
         """
-        ids = list(encode_sentences(filter(None, map(self.tokenize, lines)), self.vocabulary))
-        return evaluate(self.model, np.concatenate(ids) if ids else np.zeros(0, np.int32), self.boundary)
+        ids = encode_sentences(filter(None, map(self.tokenize, lines)), self.vocabulary)
+        return evaluate(self.model, ids, self.boundary)
 
     def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
         """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""
@@ -127,13 +142,13 @@ class LanguageModel:
 
         Args:
             context: text; its last n-1 tokens count.
-            top_k: how many, 1 or more.
+            top_k: how many at most, 1 or more.
 
         Raises:
             InputError: `top_k` is out of range, or the context holds a reserved token.
         """
-        if not 1 <= top_k <= len(self._proposed):
-            raise InputError(f"`top_k` must be 1 to {len(self._proposed)}. Received: {top_k}.")
+        if top_k < 1:
+            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
         log_probs = self.model.next_log_probs(self._context(self._ids(context))[None])[0, self._proposed]
         best = np.argsort(-log_probs, kind="stable")[:top_k]
         return [(self.vocabulary.words[self._proposed[i]], float(np.exp(log_probs[i]))) for i in best]

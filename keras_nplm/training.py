@@ -36,7 +36,7 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     Args:
         configuration: the options.
         corpus: the text.
-        directory: the model directory, absent or from an unfinished run with the same options.
+        directory: the model directory: absent, or of a run with the same options, which is finished or goes on.
 
     Returns:
         what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), `parameters`,
@@ -49,6 +49,9 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     directory = Path(directory)
     keras.utils.set_random_seed(configuration.seed)
     encoded, vocabulary = _prepare(configuration, corpus, directory)
+    if (directory / "metrics.json").exists():
+        print(f"The run in {directory} is finished; these are its figures.", file=sys.stderr)
+        return read_json(directory / "metrics.json")
     _fit(configuration, encoded, len(vocabulary), directory)
 
     model = keras.models.load_model(directory / "model.keras")
@@ -75,8 +78,6 @@ def _prepare(configuration: Configuration, corpus: Corpus, directory: Path) -> t
     if (directory / "config.json").exists():
         if read_json(directory / "config.json") != options:
             raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
-        if (directory / "metrics.json").exists():
-            raise InputError(f"{directory} holds a trained model already: choose another --output, or remove it.")
         print(f"Going on with the run in {directory}.", file=sys.stderr)
         return EncodedCorpus.load(directory / "corpus"), Vocabulary.load(directory / "vocabulary.txt")
     if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - _PREPARED):

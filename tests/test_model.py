@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, ContextEmbedding, InputError, Perplexity, TanhHidden, Vocabulary
+from keras_nplm import NPLM, ContextEmbedding, InputError, Perplexity, TanhHidden, Vocabulary, encode_sentences
 from keras_nplm.windows import ngram_dataset
 
 SHAPES = [(5, 3, 4, True), (5, 3, 4, False), (2, 1, 1, True), (3, 6, 0, True)]  # n, m, h, direct connections
@@ -291,7 +291,7 @@ def test_what_is_learned_of_the_dog_holds_for_the_cat():
     sentences += ["the moon is shining", "a moon is shining"] * 2
     tokens = [sentence.split() for sentence in sentences]
     vocabulary = Vocabulary.build(tokens)
-    ids = np.concatenate([np.append(vocabulary.encode(sentence), 3) for sentence in tokens]).astype(np.int32)
+    ids = encode_sentences(tokens, vocabulary)
     keras.utils.set_random_seed(0)
     model = NPLM(len(vocabulary), order=4, embedding_dim=8, hidden_units=16, weight_decay=1e-3)
     model.compile(optimizer=keras.optimizers.Adam(0.02))

@@ -1,0 +1,121 @@
+"""The command line as its users meet it: subprocesses for the main job, `main` in this process for each way to fail."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from keras_nplm import __version__
+from keras_nplm.cli import main
+
+SMALL = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 1 --batch-size 256 --min-count 3".split()
+
+
+def _run(*arguments, **options):
+    command = [sys.executable, "-m", "keras_nplm", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def test_the_main_job_end_to_end(tmp_path):
+    directory = tmp_path / "model"
+    train = _run("train", "--output", directory, "--json", *SMALL, "--direct-connections", "--max-size", 500)
+    assert train.returncode == 0, train.stderr
+    trained = json.loads(train.stdout)  # nothing else is on standard output
+    assert trained["validation"]["perplexity"] < 120
+    config = json.loads((directory / "config.json").read_text())
+    assert (config["order"], config["direct_connections"], config["boundary"]) == (3, True, "sentence")
+
+    evaluate = _run("evaluate", directory, "--split", "validation", "--json")
+    assert json.loads(evaluate.stdout) == trained["validation"]
+    assert "perplexity" in _run("evaluate", directory).stdout
+
+    score = _run("score", directory, input="The value is a string.\n\nzyzzyva\n")
+    rows = [line.split("\t") for line in score.stdout.splitlines()]
+    assert rows[0] == ["log_prob", "tokens", "unk_tokens"]
+    assert [row[1:] for row in rows[1:]] == [["7", "0"], ["1", "0"], ["2", "1"]]
+    assert all(float(row[0]) < 0 for row in rows[1:])
+
+    complete = _run("complete", directory, "the value of", "This is", "--top-k", 3)
+    assert len(complete.stdout.splitlines()) == 8
+    generate = [_run("generate", directory, "--num-words", 9, "--seed", 4, "--prompt", "The").stdout for _ in range(2)]
+    assert generate[0] == generate[1] and len(generate[0].split()) == 10
+
+
+def test_own_text_goes_the_same_road(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 20)
+    directory = str(tmp_path / "model")
+    options = [*SMALL, "--boundary", "stream", "--tokenizer", "whitespace"]
+    assert main(["train", "--train", str(text), "--output", directory, *options]) == 0
+    assert main(["evaluate", directory, "--text", str(text), "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "best epoch 1" in out
+    assert json.loads(out.splitlines()[-1])["tokens"] == 240
+    assert main(["score", directory, str(text)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 41
+
+
+def test_version_and_help(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert __version__ in capsys.readouterr().out
+    for arguments in (["--help"], ["train", "--help"], ["generate", "--help"]):
+        with pytest.raises(SystemExit, match="0"):
+            main(arguments)
+    assert "--temperature" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("train --output {tmp}/m --order 1", "`order` must be 2 or more"),
+        ("train --output {tmp}/m --train {tmp}/none.txt", "No such text file"),
+        ("train --output {tmp}/m --train {tmp}/empty.txt", "empty.txt is empty"),
+        ("train --output {tmp}/m --train {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
+        ("train --output {tmp}/m --corpus penn", "Unknown corpus"),
+        ("train --output {tmp}", "is no model directory"),
+        ("evaluate {tmp}/none", "There is no model directory"),
+        ("evaluate {model} --text {tmp}/empty.txt", "empty.txt is empty"),
+        ("score {model} {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
+        ("complete {model} word --top-k 0", "`top_k` must be 1 or more"),
+        ("generate {model} --num-words 0", "`num_words` must be 1 or more"),
+        ("generate {model} --temperature -1", "`temperature` must be 0 or more"),
+    ],
+)
+def test_misuse_is_one_sentence_and_exit_status_2(tmp_path, model_directory, capsys, arguments, message):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "latin1.txt").write_bytes("un été\n".encode("latin1"))
+    assert main(arguments.format(tmp=tmp_path, model=model_directory).split()) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err and "Traceback" not in captured.err and not captured.out
+    assert captured.err.splitlines()[-1].startswith(f"keras-nplm {arguments.split()[0]}: ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["train"], ["train", "--output", "m", "--order", "five"]])
+def test_a_command_line_that_does_not_parse_is_exit_status_2(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert "usage: keras-nplm" in capsys.readouterr().err
+
+
+def test_work_that_fails_is_exit_status_1(tmp_path, capsys):
+    assert main(["train", "--output", str(tmp_path / "m"), *SMALL, "--learning-rate", "1e30"]) == 1
+    assert "The loss became" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("keras_nplm.training._fit", interrupted)
+    assert main(["train", "--output", str(tmp_path / "m"), *SMALL]) == 130
+    assert "give the same command to go on" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_text_on_standard_input_that_is_not_utf8_is_refused(model_directory):
+    score = subprocess.run(
+        [sys.executable, "-m", "keras_nplm", "score", str(model_directory)], input=b"ok\n\xff\n", capture_output=True
+    )
+    assert score.returncode == 2
+    assert b"Standard input is not UTF-8 text (byte 3)" in score.stderr and b"Traceback" not in score.stderr

@@ -1,0 +1,64 @@
+"""Whatever the README shows is run: its Python, its commands, its figures."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import keras_nplm.cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RECORDS = ROOT / "saved_models" / "measured"
+
+
+def _blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def test_the_python_runs(tmp_path):
+    (program,) = _blocks("python")
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr
+    assert float(run.stdout.splitlines()[-2]) < 100  # the perplexity on test
+    assert (tmp_path / "model" / "model.keras").is_file()
+
+
+def _commands():
+    for block in _blocks("bash"):
+        for line in re.split(r"\n|&&|\|", block.replace("\\\n", " ")):
+            words = shlex.split(line, comments=True)
+            words = words[next((i for i, word in enumerate(words) if "=" not in word), 0) :]
+            if words and Path(words[0]).name == "keras-nplm":
+                yield words[1:]
+
+
+@pytest.mark.parametrize("arguments", _commands(), ids=" ".join)
+def test_every_command_parses(arguments):
+    assert keras_nplm.cli._parser().parse_args(arguments).command == arguments[0]
+
+
+def test_the_first_two_blocks_install_run_and_test():
+    run, test = _blocks("bash")[:2]
+    assert "pip install" in run and "keras-nplm train" in run and "keras-nplm complete" in run
+    assert "pip install" in test and "pytest" in test
+
+
+def test_the_figures_are_those_of_the_recorded_runs():
+    rows = re.findall(r"^\| .*`keras-nplm (train [^`]+)`.*$", README, re.MULTILINE)
+    assert rows
+    for row in re.findall(r"^\| .*`keras-nplm train [^`]+`.*$", README, re.MULTILINE):
+        name = re.search(r"--output \S*?([\w-]+)`", row)[1]
+        metrics = json.loads((RECORDS / name / "metrics.json").read_text(encoding="utf-8"))
+        shown = [cell.strip().replace(",", "") for cell in row.strip("|").split("|")][-5:]
+        assert shown == [
+            f"{metrics['validation']['perplexity']:.1f}",
+            f"{metrics['test']['perplexity']:.1f}",
+            f"{metrics['seconds']:.0f}",
+            f"{metrics['cpu_seconds']:.0f}",
+            f"{metrics['ngrams_per_second']:.0f}",
+        ], name
