@@ -33,8 +33,8 @@ class Configuration:
     embedding_dim: int = _option(60, "m: components of a word's feature vector", least=1)
     hidden_units: int = _option(100, "h: hidden units; 0, with direct connections, for no hidden layer", least=0)
     direct_connections: bool = _option(False, "connect the word features straight to the output (W)")
-    weight_decay: float = _option(1e-5, "the paper's weight decay, on weights and C, not on biases", least=0)
-    dropout: float = _option(0.1, "share of hidden units left out in training", least=0, below=1)
+    weight_decay: float = _option(3e-5, "the paper's weight decay, on weights and C, not on biases", least=0)
+    dropout: float = _option(0.15, "share of hidden units left out in training", least=0, below=1)
     embedding_dropout: float = _option(0.0, "share of the context's components left out in training", least=0, below=1)
     held_out_mass: float = _option(0.0, "probability kept for words of V that training lacks", least=0, below=1)
     boundary: str = _option("stream", "whether n-grams cross sentence ends", choices=BOUNDARIES)
@@ -42,11 +42,11 @@ class Configuration:
     min_count: int = _option(2, "words seen less often become <unk>", least=1)
     max_size: int | None = _option(None, "keep this many words at most", least=1)
     optimizer: str = _option("sgd", "the optimiser", choices=OPTIMIZERS)
-    learning_rate: float = _option(1.2, "at the start, for the mean loss of a batch", least=0)
+    learning_rate: float = _option(1.8, "at the start, for the mean loss of a batch", least=0)
     schedule: str = _option("linear", "linear: to 0; inverse-time: the paper's eps_0/(1+rt)", choices=SCHEDULES)
     decay_rate: float = _option(1e-8, "r of the inverse-time schedule; t counts updates", least=0)
     batch_size: int = _option(96, "n-grams in an update", least=1)
-    epochs: int = _option(8, "passes over the training text, at most", least=1)
+    epochs: int = _option(9, "passes over the training text, at most", least=1)
     patience: int = _option(3, "epochs without a better validation perplexity before training stops", least=1)
     seed: int = _option(1, "of initialisation, dropout and the order of n-grams", least=0)
 
@@ -65,7 +65,7 @@ class Configuration:
 
 
 # The paper's rule for the words of Brown: those seen 3 times or fewer in the whole corpus are merged into one.
-_PAPER = Configuration(vocabulary_scope="corpus", min_count=4, held_out_mass=0.035)
+_PAPER = Configuration(vocabulary_scope="corpus", min_count=4, held_out_mass=0.045)
 
 
 def _paper(**options) -> Configuration:
@@ -73,9 +73,9 @@ def _paper(**options) -> Configuration:
 
 
 CONFIGURATIONS: dict[str, Configuration] = {
-    "default": Configuration(boundary="sentence", embedding_dim=30, hidden_units=60),
+    "default": Configuration(boundary="sentence", dropout=0.2, learning_rate=2.0, epochs=10),
     "brown": _PAPER,
-    "brown-quick": _paper(epochs=2),
+    "brown-quick": _paper(epochs=2, dropout=0.0),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True),

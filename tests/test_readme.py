@@ -37,7 +37,7 @@ def _commands():
                 yield words[1:]
 
 
-@pytest.mark.parametrize("arguments", _commands(), ids=" ".join)
+@pytest.mark.parametrize("arguments", list(_commands()), ids=" ".join)
 def test_every_command_parses(arguments):
     assert keras_nplm.cli._parser().parse_args(arguments).command == arguments[0]
 
