@@ -65,7 +65,7 @@ class Configuration:
 
 
 # The paper's rule for the words of Brown: those seen 3 times or fewer in the whole corpus are merged into one.
-_PAPER = Configuration(vocabulary_scope="corpus", min_count=4, held_out_mass=0.045)
+_PAPER = Configuration(vocabulary_scope="corpus", min_count=4)
 
 
 def _paper(**options) -> Configuration:
@@ -74,8 +74,8 @@ def _paper(**options) -> Configuration:
 
 CONFIGURATIONS: dict[str, Configuration] = {
     "default": Configuration(boundary="sentence", dropout=0.2, learning_rate=2.0, epochs=10),
-    "brown": _PAPER,
-    "brown-quick": _paper(epochs=2, dropout=0.0),
+    "brown": _paper(held_out_mass=0.04, epochs=6),
+    "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True),

@@ -57,7 +57,8 @@ class FullSoftmax(keras.layers.Layer):
             )
 
     def call(self, features):
-        return ops.matmul(features, ops.transpose(self.kernel)) + self.b
+        logits = ops.matmul(features, ops.transpose(self.kernel)) + self.b
+        return ops.cast(logits, self.variable_dtype)  # a softmax in half precision would not sum to 1
 
     def negative_log_likelihood(self, logits, target_ids):
         """-ln P(target | context) in nats, float [B], from logits [B, |V|] and int targets [B]."""
@@ -74,7 +75,7 @@ class FullSoftmax(keras.layers.Layer):
         """
         if not self.held_out_mass:
             return negative_log_likelihood
-        held_out = ops.logsumexp(logits, axis=-1) - ops.matmul(logits, self.q)
+        held_out = ops.logsumexp(logits, axis=-1) - ops.sum(logits * self.q, axis=-1)
         return (1 - self.held_out_mass) * negative_log_likelihood + self.held_out_mass * held_out
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:

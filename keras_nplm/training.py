@@ -133,13 +133,18 @@ def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: 
 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     """The network that a configuration describes, not yet compiled."""
-    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "weight_decay", "dropout")
-    names += ("embedding_dropout", "held_out_mass")
-    return NPLM(vocabulary_size, **{name: getattr(configuration, name) for name in names})
+    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
+    options = {name: getattr(configuration, name) for name in (*names, "held_out_mass")}
+    return NPLM(
+        vocabulary_size, weight_decay=0.0 if configuration.optimizer == "sgd" else configuration.weight_decay, **options
+    )
 
 
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
     """The optimiser and its schedule.
+
+    Under plain SGD the paper's weight decay and the optimiser's are the same, theta <- theta - eps_t (gradient + lambda
+    theta), and the optimiser's needs no pass over the weights for the penalty's value; Adam gets the penalty in the loss.
 
     linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
 
@@ -160,7 +165,12 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
         rate = schedules.PolynomialDecay(rate, steps_per_epoch * configuration.epochs, end_learning_rate=0.0)
     elif configuration.schedule == "inverse-time":
         rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
-    return {"sgd": keras.optimizers.SGD, "adam": keras.optimizers.Adam}[configuration.optimizer](rate)
+    if configuration.optimizer == "adam":
+        return keras.optimizers.Adam(rate)
+    optimizer = keras.optimizers.SGD(rate, weight_decay=configuration.weight_decay or None)
+    if configuration.weight_decay:
+        optimizer.exclude_from_weight_decay(var_names=["/b", "/d"])
+    return optimizer
 
 
 class _Checkpoint(keras.callbacks.Callback):
