@@ -33,7 +33,11 @@ setup(
         "tensorboard>=2.19,<3",  # tensorflow 2.21 no longer brings it
         "numpy>=1.26,<3",
     ],
-    extras_require={"test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14"]},
+    extras_require={
+        "test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14"],
+        "notebooks": ["notebook>=7", "matplotlib>=3.8"],
+        "benchmark": ["torch>=2.6", "kenlm"],
+    },
     entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli:main"]},
     classifiers=[
         "Programming Language :: Python :: 3.11",

@@ -11,7 +11,7 @@ from pathlib import Path
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
-from keras_nplm.corpora.text_files import expand, read_lines
+from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.tokenization import TOKENIZERS
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--split", choices=("train", "validation", "test"), default="test", help="default: test")
     what.add_argument("--text", metavar="FILE", nargs="+", help="text files or globs instead, one sentence a line")
 
-    score = command("score", _score, _show_score, "The log-probability of each sentence.")
+    score = command("score", _score, _show_score, "A line a sentence: log-probability in nats, tokens, unknown words.")
     _directory(score)
     score.add_argument("file", metavar="FILE", nargs="?", help="one sentence a line; default: standard input")
 
@@ -89,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("--seed", type=int, default=0, help="the same seed draws the same text; default: 0")
     generate.add_argument("--temperature", type=float, default=1.0, help="below 1: likelier words; default: 1")
     generate.add_argument("--top-k", type=int, default=None, help="draw from this many words; default: all")
+    for name in ("evaluate", "score", "complete"):  # as every command; nothing in these is random
+        commands.choices[name].add_argument("--seed", type=int, default=0, help="accepted, as by every command")
     return parser
 
 
@@ -116,11 +118,15 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", choices=tuple(CONFIGURATIONS), default="default", help="a named set of options")
     single = parser.add_argument_group("options, over those of --config")
     for field in dataclasses.fields(Configuration):
-        flag, settings = f"--{field.name.replace('_', '-')}", dict(dest=field.name, help=field.metadata["help"])
+        default = getattr(CONFIGURATIONS["default"], field.name)
+        help = f"{field.metadata['help']} (default: {default})"
+        flag, settings = f"--{field.name.replace('_', '-')}", dict(dest=field.name, help=help)
         if field.type is bool:
             single.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, **settings)
+        elif field.metadata["choices"]:
+            single.add_argument(flag, choices=field.metadata["choices"], default=None, **settings)
         else:
-            kind = {int: int, float: float, str: str}.get(field.type, int)
+            kind = float if field.type is float else int
             single.add_argument(flag, type=kind, metavar=kind.__name__.upper(), default=None, **settings)
 
 
@@ -173,15 +179,11 @@ def _score(options: argparse.Namespace) -> dict:
     if options.file:
         sentences = list(read_lines([Path(options.file)]))
     else:
-        try:
-            sentences = sys.stdin.buffer.read().decode("utf-8").splitlines()
-        except UnicodeDecodeError as error:
-            raise InputError(f"Standard input is not UTF-8 text (byte {error.start}): convert it first.") from error
+        sentences = list(decode_lines(sys.stdin.buffer, "standard input"))
     return {"sentences": [dataclasses.asdict(score) for score in model.score(sentences)]}
 
 
 def _show_score(result: dict) -> None:
-    print("log_prob\ttokens\tunk_tokens")
     for score in result["sentences"]:
         print(f"{score['log_prob']:.4f}\t{score['tokens']}\t{score['unk_tokens']}")
 

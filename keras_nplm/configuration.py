@@ -48,7 +48,7 @@ class Configuration:
     batch_size: int = _option(96, "n-grams in an update", least=1)
     epochs: int = _option(9, "passes over the training text, at most", least=1)
     patience: int = _option(3, "epochs without a better validation perplexity before training stops", least=1)
-    seed: int = _option(1, "of initialisation, dropout and the order of n-grams", least=0)
+    seed: int = _option(1, "of initialisation, dropout and the order of n-grams", least=0, below=1 << 31)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):

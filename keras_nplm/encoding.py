@@ -117,7 +117,8 @@ class EncodedCorpus:
         path = Path(directory) / "corpus.json"
         fields = {field.name for field in dataclasses.fields(cls)} - {"directory"}
         description = read_json(path)
-        if set(description) != fields or set(description["splits"]) != set(SPLITS):
+        splits = description.get("splits")
+        if set(description) != fields or not isinstance(splits, dict) or set(splits) != set(SPLITS):
             raise InputError(f"{path} does not describe an encoded corpus: encode the corpus again.")
         return cls(Path(directory), **description)
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from keras_nplm.errors import RunError
 from keras_nplm.vocabulary import UNK_ID
 from keras_nplm.windows import ngram_positions
 
@@ -19,6 +20,9 @@ class LogProb(Protocol):
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """ln P(target | context), float [B], in nats."""
+
+    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        """ln P(w | context) for every word w, float [B, |V|], in nats: where a whole distribution is wanted."""
 
 
 def log_probs(model: LogProb, ids: np.ndarray, boundary: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -56,6 +60,7 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
 
     Raises:
         InputError: there is nothing to predict.
+        RunError: the log-probabilities are not finite.
 
     Example:
 
@@ -74,6 +79,10 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
         total += log_prob.sum(dtype=np.float64)
         unk += log_prob[is_unk].sum(dtype=np.float64)
         tokens, unk_tokens = tokens + len(log_prob), unk_tokens + int(is_unk.sum())
+    if not math.isfinite(total):
+        raise RunError(
+            f"The log-probability of the text is {total}: the model's weights are not finite; train it again."
+        )
     known = tokens - unk_tokens
     return {
         "perplexity": _exp(-total / tokens),

@@ -71,6 +71,8 @@ class LanguageModel:
         if not directory.is_dir():
             raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
         config = read_json(directory / "config.json")
+        if config.get("kind") != "nplm":
+            raise InputError(f"{directory / 'config.json'} is not that of a model of this version: train it again.")
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
         path = directory / "model.keras"
         if not path.is_file():
@@ -92,15 +94,20 @@ class LanguageModel:
             raise InputError(f"{directory / 'config.json'} lacks {error}: train the model again.") from error
         if (directory / "corpus" / "corpus.json").is_file():
             language_model.corpus = EncodedCorpus.load(directory / "corpus")
+            if language_model.corpus.vocabulary_size != len(vocabulary):
+                raise InputError(f"{directory / 'corpus'} was encoded with another vocabulary: train the model again.")
         return language_model
 
     def save(self, directory: str | os.PathLike) -> None:
         """Write a model directory that `load` and the command line take: for a network trained by plain `fit`.
 
         Raises:
+            InputError: the directory holds a training run.
             RunError: the files cannot be written.
         """
         directory = Path(directory)
+        if (directory / "corpus").exists():
+            raise InputError(f"{directory} holds a training run: choose another directory.")
         with replacing(directory / "model.keras") as temporary:
             self.model.save(temporary)
         self.vocabulary.save(directory / "vocabulary.txt")
@@ -130,7 +137,7 @@ class LanguageModel:
     def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
         """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""
         for start in range(0, len(sentences), _SENTENCES):
-            windows = [self._ngrams(sentence) for sentence in sentences[start : start + _SENTENCES]]
+            windows = self._ngrams(sentences[start : start + _SENTENCES])
             ngrams = np.concatenate(windows)
             log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
             for part in np.split(np.arange(len(ngrams)), np.cumsum([len(window) for window in windows])[:-1]):
@@ -183,6 +190,8 @@ class LanguageModel:
             raise InputError(f"`temperature` must be 0 or more. Received: {temperature}.")
         if top_k is not None and top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        if seed < 0:
+            raise InputError(f"`seed` must be 0 or more. Received: {seed}.")
         random = np.random.default_rng(seed)
         context, lines, drawn = self._context(self._ids(prompt)), [[]], 0
         while drawn < num_words:
@@ -215,11 +224,16 @@ class LanguageModel:
         start = np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
         return np.concatenate([start, ids])[-len(start) :]
 
-    def _ngrams(self, sentence: str) -> np.ndarray:
-        """The n-grams of a sentence, int32 [T, n]."""
-        ids = np.append(self._ids(sentence), EOS_ID)
-        if self.boundary == "stream" and len(ids) == 1:
-            return np.zeros((0, self.model.order), np.int32)
+    def _ngrams(self, sentences: Sequence[str]) -> list[np.ndarray]:
+        """The n-grams of each sentence, int32 [T, n]; the words of all are looked up at once."""
+        tokens = [self.tokenize(sentence) for sentence in sentences]
+        flat = [token for sentence in tokens for token in sentence]
+        refuse_reserved(flat)
+        ids = np.split(self.vocabulary.encode(flat), np.cumsum([len(sentence) for sentence in tokens])[:-1])
+        none = np.zeros((0, self.model.order), np.int32)
+        return [self._windows(np.append(i, EOS_ID)) if len(i) or self.boundary == "sentence" else none for i in ids]
+
+    def _windows(self, ids: np.ndarray) -> np.ndarray:
         tokens, positions = ngram_positions(ids, self.model.order, self.boundary)
         return tokens[positions[:, None] + np.arange(1 - self.model.order, 1)]
 

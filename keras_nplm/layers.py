@@ -14,7 +14,8 @@ class ContextEmbedding(keras.layers.Layer):
 
     One lookup in the one matrix C, shared by all positions. The paper writes x with the nearest word first; ours keeps
     the order of the text, which permutes the columns of H and W and changes nothing else. A position that holds
-    `<pad>` (id 0) adds a zero vector, and C's row 0 is never trained.
+    `<pad>` (id 0) adds a zero vector, so that C's row 0 has no part in the likelihood; one that holds an id outside
+    the vocabulary adds NaN, where the backend does not refuse it outright.
 
     Args:
         vocabulary_size: int, |V|.
@@ -54,7 +55,8 @@ class ContextEmbedding(keras.layers.Layer):
     def call(self, context_ids):
         vectors = ops.take(self.C, context_ids, axis=0)  # [B, n-1, m]
         present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
-        vectors = vectors * ops.expand_dims(present, -1)
+        known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
+        vectors = vectors * ops.expand_dims(ops.where(known, present, float("nan")), -1)
         return ops.reshape(vectors, (-1, context_ids.shape[1] * self.embedding_dim))  # [B, (n-1) m]
 
     def compute_output_shape(self, input_shape):

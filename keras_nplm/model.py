@@ -1,6 +1,7 @@
 """NPLM: the layers composed into the one model, which `fit`, `evaluate`, `predict` and `save` treat as their own."""
 
 import functools
+import math
 from collections.abc import Callable
 
 import keras
@@ -119,7 +120,7 @@ class NPLM(keras.Model):
         if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not kwargs.get("run_eagerly"):
             import tensorflow as tf
 
-            jit_compile = not tf.distribute.has_strategy()
+            jit_compile = not tf.distribute.has_strategy() and self.distribute_strategy.num_replicas_in_sync == 1
         super().compile(*args, jit_compile=jit_compile, **kwargs)
 
     def compile_from_config(self, config):
@@ -145,12 +146,15 @@ class NPLM(keras.Model):
         self.built = True
 
     def call(self, context_ids, training=False):
+        return self.prob(self.features(context_ids, training=training))  # [B, |V|]
+
+    def features(self, context_ids, training=False):
+        """What the output layer sees of a context: a, or [a; x] with direct connections."""
         x = self.drop_embedding(self.embed(context_ids), training=training)  # [B, (n-1) m]
         a = None
         if self.hidden is not None:
             a = self.drop_hidden(self.hidden(x), training=training)  # [B, h]
-        features = a if self.direct is None else self.direct(a, x)  # [B, h + (n-1) m]
-        return self.prob(features)  # [B, |V|]
+        return a if self.direct is None else self.direct(a, x)  # [B, h + (n-1) m]
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The penalised mean loss of a step; its likelihoods go to `perplexity` on the way."""
@@ -203,11 +207,22 @@ class NPLM(keras.Model):
 
     @functools.cached_property
     def _next_log_probs(self) -> Callable:
-        return _compiled(lambda context_ids: ops.log_softmax(self(context_ids)))
+        return self._compiled(lambda context_ids: self.prob.log_probs(self.features(context_ids)))
 
     @functools.cached_property
     def _log_prob(self) -> Callable:
-        return _compiled(lambda context_ids, ids: -self.prob.negative_log_likelihood(self(context_ids), ids))
+        return self._compiled(
+            lambda context_ids, target_ids: self.prob.log_prob(self.features(context_ids), target_ids), targets=True
+        )
+
+    def _compiled(self, function: Callable, targets: bool = False) -> Callable:
+        """`function` from arrays to a NumPy array, compiled by XLA on TensorFlow."""
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            signature = [tf.TensorSpec([None, self.order - 1], tf.int32)] + [tf.TensorSpec([None], tf.int32)] * targets
+            function = tf.function(function, input_signature=signature, jit_compile=True)
+        return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
 
     def _checked(self, context_ids: np.ndarray) -> np.ndarray:
         context_ids = np.asarray(context_ids, np.int32)
@@ -224,7 +239,8 @@ class NPLM(keras.Model):
 
     def load_own_variables(self, store):
         for name, state in self._random_states().items():
-            state.assign(store[name])
+            if name in store:  # not where it was saved without dropout
+                state.assign(store[name])
 
     def _random_states(self) -> dict[str, keras.Variable]:
         dropouts = [layer for layer in (self.drop_embedding, self.drop_hidden) if layer.rate > 0]
@@ -258,19 +274,10 @@ def _check(argument: str, holds: bool, wanted: str, received: object) -> None:
         raise InputError(f"`{argument}` must be {wanted}. Received: {received}.")
 
 
-def _compiled(function: Callable) -> Callable:
-    """`function` from arrays to a NumPy array, compiled by XLA on TensorFlow."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        function = tf.function(function, jit_compile=True)
-    return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
-
-
 def _padded_parts(*arrays: np.ndarray):
-    """Cut arrays into parts of `_ROWS`, the last padded to a power of two: few shapes, so few compilations."""
+    """Cut arrays into parts of `_ROWS`, the last padded to a power of four: few shapes, so few compilations."""
     for start in range(0, len(arrays[0]), _ROWS):
         part = [array[start : start + _ROWS] for array in arrays]
         size = len(part[0])
-        rows = 1 << (size - 1).bit_length()
+        rows = 4 ** math.ceil(math.log(size, 4))
         yield size, [np.pad(array, [(0, rows - size)] + [(0, 0)] * (array.ndim - 1)) for array in part]

@@ -60,9 +60,22 @@ class FullSoftmax(keras.layers.Layer):
         logits = ops.matmul(features, ops.transpose(self.kernel)) + self.b
         return ops.cast(logits, self.variable_dtype)  # a softmax in half precision would not sum to 1
 
+    def log_probs(self, features):
+        """ln P(w | context) for every word w, float [B, |V|], in nats."""
+        return ops.log_softmax(self(features))
+
+    def log_prob(self, features, target_ids):
+        """ln P(target | context), float [B], in nats, for int targets [B]."""
+        return -self.negative_log_likelihood(self(features), target_ids)
+
     def negative_log_likelihood(self, logits, target_ids):
-        """-ln P(target | context) in nats, float [B], from logits [B, |V|] and int targets [B]."""
-        return ops.logsumexp(logits, axis=-1) - _logit_of(logits, target_ids)
+        """-ln P(target | context) in nats, float [B], from logits [B, |V|] and int targets [B].
+
+        It is NaN for a target that is no id of the vocabulary, so that training on such targets does not go unseen.
+        """
+        target_ids = ops.reshape(target_ids, (-1,))
+        known = ops.logical_and(target_ids >= 0, target_ids < self.vocabulary_size)
+        return ops.where(known, ops.logsumexp(logits, axis=-1) - _logit_of(logits, target_ids), float("nan"))
 
     def loss(self, logits, negative_log_likelihood):
         """What training minimises, float [B]: the likelihood of targets that give up a little of their probability.

@@ -22,6 +22,7 @@ from keras_nplm.vocabulary import EOS_ID, Vocabulary
 from keras_nplm.windows import ngram_dataset
 
 _VALIDATION_BATCH = 1024
+_STEPS_PER_CHECK = 50  # updates between looks at the loss, which wait for the device
 _PREPARED = {"corpus", "vocabulary.txt"}  # all that a run killed before its first step leaves
 
 
@@ -144,7 +145,7 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     """The optimiser and its schedule.
 
     Under plain SGD the paper's weight decay and the optimiser's are the same, theta <- theta - eps_t (gradient + lambda
-    theta), and the optimiser's needs no pass over the weights for the penalty's value; Adam gets the penalty in the loss.
+    theta), and the optimiser's needs no pass over the weights for the penalty's value; Adam gets it in the loss.
 
     linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
 
@@ -197,7 +198,7 @@ class _Checkpoint(keras.callbacks.Callback):
         self.began = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, batch, logs=None):
-        if not np.isfinite(logs["loss"]):
+        if batch % _STEPS_PER_CHECK == 0 and not np.isfinite(logs["loss"]):
             raise RunError(
                 f"The loss became {logs['loss']} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
                 "--learning-rate. The best epoch before it, if any, is still saved."
@@ -207,6 +208,9 @@ class _Checkpoint(keras.callbacks.Callback):
         self.trained = time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
+        if not np.isfinite(logs["val_perplexity"]):
+            became = f"became {logs['val_perplexity']} in epoch {epoch + 1}"
+            raise RunError(f"The validation perplexity {became}: lower --learning-rate.")
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
         self.history.append(
             {

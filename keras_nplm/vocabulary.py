@@ -123,10 +123,17 @@ class Vocabulary:
         return keras.layers.StringLookup(vocabulary=self.words[2:], mask_token=PAD, oov_token=UNK)
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
-        """The ids of tokens, int32 [T]; a token outside the vocabulary is `<unk>`."""
+        """The ids of tokens, int32 [T]; a token outside the vocabulary is `<unk>`.
+
+        Raises:
+            InputError: a token is not text (a lone surrogate, as bytes that are not UTF-8 become in an argument).
+        """
         if len(tokens) == 0:
             return np.zeros(0, np.int32)
-        return np.asarray(self.lookup(np.asarray(tokens, dtype=object))).astype(np.int32)
+        try:
+            return np.asarray(self.lookup(np.asarray(tokens, dtype=object))).astype(np.int32)
+        except (UnicodeEncodeError, ValueError) as error:
+            raise InputError("The text holds half a surrogate pair, which is no character: give UTF-8.") from error
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The words of ids.

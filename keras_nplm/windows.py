@@ -1,6 +1,7 @@
 """Shards of ids -> a tf.data pipeline of n-grams: (context_ids [B, n-1], target_ids [B])."""
 
 import functools
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -71,7 +72,7 @@ def ngram_dataset(
 
     The order within an epoch is a pseudo-random permutation of all n-grams that takes no memory: place i of the epoch
     is found by a small cipher of i. Iterating again is a new epoch with a new permutation; a dataset made with the
-    same seed runs through the same sequence of epochs.
+    same seed runs through the same sequence of epochs. The ids are held in memory.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them.
@@ -106,10 +107,12 @@ def ngram_dataset(
     used = min(number, batches * batch_size)  # n-grams of an epoch
     chunk = max(1, _CHUNK // batch_size) * batch_size
     tokens = tf.constant(tokens)
-    # In a stream the positions are a range: an offset does, and spares a look-up.
-    position_of = (
-        (lambda place: place + (order - 1)) if boundary == "stream" else functools.partial(tf.gather, positions)
-    )
+    if boundary == "stream":  # the positions are a range: an offset does, and spares a look-up
+
+        def position_of(place: tf.Tensor) -> tf.Tensor:
+            return place + (order - 1)
+    else:
+        position_of = functools.partial(tf.gather, tf.constant(positions))
 
     def ngrams(start: tf.Tensor, epoch_seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         place = tf.range(start, tf.minimum(start + chunk, used))
@@ -127,8 +130,11 @@ def ngram_dataset(
         )
         return chunks.prefetch(2).rebatch(batch_size, drop_remainder=drop_remainder)
 
+    def seeded(numbers: tf.data.Dataset) -> tf.data.Dataset:
+        return numbers.map(lambda epoch_number: tf.stack([seed, epoch_number, 0])).flat_map(epoch)
+
     if first_epoch is not None:
-        seeds = tf.data.Dataset.counter(first_epoch, 1).map(lambda number: tf.stack([seed, number, 0]))
-        return seeds.flat_map(epoch)
-    seeds = tf.data.Dataset.random(seed, rerandomize_each_iteration=True).take(3).batch(3)
-    return seeds.flat_map(epoch).apply(tf.data.experimental.assert_cardinality(batches))
+        return seeded(tf.data.Dataset.counter(first_epoch, 1))
+    epochs = itertools.count()  # of this dataset, whatever else draws random numbers
+    numbers = tf.data.Dataset.from_generator(lambda: [next(epochs)], output_signature=tf.TensorSpec([], tf.int64))
+    return seeded(numbers).apply(tf.data.experimental.assert_cardinality(batches))

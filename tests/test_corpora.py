@@ -3,6 +3,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,22 @@ def test_one_text_is_split_by_its_lines(tmp_path):
     assert lines == {"train": list("012345"), "validation": list("67"), "test": list("89")}
 
 
+def test_the_name_of_a_text_tells_files_sizes_and_split(tmp_path):
+    paths = [str(tmp_path / name) for name in "abc"]
+    for path in paths:
+        Path(path).write_text("a line\n" * 20)
+    a, b, c = ([path] for path in paths)
+    names = {
+        open_corpus(train=paths).name,
+        open_corpus(train=a, validation=b, test=c).name,
+        open_corpus(train=a, validation=c, test=b).name,
+        open_corpus(train=a).name,
+        open_corpus(train=a, fractions=(0.6, 0.2, 0.2)).name,
+    }
+    Path(paths[0]).write_text("a line\n" * 20 + "more\n")
+    assert len(names | {open_corpus(train=a).name}) == 6
+
+
 @pytest.mark.parametrize(
     "content, options, message",
     [
@@ -100,6 +117,8 @@ def test_one_text_is_split_by_its_lines(tmp_path):
         ("été".encode("latin1"), {}, r"text.txt is not UTF-8 text \(byte 0\)"),
         (b"one\ntwo\n\xe9\n", {}, r"text.txt is not UTF-8 text \(byte 8\)"),
         ("text".encode("utf-16"), {}, "text.txt is not UTF-8"),
+        ("text".encode("utf-16-le"), {}, r"text.txt is not UTF-8 text \(byte 1\)"),
+        (b"a\nb\nc\nd\n", {"fractions": (float("nan"),) * 3}, "must be three positive numbers"),
         (b"one line\n", {}, "1 lines of text are too few to split"),
         (b"a\nb\nc\nd\n", {"fractions": (0.5, 0.5, 0.5)}, "must be three positive numbers that sum to 1"),
         (b"a\n", {"tokenizer": "nltk"}, "`tokenizer` must be one of words, whitespace"),

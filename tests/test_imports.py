@@ -25,8 +25,11 @@ def _imported(path: Path) -> set[str]:
             names.add(node.module.removeprefix("keras_nplm."))
         elif isinstance(node, ast.ImportFrom) and node.level:
             names.add("a relative import")
+        elif isinstance(node, ast.ImportFrom) and node.module == "keras_nplm":
+            names.add("__init__")
         elif isinstance(node, ast.Import):
             names |= {a.name.removeprefix("keras_nplm.") for a in node.names if a.name.startswith("keras_nplm.")}
+            names |= {"__init__" for a in node.names if a.name == "keras_nplm"}
     return names
 
 

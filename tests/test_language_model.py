@@ -124,6 +124,8 @@ def test_damaged_directories_are_refused(tmp_path, model_directory):
     with pytest.raises(InputError, match=r"config.json is not valid JSON"):
         LanguageModel.load(damaged("config.json", b"{"))
     with pytest.raises(InputError, match=r"config.json lacks 'tokenizer'"):
+        LanguageModel.load(damaged("config.json", b'{"kind":"nplm"}'))
+    with pytest.raises(InputError, match="not that of a model of this version"):
         LanguageModel.load(damaged("config.json", b"{}"))
     with pytest.raises(InputError, match="5 words and the model .* belong to different models"):
         LanguageModel.load(damaged("vocabulary.txt", b"<pad>\n<unk>\n<s>\n</s>\nthe\n"))

@@ -29,7 +29,7 @@ def test_the_python_runs(tmp_path):
 
 
 def _commands():
-    for block in _blocks("bash"):
+    for block in [*_blocks("bash"), *re.findall(r"`(keras-nplm [^`]+)`", README)]:
         for line in re.split(r"\n|&&|\|", block.replace("\\\n", " ")):
             words = shlex.split(line, comments=True)
             words = words[next((i for i, word in enumerate(words) if "=" not in word), 0) :]

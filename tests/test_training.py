@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import CONFIGURATIONS, Configuration, InputError, RunError, evaluate, open_corpus, train
+from keras_nplm import CONFIGURATIONS, NPLM, Configuration, InputError, RunError, evaluate, open_corpus, train
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.training import build_model, build_optimizer
 
@@ -108,6 +108,32 @@ def test_a_directory_of_another_run_is_left_alone(tmp_path, model_directory, sma
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="is no model directory"):
         train(small_configuration, open_corpus(), tmp_path)
+
+
+def test_a_perplexity_that_is_not_finite_ends_the_run(tmp_path, small_configuration):
+    """Steps so large that the perplexity overflows, though the loss does not."""
+    configuration = dataclasses.replace(small_configuration, learning_rate=2e4, schedule="constant")
+    with pytest.raises(RunError, match="became (nan|inf) .*lower --learning-rate"):
+        train(configuration, open_corpus(), tmp_path / "model")
+    assert not (tmp_path / "model" / "metrics.json").exists()
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_the_optimisers_weight_decay_is_the_papers_penalty(weight_decay):
+    """Plain SGD: the same weights whether it is in the optimiser or in the loss; biases do not decay."""
+    configuration = Configuration(weight_decay=weight_decay, learning_rate=0.1, schedule="constant", dropout=0.0)
+    in_optimizer, in_loss = build_model(configuration, 50), NPLM(50, weight_decay=weight_decay)
+    rng = np.random.default_rng(0)
+    for left, right in zip(in_optimizer.weights, in_loss.weights, strict=True):
+        value = rng.normal(0, 0.5, left.shape)
+        left.assign(value), right.assign(value)
+    in_optimizer.compile(optimizer=build_optimizer(configuration, 10))
+    in_loss.compile(optimizer=keras.optimizers.SGD(0.1))
+    contexts = rng.integers(1, 50, (64, 4))
+    for model in (in_optimizer, in_loss):
+        model.fit(contexts, contexts[:, 0], epochs=2, shuffle=False, verbose=0)
+    for left, right in zip(in_optimizer.weights, in_loss.weights, strict=True):
+        np.testing.assert_allclose(left.numpy(), right.numpy(), atol=1e-6, err_msg=left.path)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -81,11 +82,7 @@ def open_corpus(
     """
     tokenize = tokenizer_named(tokenizer)
     if train:
-        return Corpus(
-            " ".join(["text", *train, *validation, *test]),
-            tokenizer,
-            _text_splits(train, validation, test, fractions, tokenize),
-        )
+        return _text_corpus(train, validation, test, fractions, tokenizer)
     if validation or test:
         raise InputError("--validation and --test need --train: name the text files to train on.")
     if name.startswith("tfds:"):
@@ -96,17 +93,26 @@ def open_corpus(
             f"Unknown corpus {name!r}: choose python_reference, brown, brown/marks or tfds:NAME, or name text files "
             "with --train."
         )
-    stored = "words" if name == "python_reference" else "whitespace"
+    stored = "words" if name.partition("/")[0] == "python_reference" else "whitespace"
     return Corpus(name, stored, _tfds_splits(_builder(name, data_dir), str.split))
 
 
-def _text_splits(train, validation, test, fractions, tokenize) -> dict[str, Callable[[], Iterator[list[str]]]]:
+def _text_corpus(train, validation, test, fractions, tokenizer: str) -> Corpus:
+    """The corpus of text files; its name tells the files, their sizes and the split, so that a run knows its text."""
+    tokenize = tokenizer_named(tokenizer)
     if not validation and not test:
-        return split_by_lines(expand(train), fractions, tokenize)
+        paths = expand(train)
+        name = f"text {_sizes(paths)} split {' '.join(map(str, fractions))}"
+        return Corpus(name, tokenizer, split_by_lines(paths, fractions, tokenize))
     if not (validation and test):
         raise InputError("Name both --validation and --test, or neither to have --train split by lines.")
-    named = zip(SPLITS, (train, validation, test), strict=True)
-    return {split: functools.partial(read_sentences, expand(files), tokenize) for split, files in named}
+    named = {split: expand(files) for split, files in zip(SPLITS, (train, validation, test), strict=True)}
+    name = "text " + " ".join(f"{split}: {_sizes(paths)}" for split, paths in named.items())
+    return Corpus(name, tokenizer, {s: functools.partial(read_sentences, p, tokenize) for s, p in named.items()})
+
+
+def _sizes(paths: Sequence[Path]) -> str:
+    return " ".join(f"{path} ({path.stat().st_size} bytes)" for path in paths)
 
 
 def _builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -115,6 +121,8 @@ def _builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
         builder = tfds.builder(name)
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
         raise InputError(f"TFDS has no set {name!r} ({str(error).splitlines()[0]})") from error
+    if not _text_features(builder):
+        raise InputError(f"The TFDS set {name!r} has no text feature: choose one that has.")
     if builder.is_prepared():
         return builder
     _require_archives(builder, data_dir)
@@ -125,7 +133,15 @@ def _builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
             )
     except tfds.download.download_manager.NonMatchingChecksumError as error:
         raise InputError(f"An archive of {name!r} is not the expected one (damaged?): {error} Get it again.") from error
+    except (ImportError, AssertionError, tfds.download.DownloadError) as error:
+        raise InputError(f"TFDS cannot prepare {name!r}: {error}") from error
     return builder
+
+
+def _text_features(builder: tfds.core.DatasetBuilder) -> list[str]:
+    """The names of the features that are text, the one called "text" first."""
+    features = builder.info.features.items() if builder.info.features else ()
+    return sorted((name for name, kind in features if isinstance(kind, tfds.features.Text)), key=lambda n: n != "text")
 
 
 def _require_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> None:
@@ -135,6 +151,8 @@ def _require_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -
             continue
         try:
             urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_SECONDS_TO_CONNECT).close()
+        except urllib.error.HTTPError:
+            pass  # the host answers: what it has against a mere look is for TFDS to find out
         except OSError as error:
             raise InputError(
                 f"{info.filename or url} is needed and cannot be downloaded ({error}): fetch it from {url} and name "
@@ -145,10 +163,7 @@ def _require_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -
 
 def _tfds_splits(builder, tokenize) -> dict[str, Callable[[], Iterator[list[str]]]]:
     """The splits of a prepared builder, with what is missing cut from its training split."""
-    features = [name for name, feature in builder.info.features.items() if isinstance(feature, tfds.features.Text)]
-    if not features:
-        raise InputError(f"The TFDS set {builder.name!r} has no text feature: choose one that has.")
-    feature = "text" if "text" in features else features[0]
+    feature = _text_features(builder)[0]
     has = builder.info.splits
     if "train" not in has:
         raise InputError(f"The TFDS set {builder.name!r} has no training split: choose one that has.")

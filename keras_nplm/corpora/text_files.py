@@ -1,7 +1,7 @@
 """Plain text files as a corpus: a line is a sentence."""
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.errors import InputError
@@ -27,24 +27,41 @@ def expand(patterns: Sequence[str]) -> list[Path]:
 
 
 def read_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """The lines of UTF-8 files, a byte order mark at a file's start left out.
+    """The lines of UTF-8 files, as `decode_lines` has them.
 
     Raises:
         InputError: a file is absent, holds no text, or is not UTF-8.
     """
     for path in paths:
-        offset = 0
         try:
             with open(path, "rb") as file:
-                for line in file:
-                    yield line.decode("utf-8-sig" if offset == 0 else "utf-8").rstrip("\r\n")
-                    offset += len(line)
-        except UnicodeDecodeError as error:
-            raise not_utf8(path, offset + error.start) from error
+                if not file.peek(1):
+                    raise InputError(f"{path} is empty: name a file that holds text, one sentence a line.")
+                yield from decode_lines(file, str(path))
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
-        if offset == 0:
-            raise InputError(f"{path} is empty: name a file that holds text, one sentence a line.")
+
+
+def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines of an open binary file without their ends (LF or CR LF), a byte order mark at its start left out.
+
+    Args:
+        file: lines of bytes.
+        name: what an error calls it.
+
+    Raises:
+        InputError: it is not UTF-8 text.
+    """
+    offset = 0
+    for line in file:
+        try:
+            text = line.decode("utf-8-sig" if offset == 0 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise not_utf8(name, offset + error.start) from error
+        if "\0" in text:  # no text has it, and UTF-16 without its mark is full of it
+            raise not_utf8(name, offset + line.index(b"\0"))
+        yield text.rstrip("\r\n")
+        offset += len(line)
 
 
 def read_sentences(paths: Sequence[Path], tokenize: Tokenize) -> Iterator[list[str]]:
@@ -68,7 +85,7 @@ def split_by_lines(
     Raises:
         InputError: the fractions do not sum to 1, or there are too few lines to give each split one.
     """
-    if min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
+    if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
         raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
     sentences = sum(1 for _ in read_sentences(paths, tokenize))
     first, second = round(sentences * fractions[0]), round(sentences * (fractions[0] + fractions[1]))
