@@ -168,10 +168,7 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
         rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
     if configuration.optimizer == "adam":
         return keras.optimizers.Adam(rate)
-    optimizer = keras.optimizers.SGD(rate, weight_decay=configuration.weight_decay or None)
-    if configuration.weight_decay:
-        optimizer.exclude_from_weight_decay(var_names=["/b", "/d"])
-    return optimizer
+    return keras.optimizers.SGD(rate, weight_decay=configuration.weight_decay or None)
 
 
 class _Checkpoint(keras.callbacks.Callback):
