@@ -141,3 +141,14 @@ def test_names_that_stand_for_nothing_are_refused(tmp_path):
     with pytest.raises(InputError, match="TFDS has no set 'no_such_set'"):
         open_corpus("tfds:no_such_set")
     shutil.rmtree(tmp_path)
+
+
+def test_the_embedded_default_asks_for_no_network(tmp_path, monkeypatch):
+    def no_network(*args, **kwargs):
+        raise AssertionError("the embedded default must not look for the network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path))
+    assert next(open_corpus().sentences("train"))
+    assert list(tmp_path.iterdir())  # it was prepared anew
