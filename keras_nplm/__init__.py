@@ -1,5 +1,9 @@
 """keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003) for Keras."""
 
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # without TensorFlow's notices of what it found; warnings stay
+
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.encoding import EncodedCorpus, encode_corpus, encode_sentences
