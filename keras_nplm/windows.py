@@ -1,7 +1,6 @@
 """Shards of ids -> a tf.data pipeline of n-grams: (context_ids [B, n-1], target_ids [B])."""
 
 import functools
-import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -135,6 +134,6 @@ def ngram_dataset(
 
     if first_epoch is not None:
         return seeded(tf.data.Dataset.counter(first_epoch, 1))
-    epochs = itertools.count()  # of this dataset, whatever else draws random numbers
-    numbers = tf.data.Dataset.from_generator(lambda: [next(epochs)], output_signature=tf.TensorSpec([], tf.int64))
+    epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # of this dataset, whatever else draws random numbers
+    numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
     return seeded(numbers).apply(tf.data.experimental.assert_cardinality(batches))
