@@ -8,10 +8,12 @@ from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.encoding import EncodedCorpus, encode_corpus, encode_sentences
 from keras_nplm.errors import InputError, RunError
+from keras_nplm.estimation import estimate, mix
 from keras_nplm.evaluation import evaluate
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
 from keras_nplm.metrics import Perplexity
+from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
 from keras_nplm.outputs import FullSoftmax
 from keras_nplm.training import train
@@ -30,14 +32,19 @@ __all__ = [
     "FullSoftmax",
     "InputError",
     "LanguageModel",
+    "Mixture",
     "Perplexity",
     "RunError",
     "TanhHidden",
+    "Uniform",
     "Vocabulary",
     "__version__",
     "encode_corpus",
     "encode_sentences",
+    "estimate",
     "evaluate",
+    "fit_mixture",
+    "mix",
     "ngram_dataset",
     "open_corpus",
     "train",

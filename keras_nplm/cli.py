@@ -1,4 +1,4 @@
-"""The command line: `keras-nplm train | evaluate | score | complete | generate`."""
+"""The command line: `keras-nplm train | ngram | mix | evaluate | score | complete | generate | export | paper`."""
 
 import argparse
 import dataclasses
@@ -9,14 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
-from keras_nplm.corpora import open_corpus
+from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
 from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
 from keras_nplm.errors import InputError, RunError
+from keras_nplm.estimation import METHODS, estimate, import_arpa, mix
 from keras_nplm.language_model import LanguageModel
+from keras_nplm.ngrams import BackoffModel, write_arpa
 from keras_nplm.tokenization import TOKENIZERS
 from keras_nplm.training import train
 from keras_nplm.version import __version__
+
+_TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, on the text alone
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,6 +71,17 @@ def _parser() -> argparse.ArgumentParser:
     again = ": what was trained is kept; give the same command to go on."
     _train_options(command("train", _train, _show_train, "Train a model and evaluate it.", again))
 
+    _ngram_options(command("ngram", _ngram, _show_ngram, "Estimate a count-based model and evaluate it.", again))
+
+    mix_models = command("mix", _mix, _show_mix, "Combine models into one, weights fitted on the validation split.")
+    mix_models.add_argument("directories", metavar="DIR", nargs="+", help="model directories of one vocabulary")
+    mix_models.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
+    mix_models.add_argument("--weights", metavar="W", nargs="+", type=float, help="fixed weights, one a model")
+    mix_models.add_argument("--by-frequency", action="store_true", help="fit weights a bin of the context's frequency")
+    mix_models.add_argument(
+        "--uniform", action="store_true", help="add the uniform distribution; its weight comes last"
+    )
+
     evaluate = command("evaluate", _evaluate, _show_evaluate, "The exact perplexity of a split or a text.")
     _directory(evaluate)
     what = evaluate.add_mutually_exclusive_group()
@@ -89,7 +104,12 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("--seed", type=int, default=0, help="the same seed draws the same text; default: 0")
     generate.add_argument("--temperature", type=float, default=1.0, help="below 1: likelier words; default: 1")
     generate.add_argument("--top-k", type=int, default=None, help="draw from this many words; default: all")
-    for name in ("evaluate", "score", "complete"):  # as every command; nothing in these is random
+
+    export = command("export", _export, _show_export, "Write a model in the form that other programs read.")
+    _directory(export)
+    export.add_argument("target", metavar="TARGET", help="the file to write; gzipped if it ends in .gz")
+    export.add_argument("--format", choices=("arpa",), default="arpa", help="arpa: of Kneser-Ney and ARPA models")
+    for name in ("ngram", "mix", "evaluate", "score", "complete", "export"):  # as every command; nothing is random
         commands.choices[name].add_argument("--seed", type=int, default=0, help="accepted, as by every command")
     return parser
 
@@ -99,6 +119,31 @@ def _directory(parser: argparse.ArgumentParser) -> None:
 
 
 def _train_options(parser: argparse.ArgumentParser) -> None:
+    _corpus_options(parser)
+    parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
+    _configuration_options(parser, [field.name for field in dataclasses.fields(Configuration)])
+
+
+def _ngram_options(parser: argparse.ArgumentParser) -> None:
+    _corpus_options(parser)
+    parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
+    parser.add_argument("--method", choices=tuple(METHODS), default="kneser-ney", help="default: kneser-ney")
+    parser.add_argument("--num-classes", type=int, default=500, help="of class-based models; default: 500")
+    parser.add_argument(
+        "--word-classes", metavar="FILE", help="use these classes: a line a word, its class after a tab"
+    )
+    parser.add_argument(
+        "--paper-bins",
+        action="store_true",
+        help="deleted interpolation: weights by the whole context's frequency alone",
+    )
+    arpa = parser.add_argument_group("or read a model of another program")
+    arpa.add_argument("--arpa", metavar="FILE", help="an ARPA file, gzipped or not, instead of a corpus")
+    arpa.add_argument("--vocabulary", metavar="FILE", help="the vocabulary.txt of a model to mix it with")
+    _configuration_options(parser, ["order", *_TEXT_OPTIONS])
+
+
+def _corpus_options(parser: argparse.ArgumentParser) -> None:
     corpus = parser.add_argument_group("corpus")
     corpus.add_argument(
         "--corpus", metavar="NAME", default="python_reference", help="python_reference, brown, brown/marks, tfds:NAME"
@@ -114,10 +159,15 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
         "--tokenizer", choices=tuple(TOKENIZERS), default="words", help="of text files and tfds:NAME; default: words"
     )
     corpus.add_argument("--data-dir", metavar="DIR", help="where a corpus's archive lies or is downloaded to")
-    parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
+
+
+def _configuration_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """`--config`, and a flag for each named option of a configuration."""
     parser.add_argument("--config", choices=tuple(CONFIGURATIONS), default="default", help="a named set of options")
     single = parser.add_argument_group("options, over those of --config")
     for field in dataclasses.fields(Configuration):
+        if field.name not in names:
+            continue
         default = getattr(CONFIGURATIONS["default"], field.name)
         help = f"{field.metadata['help']} (default: {default})"
         flag, settings = f"--{field.name.replace('_', '-')}", dict(dest=field.name, help=help)
@@ -130,11 +180,15 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
             single.add_argument(flag, type=kind, metavar=kind.__name__.upper(), default=None, **settings)
 
 
-def _train(options: argparse.Namespace) -> dict:
-    chosen = {field.name: getattr(options, field.name) for field in dataclasses.fields(Configuration)}
+def _configuration(options: argparse.Namespace) -> Configuration:
+    """The named set of options with those that were given over it."""
+    chosen = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(Configuration)}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    configuration = dataclasses.replace(CONFIGURATIONS[options.config], **chosen)
-    corpus = open_corpus(
+    return dataclasses.replace(CONFIGURATIONS[options.config], **chosen)
+
+
+def _corpus(options: argparse.Namespace) -> Corpus:
+    return open_corpus(
         options.corpus,
         train=options.train,
         validation=options.validation,
@@ -143,7 +197,11 @@ def _train(options: argparse.Namespace) -> dict:
         tokenizer=options.tokenizer,
         data_dir=options.data_dir,
     )
-    return train(configuration, corpus, options.output) | {"directory": str(options.output)}
+
+
+def _train(options: argparse.Namespace) -> dict:
+    metrics = train(_configuration(options), _corpus(options), options.output)
+    return metrics | {"directory": str(options.output)}
 
 
 def _show_train(result: dict) -> None:
@@ -151,9 +209,76 @@ def _show_train(result: dict) -> None:
         f"trained {result['parameters']:,} parameters: {result['seconds']} s, {result['cpu_seconds']} CPU s, "
         f"{result['ngrams_per_second']:,} n-grams/s, best epoch {result['best_epoch']}"
     )
+    _show_splits(result)
+
+
+def _show_splits(result: dict) -> None:
     for split in ("validation", "test"):
-        print(f"{split:10}", _line(result[split]))
+        if split in result:
+            print(f"{split:10}", _line(result[split]))
     print(f'the model is in {result["directory"]}; next: keras-nplm complete {result["directory"]} "a context"')
+
+
+def _ngram(options: argparse.Namespace) -> dict:
+    configuration = _configuration(options)
+    if options.arpa:
+        result = import_arpa(
+            options.arpa,
+            options.output,
+            vocabulary=options.vocabulary,
+            tokenizer=options.tokenizer,
+            boundary=configuration.boundary,
+        )
+    else:
+        result = estimate(
+            options.method,
+            _corpus(options),
+            options.output,
+            order=configuration.order,
+            num_classes=options.num_classes,
+            word_classes=options.word_classes,
+            paper_bins=options.paper_bins,
+            **{name: getattr(configuration, name) for name in _TEXT_OPTIONS},
+        )
+    return result | {"directory": str(options.output)}
+
+
+def _show_ngram(result: dict) -> None:
+    listed = ", ".join(f"{number:,} {order}-grams" for order, number in enumerate(result["ngrams"], start=1))
+    print(listed if "seconds" not in result else f"{listed}: {result['seconds']} s, {result['cpu_seconds']} CPU s")
+    _show_splits(result)
+
+
+def _mix(options: argparse.Namespace) -> dict:
+    result = mix(
+        options.directories,
+        options.output,
+        weights=options.weights,
+        by_frequency=options.by_frequency,
+        uniform=options.uniform,
+    )
+    return result | {"directory": str(options.output)}
+
+
+def _show_mix(result: dict) -> None:
+    if len(result["weights"]) == 1:
+        named = zip(result["components"], result["weights"][0], strict=True)
+        print("weights: " + ", ".join(f"{weight:.4f} {kind}" for kind, weight in named))
+    else:
+        print(f"weights for {len(result['weights'])} bins of frequency")
+    _show_splits(result)
+
+
+def _export(options: argparse.Namespace) -> dict:
+    language_model = LanguageModel.load(options.directory)
+    if not isinstance(language_model.model, BackoffModel):
+        raise InputError(f"{options.directory} is no model in back-off form: estimate one with `ngram`.")
+    write_arpa(options.target, language_model.model, language_model.vocabulary)
+    return {"target": options.target, "ngrams": language_model.model.num_ngrams}
+
+
+def _show_export(result: dict) -> None:
+    print(f"wrote {sum(result['ngrams']):,} n-grams to {result['target']}")
 
 
 def _line(figures: dict) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_nplm.errors import RunError
 from keras_nplm.vocabulary import UNK_ID
-from keras_nplm.windows import ngram_positions
+from keras_nplm.windows import gather_ngrams, ngram_positions
 
 _ROWS = 1 << 14  # n-grams asked of a model at a time
 
@@ -38,7 +38,7 @@ def log_probs(model: LogProb, ids: np.ndarray, boundary: str) -> Iterator[tuple[
     """
     tokens, positions = ngram_positions(ids, model.order, boundary)
     for start in range(0, len(positions), _ROWS):
-        ngrams = tokens[positions[start : start + _ROWS, None] + np.arange(1 - model.order, 1)]  # [B, n]
+        ngrams = gather_ngrams(tokens, positions[start : start + _ROWS], model.order)
         yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
 
 

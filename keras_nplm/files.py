@@ -3,8 +3,12 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from keras_nplm.errors import InputError, RunError
 
@@ -67,6 +71,41 @@ def read_json(path: str | os.PathLike) -> dict:
     if not isinstance(value, dict):
         raise InputError(f"{path} must hold a JSON object. Received: {type(value).__name__}.")
     return value
+
+
+def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np.ndarray]]) -> None:
+    """Write named arrays, and lists of arrays, to `path` (.npz)."""
+    named = {}
+    for name, value in arrays.items():
+        named |= {f"{name}.{i}": array for i, array in enumerate(value)} if isinstance(value, list) else {name: value}
+    with replacing(path) as temporary:
+        np.savez(temporary, **named)
+
+
+def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = ()) -> dict:
+    """Read what `write_arrays` wrote; nothing in the file is executed.
+
+    Args:
+        path: the file.
+        arrays: the names of arrays that it must hold.
+        lists: the names of lists of arrays, which may be empty.
+
+    Raises:
+        InputError: the file is absent, damaged, or of another kind.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            named = dict(stored)
+    except FileNotFoundError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} is not a whole file of arrays ({error}): make it again.") from error
+    if missing := [name for name in arrays if name not in named]:
+        raise InputError(f"{path} lacks {', '.join(missing)}, so it is of another kind: make it again.")
+    result = {name: named[name] for name in arrays}
+    for name in lists:
+        result[name] = [named[key] for key in (f"{name}.{i}" for i in range(len(named))) if key in named]
+    return result
 
 
 def read_text(path: str | os.PathLike) -> str:

@@ -5,17 +5,16 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import keras
 import numpy as np
 
 from keras_nplm.encoding import EncodedCorpus, encode_sentences
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, evaluate
-from keras_nplm.files import read_json, replacing, write_json
-from keras_nplm.model import NPLM
+from keras_nplm.files import read_json, write_json
+from keras_nplm.model_directory import kind_of, load_model, save_model
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, refuse_reserved
-from keras_nplm.windows import BOUNDARIES, ngram_positions
+from keras_nplm.windows import BOUNDARIES, gather_ngrams, ngram_positions
 
 _SENTENCES = 256  # scored together
 
@@ -31,7 +30,7 @@ class SentenceScore:
 
 
 class LanguageModel:
-    """A language model with the vocabulary, the tokenizer and the boundary that it was trained with.
+    """A language model of any kind with the vocabulary, the tokenizer and the boundary that it was trained with.
 
     Args:
         model: answers `log_prob(context_ids, target_ids)` and `next_log_probs(context_ids)`, and has an `order`.
@@ -42,6 +41,7 @@ class LanguageModel:
 
     Example:
 
+    >>> from keras_nplm import NPLM
     >>> vocabulary = Vocabulary(["the", "cat", "sat"])
     >>> model = LanguageModel(NPLM(len(vocabulary), order=3), vocabulary, "words", "sentence")
     >>> next(model.score(["The cat sat"])).tokens
@@ -71,24 +71,11 @@ class LanguageModel:
         if not directory.is_dir():
             raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
         config = read_json(directory / "config.json")
-        if config.get("kind") != "nplm":
+        if "kind" not in config:
             raise InputError(f"{directory / 'config.json'} is not that of a model of this version: train it again.")
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
-        path = directory / "model.keras"
-        if not path.is_file():
-            raise InputError(f"{directory} has no model.keras: its training has not finished an epoch. Train it again.")
         try:
-            model = keras.models.load_model(path, compile=False)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is not a whole model file ({_first_line(error)}): train it again.") from error
-        if not isinstance(model, NPLM):
-            raise InputError(f"{path} holds a {type(model).__name__}, not an NPLM: name a directory of this package.")
-        if model.vocabulary_size != len(vocabulary):
-            raise InputError(
-                f"{directory / 'vocabulary.txt'} has {len(vocabulary)} words and the model {model.vocabulary_size}: "
-                "they belong to different models."
-            )
-        try:
+            model = load_model(directory, config, len(vocabulary))
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except KeyError as error:
             raise InputError(f"{directory / 'config.json'} lacks {error}: train the model again.") from error
@@ -99,7 +86,7 @@ class LanguageModel:
         return language_model
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Write a model directory that `load` and the command line take: for a network trained by plain `fit`.
+        """Write a model directory that `load` and the command line take: for a model fitted or estimated in Python.
 
         Raises:
             InputError: the directory holds a training run.
@@ -108,12 +95,10 @@ class LanguageModel:
         directory = Path(directory)
         if (directory / "corpus").exists():
             raise InputError(f"{directory} holds a training run: choose another directory.")
-        with replacing(directory / "model.keras") as temporary:
-            self.model.save(temporary)
+        save_model(directory, self.model)
         self.vocabulary.save(directory / "vocabulary.txt")
-        write_json(
-            directory / "config.json", {"kind": "nplm", "tokenizer": self.tokenizer_name, "boundary": self.boundary}
-        )
+        options = {"kind": kind_of(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
+        write_json(directory / "config.json", options)
 
     def evaluate(self, split: str = "test") -> dict[str, float | int]:
         """The exact perplexity of a split of the corpus it was trained on; see `keras_nplm.evaluation.evaluate`.
@@ -235,7 +220,7 @@ class LanguageModel:
 
     def _windows(self, ids: np.ndarray) -> np.ndarray:
         tokens, positions = ngram_positions(ids, self.model.order, self.boundary)
-        return tokens[positions[:, None] + np.arange(1 - self.model.order, 1)]
+        return gather_ngrams(tokens, positions, self.model.order)
 
 
 def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:
@@ -247,7 +232,3 @@ def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float
         places = np.argpartition(-log_probs, top_k - 1)[:top_k]
     weights = np.exp((log_probs[places] - log_probs[places].max()) / temperature)
     return int(random.choice(places, p=weights / weights.sum()))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import os
 import sys
 import time
@@ -12,18 +11,18 @@ import keras
 import numpy as np
 
 from keras_nplm.configuration import Configuration
-from keras_nplm.corpora import SPLITS, Corpus
-from keras_nplm.encoding import EncodedCorpus, encode_corpus
-from keras_nplm.errors import InputError, RunError
+from keras_nplm.corpora import Corpus
+from keras_nplm.encoding import EncodedCorpus
+from keras_nplm.errors import RunError
 from keras_nplm.evaluation import evaluate
 from keras_nplm.files import read_json, replacing, write_json
 from keras_nplm.model import NPLM
-from keras_nplm.vocabulary import EOS_ID, Vocabulary
+from keras_nplm.model_directory import prepare_directory
+from keras_nplm.vocabulary import EOS_ID
 from keras_nplm.windows import ngram_dataset
 
 _VALIDATION_BATCH = 1024
 _STEPS_PER_CHECK = 50  # updates between looks at the loss, which wait for the device
-_PREPARED = {"corpus", "vocabulary.txt"}  # all that a run killed before its first step leaves
 
 
 def train(configuration: Configuration, corpus: Corpus, directory: str | os.PathLike) -> dict:
@@ -49,7 +48,14 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     """
     directory = Path(directory)
     keras.utils.set_random_seed(configuration.seed)
-    encoded, vocabulary = _prepare(configuration, corpus, directory)
+    encoded, vocabulary = prepare_directory(
+        directory,
+        corpus,
+        dataclasses.asdict(configuration) | {"kind": "nplm"},
+        vocabulary_scope=configuration.vocabulary_scope,
+        min_count=configuration.min_count,
+        max_size=configuration.max_size,
+    )
     if (directory / "metrics.json").exists():
         print(f"The run in {directory} is finished; these are its figures.", file=sys.stderr)
         return read_json(directory / "metrics.json")
@@ -71,28 +77,6 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     write_json(directory / "metrics.json", metrics)
     (directory / "last.keras").unlink(missing_ok=True)
     return metrics
-
-
-def _prepare(configuration: Configuration, corpus: Corpus, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
-    """The encoded corpus and the vocabulary: made anew, or found whole in the directory of an unfinished run."""
-    options = dataclasses.asdict(configuration) | {"kind": "nplm", "corpus": corpus.name, "tokenizer": corpus.tokenizer}
-    if (directory / "config.json").exists():
-        if read_json(directory / "config.json") != options:
-            raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
-        print(f"Going on with the run in {directory}.", file=sys.stderr)
-        return EncodedCorpus.load(directory / "corpus"), Vocabulary.load(directory / "vocabulary.txt")
-    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - _PREPARED):
-        raise InputError(f"{directory} exists and is no model directory: choose another --output.")
-    counted = SPLITS if configuration.vocabulary_scope == "corpus" else ("train",)
-    vocabulary = Vocabulary.build(
-        itertools.chain.from_iterable(corpus.sentences(split) for split in counted),
-        min_count=configuration.min_count,
-        max_size=configuration.max_size,
-    )
-    encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
-    vocabulary.save(directory / "vocabulary.txt")
-    write_json(directory / "config.json", options)  # last: where it stands, the rest is whole
-    return encoded, vocabulary
 
 
 def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: int, directory: Path) -> None:

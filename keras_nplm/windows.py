@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.errors import InputError
-from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
 
 BOUNDARIES = ("stream", "sentence")
 _ROUNDS = 10  # of the cipher that permutes an epoch
@@ -54,6 +54,43 @@ def ngram_positions(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndar
     if not len(positions):
         raise InputError("There is no word to predict: give some text.")
     return tokens, positions
+
+
+def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.ndarray:
+    """The n-grams, int32 [B, n], that end at positions of a text that `ngram_positions` laid out."""
+    return tokens[positions[:, None] + np.arange(1 - order, 1)]
+
+
+def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
+    """The ids that are ever predicted: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
+
+    Example:
+
+    >>> predicted_ids(6, "stream"), predicted_ids(6, "sentence")
+    (array([1, 4, 5]), array([1, 3, 4, 5]))
+    """
+    ids = np.arange(vocabulary_size)
+    return ids[(ids == UNK_ID) | (ids > EOS_ID) | ((ids == EOS_ID) & (boundary == "sentence"))]
+
+
+def check_ngrams(
+    context_ids: np.ndarray, target_ids: np.ndarray | None, order: int, vocabulary_size: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The contexts int32 [B, n-1] and the targets int32 [B] (None: none are asked for) that a model was given.
+
+    Raises:
+        InputError: ids out of range, contexts of another length, or as many targets as there are not contexts.
+    """
+    context_ids = np.asarray(context_ids, np.int32)
+    if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
+        raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")
+    check_ids(context_ids, vocabulary_size)
+    if target_ids is not None:
+        target_ids = np.asarray(target_ids, np.int32)
+        if target_ids.shape != context_ids.shape[:1]:
+            raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
+        check_ids(target_ids, vocabulary_size)
+    return context_ids, target_ids
 
 
 def ngram_dataset(

@@ -7,8 +7,10 @@ import keras_nplm
 
 ORDER = (
     "version errors files tokenization corpora.text_files corpora.brown corpora.python_reference corpora.corpus "
-    "corpora vocabulary encoding windows metrics layers outputs model evaluation configuration training "
-    "language_model cli __init__ __main__"
+    "corpora vocabulary encoding windows metrics layers outputs model evaluation "
+    "ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation "
+    "ngrams.word_classes ngrams.class_based ngrams.arpa ngrams mixture model_directory configuration training "
+    "language_model estimation cli __init__ __main__"
 ).split()
 PACKAGE = Path(keras_nplm.__file__).parent
 

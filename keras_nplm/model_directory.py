@@ -1,0 +1,153 @@
+"""The directory of a model: its vocabulary and text, what describes it, and the files of each kind of model."""
+
+import itertools
+import sys
+from pathlib import Path
+
+import keras
+
+from keras_nplm.corpora import SPLITS, Corpus
+from keras_nplm.encoding import EncodedCorpus, encode_corpus
+from keras_nplm.errors import InputError
+from keras_nplm.evaluation import LogProb
+from keras_nplm.files import read_arrays, read_json, replacing, write_arrays, write_json
+from keras_nplm.mixture import Mixture, Uniform
+from keras_nplm.model import NPLM
+from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
+from keras_nplm.vocabulary import Vocabulary
+
+_TABLES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
+_PREPARED = {"corpus", "vocabulary.txt"}  # all that a run killed before its first step leaves
+
+
+def prepare_directory(
+    directory: Path, corpus: Corpus, options: dict, *, vocabulary_scope: str, min_count: int, max_size: int | None
+) -> tuple[EncodedCorpus, Vocabulary]:
+    """Encode a corpus into a model directory, or find there what an earlier call with the same options left.
+
+    Args:
+        directory: absent, or of a run with the same options.
+        corpus: the text.
+        options: what describes the run; with the corpus's name and tokenizer they become `config.json`.
+        vocabulary_scope: `"train"` or `"corpus"`: where words are counted.
+        min_count: words seen less often become `<unk>`.
+        max_size: keep this many words at most.
+
+    Raises:
+        InputError: the directory holds something else, or the text cannot be used.
+        RunError: a file cannot be written.
+    """
+    options = options | {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
+    if (directory / "config.json").exists():
+        if read_json(directory / "config.json") != options:
+            raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
+        if not (directory / "metrics.json").exists():
+            print(f"Going on with the run in {directory}.", file=sys.stderr)
+        return EncodedCorpus.load(directory / "corpus"), Vocabulary.load(directory / "vocabulary.txt")
+    refuse_foreign(directory)
+    counted = SPLITS if vocabulary_scope == "corpus" else ("train",)
+    vocabulary = Vocabulary.build(
+        itertools.chain.from_iterable(corpus.sentences(split) for split in counted),
+        min_count=min_count,
+        max_size=max_size,
+    )
+    encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
+    vocabulary.save(directory / "vocabulary.txt")
+    write_json(directory / "config.json", options)  # last: where it stands, the rest is whole
+    return encoded, vocabulary
+
+
+def refuse_foreign(directory: Path) -> None:
+    """Refuse an output directory that has something in it.
+
+    Raises:
+        InputError: it exists and holds more than a run that was killed at its start leaves.
+    """
+    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - _PREPARED):
+        raise InputError(f"{directory} exists and is no model directory: choose another --output.")
+
+
+def kind_of(model: LogProb) -> str:
+    """What `config.json` calls a model."""
+    if isinstance(model, Uniform):
+        return "uniform"
+    if isinstance(model, Mixture):
+        return "mixture"
+    return next((kind for kind, tables in _TABLES.items() if isinstance(model, tables)), "nplm")
+
+
+def save_model(directory: Path, model: LogProb) -> None:
+    """Write the files of a model, all but `config.json` and the vocabulary.
+
+    Raises:
+        RunError: they cannot be written.
+    """
+    kind = kind_of(model)
+    if kind in _TABLES:
+        model.save(directory / "ngrams.npz")
+    elif kind == "mixture":
+        for number, component in enumerate(model.models):
+            part = directory / "components" / str(number)
+            save_model(part, component)
+            write_json(part / "config.json", {"kind": kind_of(component)})
+        bins = model.bins.arrays() if model.bins else {}
+        write_arrays(directory / "mixture.npz", {"weights": model.weights} | bins)
+    elif kind == "nplm":
+        with replacing(directory / "model.keras") as temporary:
+            model.save(temporary)
+
+
+def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
+    """Read the files of a model of any kind.
+
+    Args:
+        directory: where they lie.
+        config: what `config.json` holds.
+        vocabulary_size: |V| of the vocabulary beside them.
+
+    Raises:
+        InputError: they are absent or damaged, or belong to another vocabulary.
+    """
+    kind = config.get("kind")
+    if kind == "nplm":
+        model = _load_network(directory / "model.keras")
+    elif kind in _TABLES:
+        model = _TABLES[kind].load(directory / "ngrams.npz")
+    elif kind == "uniform":
+        model = Uniform(vocabulary_size, config["boundary"])
+    elif kind == "mixture":
+        model = _load_mixture(directory, config, vocabulary_size)
+    else:
+        raise InputError(f"{directory / 'config.json'} is not that of a model of this version: train it again.")
+    if model.vocabulary_size != vocabulary_size:
+        raise InputError(
+            f"The vocabulary of {directory} has {vocabulary_size} words and the model {model.vocabulary_size}: "
+            "they belong to different models."
+        )
+    return model
+
+
+def _load_network(path: Path) -> NPLM:
+    if not path.is_file():
+        raise InputError(f"{path.parent} has no model.keras: its training has not finished an epoch. Train it again.")
+    try:
+        model = keras.models.load_model(path, compile=False)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not a whole model file ({_first_line(error)}): train it again.") from error
+    if not isinstance(model, NPLM):
+        raise InputError(f"{path} holds a {type(model).__name__}, not an NPLM: name a directory of this package.")
+    return model
+
+
+def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:
+    weights = read_arrays(directory / "mixture.npz", ["weights"])["weights"]
+    components = []
+    for number in range(weights.shape[-1]):
+        part = directory / "components" / str(number)
+        described = {"boundary": config["boundary"]} | read_json(part / "config.json")
+        components.append(load_model(part, described, vocabulary_size))
+    return Mixture(components, weights, FrequencyBins.load(directory / "mixture.npz") if len(weights) > 1 else None)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

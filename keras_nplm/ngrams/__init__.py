@@ -1,0 +1,27 @@
+"""Count-based n-gram models: to compare the network with, and to mix it with."""
+
+from keras_nplm.ngrams.arpa import read_arpa, write_arpa
+from keras_nplm.ngrams.backoff import BackoffModel
+from keras_nplm.ngrams.class_based import ClassBased, class_based
+from keras_nplm.ngrams.counts import ContextFrequencies, count_ngrams
+from keras_nplm.ngrams.deleted_interpolation import DeletedInterpolation, deleted_interpolation
+from keras_nplm.ngrams.interpolation import FrequencyBins
+from keras_nplm.ngrams.kneser_ney import kneser_ney
+from keras_nplm.ngrams.word_classes import exchange_classes, load_classes, save_classes
+
+__all__ = [
+    "BackoffModel",
+    "ClassBased",
+    "ContextFrequencies",
+    "DeletedInterpolation",
+    "FrequencyBins",
+    "class_based",
+    "count_ngrams",
+    "deleted_interpolation",
+    "exchange_classes",
+    "kneser_ney",
+    "load_classes",
+    "read_arpa",
+    "save_classes",
+    "write_arpa",
+]
