@@ -14,6 +14,7 @@ from keras_nplm.corpora.corpus import FRACTIONS
 from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.estimation import METHODS, estimate, import_arpa, mix
+from keras_nplm.experiments import ROWS, reproduce
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import BackoffModel, write_arpa
 from keras_nplm.tokenization import TOKENIZERS
@@ -109,7 +110,23 @@ def _parser() -> argparse.ArgumentParser:
     _directory(export)
     export.add_argument("target", metavar="TARGET", help="the file to write; gzipped if it ends in .gz")
     export.add_argument("--format", choices=("arpa",), default="arpa", help="arpa: of Kneser-Ney and ARPA models")
-    for name in ("ngram", "mix", "evaluate", "score", "complete", "export"):  # as every command; nothing is random
+
+    paper = command(
+        "paper", _paper, _show_paper, "Make the rows of the paper's Table 1 on Brown, and report them.", again
+    )
+    paper.add_argument("--output", metavar="DIR", default="paper", help="where rows and report go; default: paper")
+    paper.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=f"of {', '.join(r.name for r in ROWS)}")
+    paper.add_argument("--jobs", type=int, metavar="N", help="rows made side by side; default: 2 where there are cores")
+    paper.add_argument("--data-dir", metavar="DIR", help="where Brown's archive lies or is downloaded to")
+    for name in (
+        "ngram",
+        "mix",
+        "evaluate",
+        "score",
+        "complete",
+        "export",
+        "paper",
+    ):  # as every command; nothing is random
         commands.choices[name].add_argument("--seed", type=int, default=0, help="accepted, as by every command")
     return parser
 
@@ -279,6 +296,15 @@ def _export(options: argparse.Namespace) -> dict:
 
 def _show_export(result: dict) -> None:
     print(f"wrote {sum(result['ngrams']):,} n-grams to {result['target']}")
+
+
+def _paper(options: argparse.Namespace) -> dict:
+    report = reproduce(options.output, rows=options.rows, jobs=options.jobs, data_dir=options.data_dir)
+    return report | {"directory": options.output}
+
+
+def _show_paper(result: dict) -> None:
+    print((Path(result["directory"]) / "table.md").read_text(encoding="utf-8"), end="")
 
 
 def _line(figures: dict) -> str:

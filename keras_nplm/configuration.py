@@ -67,6 +67,19 @@ class Configuration:
 # The paper's rule for the words of Brown: those seen 3 times or fewer in the whole corpus are merged into one.
 _PAPER = Configuration(vocabulary_scope="corpus", min_count=4)
 
+# The paper's optimiser: a step of 1e-3/(1 + 1e-8 t) an example and weight decay 1e-4. A batch of 512 examples takes the
+# sum of their steps: 512 times the step for its mean, and t counts 512 at a time.
+_PAPER_BATCH = 512
+_PAPER_OPTIMISER = dict(
+    schedule="inverse-time",
+    learning_rate=1e-3 * _PAPER_BATCH,
+    decay_rate=1e-8 * _PAPER_BATCH,
+    batch_size=_PAPER_BATCH,
+    weight_decay=1e-4,
+    dropout=0.0,
+    epochs=8,
+)
+
 
 def _paper(**options) -> Configuration:
     return dataclasses.replace(_PAPER, **options)
@@ -76,10 +89,11 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "default": Configuration(boundary="sentence", dropout=0.2, learning_rate=2.0, epochs=10),
     "brown": _paper(held_out_mass=0.04, epochs=6),
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
-    "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True),
-    "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True),
-    "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True),
-    "mlp7": _paper(order=3, hidden_units=50, embedding_dim=30, direct_connections=True),
-    "mlp9": _paper(order=5, hidden_units=100, embedding_dim=30),
+    "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
+    "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
+    "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),
+    "mlp7": _paper(order=3, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),
+    "mlp9": _paper(order=5, hidden_units=100, embedding_dim=30, epochs=6),
+    "mlp1-paper": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, **_PAPER_OPTIMISER),
     "sketch": _paper(order=11, hidden_units=50, embedding_dim=30, direct_connections=True),
 }

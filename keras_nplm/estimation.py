@@ -106,14 +106,13 @@ def estimate(
         model = class_based(ids, held_out_ids, classes, order, boundary)
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
-    tables = model.class_model if method == "class-based" else model
     return _finish(
         directory,
         model,
         encoded,
         boundary,
         {
-            "ngrams": [int(np.isfinite(tables.unigrams).sum()), *map(len, tables.keys)],
+            "ngrams": model.num_ngrams,
             **{name: round(seconds, 2) for name, seconds in spent.items()},
             "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         },

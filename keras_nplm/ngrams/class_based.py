@@ -49,6 +49,11 @@ class ClassBased:
         """|V|."""
         return len(self.classes)
 
+    @property
+    def num_ngrams(self) -> list[int]:
+        """How many n-grams of classes of each order are listed."""
+        return self.class_model.num_ngrams
+
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """ln P(target | context).
 

@@ -132,6 +132,15 @@ class NgramCounts:
         """n."""
         return len(self.keys)
 
+    def look_up(self, ngrams: np.ndarray) -> np.ndarray:
+        """How often each n-gram of the highest order was seen, int64 [B], for int [B, n]."""
+        counts = np.zeros(len(ngrams), np.int64)
+        for length, (rows, nodes) in enumerate(self.contexts.walk(ngrams[:, :-1]), start=1):
+            if length == self.order - 1:
+                place = find(self.keys[-1], nodes * self.contexts.vocabulary_size + ngrams[rows, -1])
+                counts[rows] = np.where(place < 0, 0, self.counts[-1][place])
+        return counts
+
     def nodes(self, order: int) -> np.ndarray:
         """The number of the context of each n-gram of an order; 0 for unigrams."""
         return self.keys[order - 1] // self.contexts.vocabulary_size

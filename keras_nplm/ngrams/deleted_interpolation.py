@@ -48,6 +48,11 @@ class DeletedInterpolation:
         """|V|."""
         return len(self.unigrams)
 
+    @property
+    def num_ngrams(self) -> list[int]:
+        """How many n-grams of each order were seen."""
+        return [int(np.count_nonzero(self.unigrams)), *map(len, self.keys)]
+
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """ln P(target | context).
 

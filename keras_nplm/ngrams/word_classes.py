@@ -171,7 +171,7 @@ def save_classes(path: str | os.PathLike, classes: np.ndarray, vocabulary: Vocab
 
 
 def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
-    """Read the classes of a vocabulary's words, as `exchange_classes` gives them and `save_classes` or `mkcls` writes them.
+    """Read the classes of a vocabulary's words that `save_classes` or `mkcls` wrote, as `exchange_classes` gives them.
 
     Raises:
         InputError: the file is absent, not UTF-8 or malformed, or has no word of the vocabulary.

@@ -1,0 +1,252 @@
+"""The paper's Table 1 on Brown, row by row, and the comparisons that go with it."""
+
+import concurrent.futures
+import dataclasses
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.encoding import EncodedCorpus
+from keras_nplm.errors import InputError, RunError
+from keras_nplm.evaluation import log_probs
+from keras_nplm.files import read_arrays, read_json, write_arrays, write_json
+from keras_nplm.language_model import LanguageModel
+from keras_nplm.ngrams import count_ngrams
+from keras_nplm.ngrams.interpolation import combine, fit_weights
+from keras_nplm.report import write_figure, write_markdown
+from keras_nplm.windows import gather_ngrams, ngram_positions, predicted_ids
+
+_SPLITS = ("validation", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A model of the table: the command that makes it, and what the paper measured for it.
+
+    Args:
+        name: its directory below `rows/`.
+        title: how the table calls it.
+        command: what follows `keras-nplm`, without corpus and output.
+        paper: the paper's perplexity on validation and test, if it has the row.
+        mixed: the name and the paper's figures of the same network mixed with the trigram, if it has that row.
+    """
+
+    name: str
+    title: str
+    command: str
+    paper: tuple[int, int] | None = None
+    mixed: tuple[str, int, int] | None = None
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is a network: slow, and mixed with the trigram."""
+        return self.command.startswith("train")
+
+
+def _classes(number: int, order: int, paper: tuple[int, int]) -> Row:
+    command = f"ngram --method class-based --num-classes {number} --order {order}"
+    return Row(f"class-{number}-{order}", f"class-based, {number} classes, n={order}", command, paper)
+
+
+ROWS = (
+    Row("mlp1", "MLP1", "train --config mlp1", (284, 268), ("MLP2", 275, 257)),
+    Row("mlp3", "MLP3", "train --config mlp3", (327, 310), ("MLP4", 286, 272)),
+    Row("mlp5", "MLP5", "train --config mlp5", (296, 279), ("MLP6", 273, 259)),
+    Row("mlp7", "MLP7", "train --config mlp7", (309, 293), ("MLP8", 284, 270)),
+    Row("mlp9", "MLP9", "train --config mlp9", (280, 276), ("MLP10", 265, 252)),
+    Row("brown-no-held-out", "n=5, h=100, m=60, no direct", "train --config brown --held-out-mass 0"),
+    Row("mlp1-paper", "MLP1, the paper's optimiser", "train --config mlp1-paper", (284, 268)),
+    Row(
+        "mlp1-paper-no-direct",
+        "the same, no direct",
+        "train --config mlp1-paper --no-direct-connections --epochs 12",
+    ),
+    Row(
+        "deleted-interpolation-paper",
+        "deleted interpolation, the paper's bins",
+        "ngram --method deleted-interpolation --order 3 --paper-bins",
+        (352, 336),
+    ),
+    Row("trigram", "deleted interpolation, our bins", "ngram --method deleted-interpolation --order 3"),
+    *(
+        Row(f"kneser-ney-{n}", f"Kneser-Ney, n={n}", f"ngram --method kneser-ney --order {n}", paper)
+        for n, paper in ((3, (334, 323)), (4, (332, 321)), (5, (332, 321)))
+    ),
+    _classes(150, 3, (348, 334)),
+    _classes(200, 3, (354, 340)),
+    _classes(500, 3, (326, 312)),
+    _classes(500, 4, (327, 312)),
+    _classes(500, 5, (327, 312)),
+    _classes(1000, 3, (335, 319)),
+    _classes(2000, 3, (343, 326)),
+)
+
+
+def reproduce(
+    directory: str | os.PathLike, *, rows: Sequence[str] = (), jobs: int | None = None, data_dir: str | None = None
+) -> dict:
+    """Make the rows of the paper's Table 1 on Brown that are not made yet, and report all that are.
+
+    Each row is made by the command that the table shows, in `rows/NAME`, with its messages in `rows/NAME.log`. What was
+    interrupted is gone on with. The report is `table.md`, `table.json` and, where matplotlib is installed, `table.png`.
+
+    Args:
+        directory: where rows and report go.
+        rows: names of rows. Default: all.
+        jobs: how many rows are made side by side, each with its share of the cores. Default: 2 where there are cores.
+        data_dir: where Brown's archive lies or is downloaded to.
+
+    Returns:
+        the report, as `table.json` has it.
+
+    Raises:
+        InputError: no such row.
+        RunError: a row failed; the others are kept.
+    """
+    named = {row.name: row for row in ROWS}
+    if unknown := [name for name in rows if name not in named]:
+        raise InputError(f"There is no row {unknown[0]!r}: choose from {', '.join(named)}.")
+    directory = Path(directory)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    jobs = jobs or min(2, cores)
+    if jobs < 1:
+        raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
+    wanted = [named[name] for name in rows] or list(ROWS)
+    todo = [row for row in wanted if not (directory / "rows" / row.name / "metrics.json").exists()]
+    (directory / "rows").mkdir(parents=True, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(_make, row, directory, max(1, cores // jobs), data_dir): row for row in todo}
+        failed = []
+        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
+            row, status = running[future], future.result()
+            failed += [row] if status else []
+            print(f"[{done}/{len(todo)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
+    report = build_report(directory)
+    if failed:
+        log = directory / "rows" / f"{failed[0].name}.log"
+        raise RunError(f"{len(failed)} row(s) failed; the others are in {directory}. See {log}: {_last_line(log)}")
+    return report
+
+
+def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
+    """Run the command of a row; its exit status."""
+    command = [sys.executable, "-m", "keras_nplm", *shlex.split(row.command), "--corpus", "brown"]
+    command += ["--output", str(directory / "rows" / row.name)] + (["--data-dir", data_dir] if data_dir else [])
+    if "--config" not in row.command:
+        command += ["--config", "brown"]
+    environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
+    with open(directory / "rows" / f"{row.name}.log", "ab") as log:
+        return subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
+
+
+def _last_line(path: Path) -> str:
+    return (path.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it is empty"])[-1]
+
+
+def build_report(directory: Path) -> dict:
+    """The figures of all rows that are made, and what is worked out from them."""
+    made = {row.name: row for row in ROWS if (directory / "rows" / row.name / "metrics.json").exists()}
+    metrics = {name: read_json(directory / "rows" / name / "metrics.json") for name in made}
+    scores = {name: _scores(directory, name) for name in made}
+    report = {"rows": [_figures(made[name], metrics[name]) for name in made]}
+    if made:
+        encoded = EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus")
+        report["mixtures"] = _mixtures(made, scores, encoded.vocabulary_size)
+        report["unseen"] = _unseen(made, scores, encoded)
+        report["parameters"] = _parameters(encoded)
+    pair = ("mlp1-paper", "mlp1-paper-no-direct")
+    report["curves"] = {
+        name: [epoch["validation_perplexity"] for epoch in metrics[name]["history"]] for name in pair if name in made
+    }
+    write_json(directory / "table.json", report)
+    write_markdown(directory / "table.md", report)
+    try:
+        write_figure(directory / "table.png", report)
+    except ImportError:
+        print("no table.png: pip install matplotlib for the figure", file=sys.stderr)
+    return report
+
+
+def _figures(row: Row, metrics: dict) -> dict:
+    figures = {"name": row.name, "title": row.title, "command": f"keras-nplm {row.command}", "paper": row.paper}
+    figures |= {split: metrics[split]["perplexity"] for split in _SPLITS} | {"cpu_seconds": metrics["cpu_seconds"]}
+    if row.is_network:
+        figures |= {"parameters": metrics["parameters"], "epochs": metrics["best_epoch"]}
+    return figures
+
+
+def _scores(directory: Path, name: str) -> dict[str, np.ndarray]:
+    """ln P of each token of validation and test, float64; worked out once and kept."""
+    path = directory / "log_probs" / f"{name}.npz"
+    if not path.exists():
+        print(f"scoring {name}", file=sys.stderr)
+        model = LanguageModel.load(directory / "rows" / name)
+        columns = {
+            split: np.concatenate([part for part, _ in log_probs(model.model, model.corpus.ids(split), "stream")])
+            for split in _SPLITS
+        }
+        write_arrays(path, columns)
+    return read_arrays(path, _SPLITS)
+
+
+def _mixtures(made: dict[str, Row], scores: dict, vocabulary_size: int) -> list[dict]:
+    """Each network with the trigram at 0.5 and at the fitted weight, and what more models bring."""
+    uniform = {split: np.full(len(next(iter(scores.values()))[split]), 0.0) for split in _SPLITS}
+    for column in uniform.values():
+        column -= np.log(len(predicted_ids(vocabulary_size, "stream")))
+    scores = scores | {"uniform": uniform}
+    mixtures = []
+    for row in made.values():
+        if row.is_network and "trigram" in made:
+            title, *paper = row.mixed or (f"{row.title} + trigram", None, None)
+            paper = paper if paper[0] else None
+            mixtures.append(
+                {"title": f"{title}, 0.5", "paper": paper} | _mixed(scores, [row.name, "trigram"], [0.5, 0.5])
+            )
+            mixtures.append({"title": f"{title}, fitted", "paper": paper} | _mixed(scores, [row.name, "trigram"]))
+    more = (["kneser-ney-5", "uniform"], ["brown-no-held-out", "trigram", "kneser-ney-5", "class-500-3", "uniform"])
+    for names in more:
+        if all(name in scores for name in names):
+            mixtures.append({"title": " + ".join(names) + ", fitted", "paper": None} | _mixed(scores, names))
+    return mixtures
+
+
+def _mixed(scores: dict, names: Sequence[str], weights: Sequence[float] | None = None) -> dict:
+    columns = {split: np.stack([scores[name][split] for name in names], axis=1) for split in _SPLITS}
+    weights = fit_weights(columns["validation"])[0] if weights is None else np.array(weights)
+    figures = {split: float(np.exp(-combine(columns[split], weights).mean())) for split in _SPLITS}
+    return {"components": list(names), "weights": weights.round(4).tolist()} | figures
+
+
+def _unseen(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> dict:
+    """Mean ln P over the test 5-grams that training has and has not: what a model does beyond counting."""
+    counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 5, "stream")
+    ngrams = gather_ngrams(*ngram_positions(encoded.ids("test"), 5, "stream"), 5)
+    seen = counted.look_up(ngrams) > 0
+    names = [name for name in made if made[name].is_network or name.startswith(("kneser-ney", "trigram"))]
+    means = {
+        n: {"unseen": float(scores[n]["test"][~seen].mean()), "seen": float(scores[n]["test"][seen].mean())}
+        for n in names
+    }
+    return {"tokens": len(seen), "unseen_tokens": int((~seen).sum()), "mean_log_prob": means}
+
+
+def _parameters(encoded: EncodedCorpus, most: int = 6) -> list[dict]:
+    """Parameters against n: all n-grams that there could be, those seen in training, those of the network MLP1."""
+    size, m, h = encoded.vocabulary_size - 3, 60, 50
+    counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, most, "stream")
+    return [
+        {
+            "order": n,
+            "possible_ngrams": size**n,
+            "seen_ngrams": len(counted.keys[n - 1]),
+            "seen_share": len(counted.keys[n - 1]) / size**n,
+            "network": size * (1 + n * m + h) + h * (1 + (n - 1) * m),
+        }
+        for n in range(2, most + 1)
+    ]
