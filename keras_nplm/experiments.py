@@ -31,7 +31,7 @@ class Row:
     Args:
         name: its directory below `rows/`.
         title: how the table calls it.
-        command: what follows `keras-nplm`, without corpus and output.
+        command: what follows `keras-nplm`; corpus, output and, if it names none, `--config brown` are added.
         paper: the paper's perplexity on validation and test, if it has the row.
         mixed: the name and the paper's figures of the same network mixed with the trigram, if it has that row.
     """
@@ -41,6 +41,12 @@ class Row:
     command: str
     paper: tuple[int, int] | None = None
     mixed: tuple[str, int, int] | None = None
+
+    @property
+    def arguments(self) -> list[str]:
+        """The words of the command, but for its output and where Brown's archive lies."""
+        config = [] if "--config" in self.command else ["--config", "brown"]
+        return [*shlex.split(self.command), "--corpus", "brown", *config]
 
     @property
     def is_network(self) -> bool:
@@ -135,10 +141,8 @@ def reproduce(
 
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     """Run the command of a row; its exit status."""
-    command = [sys.executable, "-m", "keras_nplm", *shlex.split(row.command), "--corpus", "brown"]
-    command += ["--output", str(directory / "rows" / row.name)] + (["--data-dir", data_dir] if data_dir else [])
-    if "--config" not in row.command:
-        command += ["--config", "brown"]
+    command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(directory / "rows" / row.name)]
+    command += ["--data-dir", data_dir] if data_dir else []
     environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
     with open(directory / "rows" / f"{row.name}.log", "ab") as log:
         return subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
@@ -173,7 +177,8 @@ def build_report(directory: Path) -> dict:
 
 
 def _figures(row: Row, metrics: dict) -> dict:
-    figures = {"name": row.name, "title": row.title, "command": f"keras-nplm {row.command}", "paper": row.paper}
+    figures = {"name": row.name, "title": row.title, "paper": row.paper}
+    figures["command"] = f"keras-nplm {shlex.join(row.arguments)} --output {row.name}"
     figures |= {split: metrics[split]["perplexity"] for split in _SPLITS} | {"cpu_seconds": metrics["cpu_seconds"]}
     if row.is_network:
         figures |= {"parameters": metrics["parameters"], "epochs": metrics["best_epoch"]}

@@ -94,7 +94,7 @@ def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequ
         InputError: the file is absent, damaged, or of another kind.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
             named = dict(stored)
     except FileNotFoundError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error

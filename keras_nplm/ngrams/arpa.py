@@ -229,7 +229,8 @@ class _Lines:
 
     def error(self, number: int, expected: str) -> InputError:
         """The error for a line that is not what it should be."""
-        got = repr(self.lines[number - 1][:80]) if number <= len(self.lines) else "the end of the file"
+        line = self.lines[number - 1][:80] if number <= len(self.lines) else ""
+        got = repr(line) if line or number < len(self.lines) else "the end of the file"
         return InputError(
             f"{self.path}, line {number}: expected {expected}; got {got}. Is the file cut short or edited?"
         )

@@ -237,8 +237,8 @@ class ContextFrequencies:
 
     @property
     def tokens(self) -> int:
-        """T, how many words of the training text had a context."""
-        return int(self.counts[0].sum())
+        """T, how many words of the training text had a context; 1 where none had."""
+        return max(1, int(self.counts[0].sum()))
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """How often the last 1, 2, … k words of each context were seen, int64 [B, k]; 0 where it is shorter."""

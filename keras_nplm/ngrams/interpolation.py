@@ -9,8 +9,8 @@ from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays
 from keras_nplm.ngrams.counts import ContextFrequencies, ContextTrie
 
-_MOST_ITERATIONS = 200
-_TOLERANCE = 1e-7  # of the mean log-likelihood, in nats
+_MOST_ITERATIONS = 500
+_TOLERANCE = 1e-9  # of the mean log-likelihood, in nats
 
 
 def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
