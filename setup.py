@@ -34,7 +34,7 @@ setup(
         "numpy>=1.26,<3",
     ],
     extras_require={
-        "test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14"],
+        "test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14", "matplotlib>=3.8", "nbclient>=0.10", "ipykernel>=6"],
         "notebooks": ["notebook>=7", "matplotlib>=3.8"],
         "benchmark": ["torch>=2.6", "kenlm"],
     },

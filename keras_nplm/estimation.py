@@ -74,7 +74,8 @@ def estimate(
 
     Returns:
         what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), `ngrams` (how many of each
-        order), `seconds` and `cpu_seconds` of the estimation, `peak_memory` of the process in bytes.
+        order), `seconds` and `cpu_seconds` of the estimation, `peak_memory` of the process in bytes, and
+        `scored_per_second`, n-grams a CPU second in the evaluation.
 
     Raises:
         InputError: an option or the text cannot be used, or the directory holds another run.
@@ -229,6 +230,9 @@ def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
 
 def _finish(directory: Path, model: LogProb, corpus: EncodedCorpus, boundary: str, described: dict) -> dict:
     """Evaluate a model, and write what came of it."""
+    began = time.process_time()
     metrics = {split: evaluate(model, corpus.ids(split), boundary) for split in ("validation", "test")} | described
+    scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
+    metrics["scored_per_second"] = round(scored / (time.process_time() - began))
     write_json(directory / "metrics.json", metrics)
     return metrics
