@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -132,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", metavar="DIR", help="a model directory, as `train --output` wrote it")
+    parser.add_argument("directory", metavar="DIR", help="a model directory, as `train`, `ngram` or `mix` wrote it")
 
 
 def _train_options(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +146,7 @@ def _ngram_options(parser: argparse.ArgumentParser) -> None:
     _corpus_options(parser)
     parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
     parser.add_argument("--method", choices=tuple(METHODS), default="kneser-ney", help="default: kneser-ney")
-    parser.add_argument("--num-classes", type=int, default=500, help="of class-based models; default: 500")
+    parser.add_argument("--num-classes", type=int, default=500, help="of class-based models alone; default: 500")
     parser.add_argument(
         "--word-classes", metavar="FILE", help="use these classes: a line a word, its class after a tab"
     )
@@ -238,7 +239,11 @@ def _show_splits(result: dict) -> None:
 
 def _ngram(options: argparse.Namespace) -> dict:
     configuration = _configuration(options)
+    if options.vocabulary and not options.arpa:
+        raise InputError("--vocabulary is for --arpa: words of a corpus are counted.")
     if options.arpa:
+        if options.train or options.order:
+            raise InputError("--arpa names a model, which has an order: leave --train and --order out.")
         result = import_arpa(
             options.arpa,
             options.output,
@@ -331,12 +336,16 @@ def _score(options: argparse.Namespace) -> dict:
         sentences = list(read_lines([Path(options.file)]))
     else:
         sentences = list(decode_lines(sys.stdin.buffer, "standard input"))
-    return {"sentences": [dataclasses.asdict(score) for score in model.score(sentences)]}
+    scores = [dataclasses.asdict(score) for score in model.score(sentences)]
+    for score in scores:
+        score["log_prob"] = score["log_prob"] if math.isfinite(score["log_prob"]) else None  # JSON has no infinity
+    return {"sentences": scores}
 
 
 def _show_score(result: dict) -> None:
     for score in result["sentences"]:
-        print(f"{score['log_prob']:.4f}\t{score['tokens']}\t{score['unk_tokens']}")
+        log_prob = "-inf" if score["log_prob"] is None else f"{score['log_prob']:.4f}"
+        print(f"{log_prob}\t{score['tokens']}\t{score['unk_tokens']}")
 
 
 def _complete(options: argparse.Namespace) -> dict:

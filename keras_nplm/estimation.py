@@ -1,7 +1,6 @@
 """Count-based models and mixtures as model directories: what `keras-nplm ngram` and `keras-nplm mix` do."""
 
 import os
-import resource
 import shutil
 import sys
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError
@@ -30,13 +30,14 @@ from keras_nplm.ngrams import (
     read_arpa,
     save_classes,
 )
-from keras_nplm.vocabulary import Vocabulary
+from keras_nplm.vocabulary import EOS_ID, Vocabulary
 
 METHODS = {
     "kneser-ney": "back-off",
     "deleted-interpolation": "deleted-interpolation",
     "class-based": "class-based",
 }  # and the kinds of their models
+_NUM_CLASSES = 500
 _BIN_CONTEXT = 2  # words of context whose frequency chooses the weights, as in the paper
 
 
@@ -50,14 +51,15 @@ def estimate(
     vocabulary_scope: str = "train",
     min_count: int = 2,
     max_size: int | None = None,
-    num_classes: int = 500,
+    num_classes: int = _NUM_CLASSES,
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
 ) -> dict:
     """Estimate a count-based model from a corpus, and evaluate it.
 
     The model directory is like that of `train`, with `ngrams.npz` for `model.keras`, and for class-based models
-    `word_classes.tsv`, which is written after every sweep: a run that was interrupted goes on from it.
+    `word_classes.tsv`, which is written after every sweep: a run that was interrupted goes on from it, sweeping afresh
+    (`seconds` are those since then).
 
     Args:
         method: `"kneser-ney"`, `"deleted-interpolation"` or `"class-based"`.
@@ -83,41 +85,52 @@ def estimate(
     """
     if method not in METHODS:
         raise InputError(f"`method` must be one of {', '.join(METHODS)}. Received: {method!r}.")
+    text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
+    Configuration(order=order, boundary=boundary, **text)  # which checks them
+    if word_classes and not Path(word_classes).is_file():
+        raise InputError(f"There is no file of word classes {word_classes}.")
     directory = Path(directory)
-    options = {"kind": METHODS[method], "method": method, "order": order, "boundary": boundary}
-    options |= {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
+    options = {"kind": METHODS[method], "method": method, "order": order, "boundary": boundary} | text
     if method == "class-based":
         options |= {"word_classes": str(word_classes)} if word_classes else {"num_classes": num_classes}
+    elif word_classes or num_classes != _NUM_CLASSES:
+        raise InputError(f"Word classes are for class-based models. Received: the method {method}.")
     if method == "deleted-interpolation":
         options |= {"paper_bins": paper_bins}
-    encoded, vocabulary = prepare_directory(
-        directory, corpus, options, vocabulary_scope=vocabulary_scope, min_count=min_count, max_size=max_size
-    )
+    elif paper_bins:
+        raise InputError(f"The paper's bins are for deleted interpolation. Received: the method {method}.")
+    encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
     if (directory / "metrics.json").exists():
         print(f"The model in {directory} is finished; these are its figures.", file=sys.stderr)
         return read_json(directory / "metrics.json")
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
     began = time.perf_counter(), time.process_time()
-    if method == "kneser-ney":
-        model = kneser_ney(ids, len(vocabulary), order, boundary)
-    elif method == "deleted-interpolation":
-        model = deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=not paper_bins)
-    else:
-        classes = _classes(ids, vocabulary, boundary, num_classes, word_classes, directory / "word_classes.tsv")
-        model = class_based(ids, held_out_ids, classes, order, boundary)
+    try:
+        if method == "kneser-ney":
+            model = kneser_ney(ids, len(vocabulary), order, boundary)
+        elif method == "deleted-interpolation":
+            model = deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=not paper_bins)
+        else:
+            classes = _classes(ids, vocabulary, boundary, num_classes, word_classes, directory / "word_classes.tsv")
+            model = class_based(ids, held_out_ids, classes, order, boundary)
+    except InputError:
+        (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
+        raise
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
-    return _finish(
-        directory,
-        model,
-        encoded,
-        boundary,
-        {
-            "ngrams": model.num_ngrams,
-            **{name: round(seconds, 2) for name, seconds in spent.items()},
-            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        },
-    )
+    metrics = _evaluated(model, encoded, boundary) | {"ngrams": model.num_ngrams, "peak_memory": _peak_memory()}
+    metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
+    write_json(directory / "metrics.json", metrics)
+    return metrics
+
+
+def _peak_memory() -> int | None:
+    """The most memory that this process has held, in bytes; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _classes(ids, vocabulary: Vocabulary, boundary: str, num_classes: int, given, path: Path) -> np.ndarray:
@@ -160,6 +173,8 @@ def import_arpa(
     directory = Path(directory)
     refuse_foreign(directory)
     model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None)
+    if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
+        raise InputError(f"{path} gives </s> no probability, so it is the model of a stream: add --boundary stream.")
     LanguageModel(model, words, tokenizer, boundary).save(directory)
     return {"ngrams": model.num_ngrams, "words": len(words)}
 
@@ -191,7 +206,7 @@ def mix(
     """
     output = Path(output)
     refuse_foreign(output)
-    if weights and by_frequency:
+    if weights is not None and by_frequency:
         raise InputError("Weights by frequency are fitted: give --weights or --by-frequency.")
     parts = [LanguageModel.load(directory) for directory in directories]
     for directory, part in zip(directories[1:], parts[1:], strict=True):
@@ -204,7 +219,7 @@ def mix(
     vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
     models = [part.model for part in parts] + ([Uniform(len(vocabulary), boundary)] if uniform else [])
     corpus = next((part.corpus for part in parts if part.corpus), None)
-    if weights:
+    if weights is not None:
         mixture = Mixture(models, weights)
     elif corpus is None:
         raise InputError("No directory has a corpus/ to fit weights on: give --weights.")
@@ -214,12 +229,13 @@ def mix(
             counted = count_ngrams(corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary)
             bins = FrequencyBins(ContextFrequencies.of(counted))
         mixture = fit_mixture(models, corpus.ids("validation"), boundary, bins)
-    LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary).save(output)
     described = {"weights": mixture.weights.round(6).tolist(), "components": [kind_of(model) for model in models]}
-    if corpus is None:
-        return described
-    _copy_corpus(corpus, output / "corpus")
-    return _finish(output, mixture, corpus, boundary, described)
+    if corpus:
+        _copy_corpus(corpus, output / "corpus")
+        described |= _evaluated(mixture, corpus, boundary)
+    write_json(output / "metrics.json", described)
+    LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary).save(output)  # last, its config.json
+    return described
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
@@ -228,11 +244,9 @@ def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
     partial.rename(directory)
 
 
-def _finish(directory: Path, model: LogProb, corpus: EncodedCorpus, boundary: str, described: dict) -> dict:
-    """Evaluate a model, and write what came of it."""
+def _evaluated(model: LogProb, corpus: EncodedCorpus, boundary: str) -> dict:
+    """The figures of the splits, and how fast they came."""
     began = time.process_time()
-    metrics = {split: evaluate(model, corpus.ids(split), boundary) for split in ("validation", "test")} | described
+    metrics = {split: evaluate(model, corpus.ids(split), boundary) for split in ("validation", "test")}
     scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
-    metrics["scored_per_second"] = round(scored / (time.process_time() - began))
-    write_json(directory / "metrics.json", metrics)
-    return metrics
+    return metrics | {"scored_per_second": round(scored / (time.process_time() - began))}

@@ -60,7 +60,7 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
 
     Raises:
         InputError: there is nothing to predict.
-        RunError: the log-probabilities are not finite.
+        RunError: the log-probabilities are not finite: the model is broken, or gives a word probability 0.
 
     Example:
 
@@ -79,6 +79,11 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
         total += log_prob.sum(dtype=np.float64)
         unk += log_prob[is_unk].sum(dtype=np.float64)
         tokens, unk_tokens = tokens + len(log_prob), unk_tokens + int(is_unk.sum())
+    if total == -math.inf:
+        raise RunError(
+            "The model gives a word of the text probability 0: mix it with the uniform distribution (`mix --uniform`), "
+            "or is its boundary another one?"
+        )
     if not math.isfinite(total):
         raise RunError(
             f"The log-probability of the text is {total}: the model's weights are not finite; train it again."

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.corpora import open_corpus
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import log_probs
-from keras_nplm.files import read_arrays, read_json, write_arrays, write_json
+from keras_nplm.files import read_arrays, read_json, replacing, write_arrays, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import count_ngrams
 from keras_nplm.ngrams.interpolation import combine, fit_weights
@@ -70,7 +71,7 @@ ROWS = (
     Row(
         "mlp1-paper-no-direct",
         "the same, no direct",
-        "train --config mlp1-paper --no-direct-connections --epochs 12",
+        "train --config mlp1-paper --no-direct-connections --epochs 10",
     ),
     Row(
         "deleted-interpolation-paper",
@@ -119,24 +120,35 @@ def reproduce(
         raise InputError(f"There is no row {unknown[0]!r}: choose from {', '.join(named)}.")
     directory = Path(directory)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jobs = jobs or min(2, cores)
+    jobs = min(2, cores) if jobs is None else jobs
     if jobs < 1:
         raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
     wanted = [named[name] for name in rows] or list(ROWS)
-    todo = [row for row in wanted if not (directory / "rows" / row.name / "metrics.json").exists()]
+    todo = [row for row in wanted if not _is_made(row, directory)]
+    if todo:
+        open_corpus("brown", data_dir=data_dir)  # here, before several commands want it prepared at once
     (directory / "rows").mkdir(parents=True, exist_ok=True)
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    failed = []
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
         running = {pool.submit(_make, row, directory, max(1, cores // jobs), data_dir): row for row in todo}
-        failed = []
         for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
             row, status = running[future], future.result()
             failed += [row] if status else []
             print(f"[{done}/{len(todo)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
+    finally:
+        pool.shutdown(cancel_futures=True)  # where it was interrupted, the commands were, too; no other begins
     report = build_report(directory)
     if failed:
         log = directory / "rows" / f"{failed[0].name}.log"
         raise RunError(f"{len(failed)} row(s) failed; the others are in {directory}. See {log}: {_last_line(log)}")
     return report
+
+
+def _is_made(row: Row, directory: Path) -> bool:
+    """Whether the row was made by the command that it has now."""
+    record = directory / "rows" / row.name / "command.txt"
+    return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
 
 
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
@@ -145,7 +157,11 @@ def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     command += ["--data-dir", data_dir] if data_dir else []
     environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
     with open(directory / "rows" / f"{row.name}.log", "ab") as log:
-        return subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
+        status = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
+    if not status:
+        with replacing(directory / "rows" / row.name / "command.txt") as temporary:
+            temporary.write_text(shlex.join(row.arguments), encoding="utf-8")
+    return status
 
 
 def _last_line(path: Path) -> str:
@@ -154,7 +170,7 @@ def _last_line(path: Path) -> str:
 
 def build_report(directory: Path) -> dict:
     """The figures of all rows that are made, and what is worked out from them."""
-    made = {row.name: row for row in ROWS if (directory / "rows" / row.name / "metrics.json").exists()}
+    made = {row.name: row for row in ROWS if _is_made(row, directory)}
     metrics = {name: read_json(directory / "rows" / name / "metrics.json") for name in made}
     scores = {name: _scores(directory, name) for name in made}
     report = {"rows": [_figures(made[name], metrics[name]) for name in made]}
@@ -181,14 +197,14 @@ def _figures(row: Row, metrics: dict) -> dict:
     figures["command"] = f"keras-nplm {shlex.join(row.arguments)} --output {row.name}"
     figures |= {split: metrics[split]["perplexity"] for split in _SPLITS} | {"cpu_seconds": metrics["cpu_seconds"]}
     if row.is_network:
-        figures |= {"parameters": metrics["parameters"], "epochs": metrics["best_epoch"]}
+        figures |= {"parameters": metrics["parameters"], "epochs": len(metrics["history"])}
     return figures
 
 
 def _scores(directory: Path, name: str) -> dict[str, np.ndarray]:
-    """ln P of each token of validation and test, float64; worked out once and kept."""
-    path = directory / "log_probs" / f"{name}.npz"
-    if not path.exists():
+    """ln P of each token of validation and test, float [T]; worked out once and kept."""
+    path, made = directory / "log_probs" / f"{name}.npz", directory / "rows" / name / "metrics.json"
+    if not path.exists() or path.stat().st_mtime < made.stat().st_mtime:
         print(f"scoring {name}", file=sys.stderr)
         model = LanguageModel.load(directory / "rows" / name)
         columns = {
@@ -213,7 +229,7 @@ def _mixtures(made: dict[str, Row], scores: dict, vocabulary_size: int) -> list[
             mixtures.append(
                 {"title": f"{title}, 0.5", "paper": paper} | _mixed(scores, [row.name, "trigram"], [0.5, 0.5])
             )
-            mixtures.append({"title": f"{title}, fitted", "paper": paper} | _mixed(scores, [row.name, "trigram"]))
+            mixtures.append({"title": f"{title}, fitted", "paper": None} | _mixed(scores, [row.name, "trigram"]))
     more = (["kneser-ney-5", "uniform"], ["brown-no-held-out", "trigram", "kneser-ney-5", "class-500-3", "uniform"])
     for names in more:
         if all(name in scores for name in names):

@@ -12,6 +12,8 @@ import numpy as np
 
 from keras_nplm.errors import InputError, RunError
 
+_DAMAGED = (OSError, ValueError, EOFError, RuntimeError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
+
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
@@ -23,6 +25,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         path: the file to write or replace. Its directory is made if it is absent.
 
     Raises:
+        InputError: the path is a directory.
         RunError: the disk is full or the directory cannot be written. What stood at `path` before stands there still.
 
     Example:
@@ -35,6 +38,8 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     ['words.txt']
     """
     path = Path(path)
+    if not path.name or path.is_dir():
+        raise InputError(f"{path} is a directory: name a file to write.")
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,16 +100,16 @@ def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequ
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-            named = dict(stored)
+            names = set(stored.files)
+            wanted = {name: [f"{name}.{i}" for i in range(len(names))] for name in lists}
+            result = {name: stored[name] for name in arrays if name in names}
+            result |= {name: [stored[key] for key in keys if key in names] for name, keys in wanted.items()}
     except FileNotFoundError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGED as error:
         raise InputError(f"{path} is not a whole file of arrays ({error}): make it again.") from error
-    if missing := [name for name in arrays if name not in named]:
+    if missing := [name for name in arrays if name not in names]:
         raise InputError(f"{path} lacks {', '.join(missing)}, so it is of another kind: make it again.")
-    result = {name: named[name] for name in arrays}
-    for name in lists:
-        result[name] = [named[key] for key in (f"{name}.{i}" for i in range(len(named))) if key in named]
     return result
 
 

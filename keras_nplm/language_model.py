@@ -71,14 +71,14 @@ class LanguageModel:
         if not directory.is_dir():
             raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
         config = read_json(directory / "config.json")
-        if "kind" not in config:
-            raise InputError(f"{directory / 'config.json'} is not that of a model of this version: train it again.")
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
         try:
             model = load_model(directory, config, len(vocabulary))
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except KeyError as error:
             raise InputError(f"{directory / 'config.json'} lacks {error}: train the model again.") from error
+        except (IndexError, TypeError) as error:
+            raise InputError(f"The files of {directory} do not fit together: {error}. Make the model again.") from error
         if (directory / "corpus" / "corpus.json").is_file():
             language_model.corpus = EncodedCorpus.load(directory / "corpus")
             if language_model.corpus.vocabulary_size != len(vocabulary):
@@ -89,12 +89,12 @@ class LanguageModel:
         """Write a model directory that `load` and the command line take: for a model fitted or estimated in Python.
 
         Raises:
-            InputError: the directory holds a training run.
+            InputError: the directory holds a model, or the model is of no kind that has files.
             RunError: the files cannot be written.
         """
         directory = Path(directory)
-        if (directory / "corpus").exists():
-            raise InputError(f"{directory} holds a training run: choose another directory.")
+        if (directory / "config.json").exists():
+            raise InputError(f"{directory} holds a model already: choose another directory, or remove it.")
         save_model(directory, self.model)
         self.vocabulary.save(directory / "vocabulary.txt")
         options = {"kind": kind_of(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
@@ -225,6 +225,8 @@ class LanguageModel:
 
 def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:
     """The place of a word drawn from a distribution."""
+    if np.isneginf(log_probs).all():
+        raise InputError("The model gives every word that may be proposed here probability 0: mix it with --uniform.")
     if temperature == 0:
         return int(np.argmax(log_probs))
     places = np.arange(len(log_probs))

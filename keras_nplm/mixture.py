@@ -76,7 +76,9 @@ class Mixture:
             raise InputError(f"The models of a mixture must have one vocabulary. Received: {sizes} words.")
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         if weights.shape != (bins.number if bins else 1, len(models)):
-            raise InputError(f"A mixture of {len(models)} models needs as many weights. Received: {weights.shape[1]}.")
+            wanted = f"{bins.number} rows of {len(models)}" if bins else str(len(models))
+            received = f"{len(weights)} rows of {weights.shape[1]}" if bins else str(weights.size)
+            raise InputError(f"The weights of this mixture must be {wanted} in number. Received: {received}.")
         if not ((weights >= 0).all() and np.allclose(weights.sum(axis=1), 1, atol=1e-6)):
             raise InputError(f"Weights must not be negative and sum to 1. Received: {weights[0].tolist()}.")
         self.models = list(models)

@@ -61,8 +61,10 @@ def refuse_foreign(directory: Path) -> None:
     """Refuse an output directory that has something in it.
 
     Raises:
-        InputError: it exists and holds more than a run that was killed at its start leaves.
+        InputError: it holds a model, or anything else but what a run that was killed at its start leaves.
     """
+    if (directory / "config.json").exists():
+        raise InputError(f"{directory} holds a model already: choose another --output, or remove it.")
     if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - _PREPARED):
         raise InputError(f"{directory} exists and is no model directory: choose another --output.")
 
@@ -73,7 +75,12 @@ def kind_of(model: LogProb) -> str:
         return "uniform"
     if isinstance(model, Mixture):
         return "mixture"
-    return next((kind for kind, tables in _TABLES.items() if isinstance(model, tables)), "nplm")
+    if isinstance(model, NPLM):
+        return "nplm"
+    for kind, tables in _TABLES.items():
+        if isinstance(model, tables):
+            return kind
+    raise InputError(f"A {type(model).__name__} has no files of its own: save an NPLM, an n-gram model or a mixture.")
 
 
 def save_model(directory: Path, model: LogProb) -> None:
@@ -111,7 +118,7 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
     kind = config.get("kind")
     if kind == "nplm":
         model = _load_network(directory / "model.keras")
-    elif kind in _TABLES:
+    elif isinstance(kind, str) and kind in _TABLES:
         model = _TABLES[kind].load(directory / "ngrams.npz")
     elif kind == "uniform":
         model = Uniform(vocabulary_size, config["boundary"])

@@ -101,6 +101,50 @@ def test_models_that_do_not_fit_together_are_not_mixed(tmp_path, capsys, model_d
     (tmp_path / "mixture" / "mine.txt").write_text("kept")
     with pytest.raises(InputError, match="exists and is no model directory"):
         mix([model_directory, kneser_ney_directory], tmp_path / "mixture")
+    with pytest.raises(InputError, match="holds a model already"):
+        mix([model_directory, kneser_ney_directory], tmp_path / "words")
+
+
+def test_options_that_are_refused_leave_the_directory_to_others(tmp_path, capsys):
+    text = tmp_path / "my.txt"
+    text.write_text("the cat sat on the mat .\n" * 40, encoding="utf-8")
+
+    def run(*arguments):
+        status = main(["ngram", "--train", str(text), *map(str, arguments), "--output", str(tmp_path / "model")])
+        return status, capsys.readouterr().err
+
+    for refused, message in [
+        (["--order", 1], "`order` must be 2 or more"),
+        (["--method", "class-based", "--num-classes", 200], "`num_classes` must be 1 to 6"),
+        (["--method", "class-based", "--word-classes", tmp_path / "none"], "no file of word classes"),
+        (["--num-classes", 7], "for class-based models"),
+        (["--paper-bins"], "for deleted interpolation"),
+        (["--vocabulary", text], "--vocabulary is for --arpa"),
+        (["--arpa", text], "leave --train and --order out"),
+    ]:
+        status, error = run(*refused)
+        assert status == 2 and message in error, error
+    assert run("--method", "class-based", "--num-classes", 3, "--order", 2)[0] == 0
+
+
+def test_probability_0_is_named_as_such(tmp_path, capsys):
+    text = tmp_path / "my.txt"
+    text.write_text("the cat sat on the mat .\na dog sat on a log .\n" * 40, encoding="utf-8")
+    stream, sentence = str(tmp_path / "stream"), str(tmp_path / "sentence")
+    assert main(["ngram", "--train", str(text), "--boundary", "stream", "--order", "3", "--output", stream]) == 0
+    assert main(["export", stream, str(tmp_path / "stream.arpa")]) == 0
+    assert main(["ngram", "--arpa", str(tmp_path / "stream.arpa"), "--output", sentence]) == 2
+    assert "add --boundary stream" in capsys.readouterr().err
+    closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-.3 </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
+    (tmp_path / "closed.arpa").write_text(closed + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
+    assert main(["ngram", "--arpa", str(tmp_path / "closed.arpa"), "--output", sentence]) == 0
+    assert main(["evaluate", sentence, "--text", str(text)]) == 1
+    assert "gives a word of the text probability 0" in capsys.readouterr().err
+    assert _json(capsys, "score", sentence, text)["sentences"][0]["log_prob"] is None
+    assert main(["score", sentence, str(text)]) == 0
+    assert capsys.readouterr().out.startswith("-inf\t8\t")
+    assert main(["export", stream, str(tmp_path)]) == 2
+    assert "is a directory: name a file" in capsys.readouterr().err
 
 
 def test_word_classes_are_saved_and_used_again(tmp_path, monkeypatch):
@@ -140,3 +184,16 @@ def test_damaged_directories_are_refused(tmp_path, kneser_ney_directory):
     (copy / "ngrams.npz").unlink()
     with pytest.raises(InputError, match="Cannot read"):
         LanguageModel.load(copy)
+    estimate("deleted-interpolation", open_corpus(), tmp_path / "other", order=4, **TEXT)
+    shutil.copy(tmp_path / "other" / "ngrams.npz", copy)
+    with pytest.raises(InputError, match="fit together|lacks"):
+        LanguageModel.load(copy)
+    for damage in ({"kind": []}, {"tokenizer": []}, {"boundary": "book"}):
+        config = json.loads((tmp_path / "other" / "config.json").read_text()) | damage
+        (copy / "config.json").write_text(json.dumps(config))
+        with pytest.raises(InputError):
+            LanguageModel.load(copy)
+    language_model = LanguageModel.load(tmp_path / "other")
+    language_model.model = object()
+    with pytest.raises(InputError, match="A object has no files of its own"):
+        language_model.save(tmp_path / "object")

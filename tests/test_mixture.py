@@ -52,13 +52,13 @@ def test_a_mixture_is_the_weighted_sum_and_sums_to_one(weights, seed):
 
 
 def test_fitted_weights_are_better_than_any_others_on_the_held_out_text():
-    text, held_out = _text(1), _text(2)
+    text, held_out = _text(1), _text(2, 20_000)
     models = [_network(), kneser_ney(text, V, 3, "stream"), Uniform(V, "stream")]
     mixture = fit_mixture(models, held_out, "stream")
     fitted = evaluate(mixture, held_out)["perplexity"]
     for weights in np.random.default_rng(0).dirichlet([1, 1, 1], 30):
-        assert fitted <= evaluate(Mixture(models, weights), held_out)["perplexity"] + 1e-4
-    assert all(fitted <= evaluate(model, held_out)["perplexity"] + 1e-4 for model in models)
+        assert fitted <= evaluate(Mixture(models, weights), held_out)["perplexity"] + 1e-3
+    assert all(fitted <= evaluate(model, held_out)["perplexity"] + 1e-3 for model in models)
 
 
 def test_words_that_training_lacks_need_the_uniform_distribution():
@@ -99,5 +99,5 @@ def test_what_is_no_mixture_is_refused():
         Mixture([uniform, uniform], [0.5, 0.6])
     with pytest.raises(InputError, match="not be negative and sum to 1"):
         Mixture([uniform, uniform], [1.5, -0.5])
-    with pytest.raises(InputError, match="2 models needs as many weights. Received: 3"):
+    with pytest.raises(InputError, match="must be 2 in number. Received: 3"):
         Mixture([uniform, uniform], [0.2, 0.3, 0.5])

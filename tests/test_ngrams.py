@@ -1,6 +1,7 @@
 """The count-based models against plain Python, and against KenLM on Brown."""
 
 import collections
+import contextlib
 import itertools
 import math
 
@@ -190,10 +191,25 @@ def test_weights_fitted_by_em_are_the_most_likely_ones():
     weights = fit_weights(log_probs, bins, 3)
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     np.testing.assert_allclose(weights[2], 1 / 3)  # a bin without events
+
+    def penalised(b, w):  # one event shared by the components is the prior w_1^(1/3) w_2^(1/3) w_3^(1/3)
+        return combine(log_probs[bins == b], w).sum() + np.log(w).mean()
+
     for b in range(2):
-        best = combine(log_probs[bins == b], weights[b]).mean()
         for other in rng.dirichlet([1, 1, 1], 300):
-            assert combine(log_probs[bins == b], other).mean() <= best + 1e-5
+            assert penalised(b, other) <= penalised(b, weights[b]) + 1e-4
+
+
+def test_words_that_neither_text_has_keep_a_probability():
+    rng = np.random.default_rng(7)
+    train, held_out = (np.append(4 + rng.zipf(1.3, n) % 100, 3).astype(np.int32) for n in (4000, 300))
+    model = deleted_interpolation(train, held_out, 400, 3, "stream")  # 104 … 399 are in neither
+    rarest = model.next_log_probs(np.stack([train[:200], train[1:201]], axis=1))[:, 399]
+    assert rarest.min() > -math.log(397) - math.log(4 * (len(held_out) + 1))
+
+
+def test_a_discount_of_0_is_none():
+    np.testing.assert_allclose(discounts(np.array([1, 2, 3, 3, 4])), [0.5, 1.0, 1.5])  # D_2 = 0 would leave γ = 0
     with pytest.raises(InputError, match="Event 1 .* probability 0 in every model"):
         fit_weights(np.array([[0.0, 0.0], [-np.inf, -np.inf]]))
     with pytest.raises(InputError, match="no text to fit weights on"):
@@ -311,7 +327,16 @@ def test_saved_tables_give_the_same_numbers(tmp_path):
         assert (loaded.order, loaded.num_ngrams) == (model.order, model.num_ngrams)
     with pytest.raises(InputError, match="lacks weights"):
         DeletedInterpolation.load(tmp_path / "ngrams.npz")
-    (tmp_path / "ngrams.npz").write_bytes((tmp_path / "ngrams.npz").read_bytes()[:900])
+    whole = (tmp_path / "ngrams.npz").read_bytes()
+    for place in range(0, len(whole), 97):  # a flipped bit is found, or changes nothing that is read
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        (tmp_path / "ngrams.npz").write_bytes(bytes(flipped))
+        with contextlib.suppress(InputError):
+            np.testing.assert_array_equal(
+                ClassBased.load(tmp_path / "ngrams.npz").next_log_probs(contexts), model.next_log_probs(contexts)
+            )
+    (tmp_path / "ngrams.npz").write_bytes(whole[:900])
     with pytest.raises(InputError, match="not a whole file of arrays"):
         ClassBased.load(tmp_path / "ngrams.npz")
     with pytest.raises(InputError, match="Cannot read"):
@@ -331,11 +356,42 @@ def test_options_out_of_range_are_refused(order, boundary, message):
         model.next_log_probs(np.array([[4]]))
 
 
+def test_tables_that_do_not_fit_together_are_refused(tmp_path):
+    ids = np.append(np.random.default_rng(0).choice([1, 4, 5, 6, 7, 8], 400), 3).astype(np.int32)
+    path = tmp_path / "ngrams.npz"
+    damages = [
+        (BackoffModel, kneser_ney(ids, V, 4, "stream"), ["keys.1", "log_probs.2", "backoffs.0", "contexts.0"]),
+        (DeletedInterpolation, deleted_interpolation(ids, ids, V, 3, "stream"), ["keys.1", "context_counts.1"]),
+    ]
+    for cls, model, names in damages:
+        model.save(path)
+        stored = dict(np.load(path))
+        for name in names:
+            np.savez(path, **{key: value for key, value in stored.items() if key != name})
+            with pytest.raises(InputError, match="fit together|lacks"):
+                cls.load(path)
+        np.savez(path, **stored | {"keys.0": stored["keys.0"][::-1]})
+        with pytest.raises(InputError, match="fit together"):
+            cls.load(path)
+    with pytest.raises(InputError, match="fit together|lacks"):
+        BackoffModel.load(path)  # of another kind
+
+
+def test_a_text_of_one_sentence_and_too_many_classes_to_begin_with():
+    ids = np.array([4, 5, 4, 5, 3], np.int32)
+    assert exchange_classes(ids, 6, 1, "sentence").tolist() == [0, 4, 2, 3, 4, 4]
+    with pytest.raises(InputError, match="more than 1 classes"):
+        exchange_classes(ids, 6, 1, "sentence", start=np.array([0, 4, 2, 3, 4, 9]))
+
+
 def test_word_classes_files_are_checked(tmp_path):
     vocabulary = Vocabulary(["the", "cat"])
     path = tmp_path / "classes.tsv"
     path.write_text("the\t0\ncat\tone\n", encoding="utf-8")
     with pytest.raises(InputError, match="line 2: expected a word, a tab and the number"):
+        load_classes(path, vocabulary)
+    path.write_text("the\t99999999999\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 1: expected .* class, 6 at most"):
         load_classes(path, vocabulary)
     path.write_text("a\t0\n", encoding="utf-8")
     with pytest.raises(InputError, match="no word of the vocabulary"):

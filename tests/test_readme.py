@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import keras_nplm.cli
+from keras_nplm import experiments
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,6 +47,16 @@ def test_the_first_two_blocks_install_run_and_test():
     run, test = _blocks("bash")[:2]
     assert "pip install" in run and "keras-nplm train" in run and "keras-nplm complete" in run
     assert "pip install" in test and "pytest" in test
+
+
+def test_table_1_is_the_recorded_one():
+    report = json.loads((RECORDS / "paper" / "table.json").read_text(encoding="utf-8"))
+    shown = {tuple(cell.strip() for cell in line.strip("|").split("|"))[:5] for line in README.splitlines()}
+    made = [*report["rows"], *report["mixtures"]]
+    assert len(made) > len(experiments.ROWS)
+    for row in made:
+        paper = [str(figure) for figure in row["paper"] or ("", "")]
+        assert (row["title"], *paper, f"{row['validation']:.1f}", f"{row['test']:.1f}") in shown
 
 
 def test_the_figures_are_those_of_the_recorded_runs():

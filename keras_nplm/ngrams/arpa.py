@@ -19,6 +19,8 @@ from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Voca
 _LN10 = np.log(10)
 _NEVER = -99.0  # log10 of no probability, by custom
 _GZIP = b"\x1f\x8b"
+_UNK = "<UNK>"  # as some write <unk>
+_NO_WORDS = {*SPECIALS, _UNK}
 
 
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
@@ -119,8 +121,8 @@ def read_arpa(path: str | os.PathLike, vocabulary: Vocabulary | None = None) -> 
     numbers = _read_header(lines)
     unigrams = _read_section(lines, 1, numbers[0], len(numbers))
     if vocabulary is None:
-        vocabulary = Vocabulary([word for (word,) in unigrams.words() if word not in SPECIALS])
-    place = {word: i for i, word in enumerate(vocabulary.words)} | {"<UNK>": UNK_ID}
+        vocabulary = Vocabulary([*dict.fromkeys(word for (word,) in unigrams.words() if word not in _NO_WORDS)])
+    place = {word: i for i, word in enumerate(vocabulary.words)} | {_UNK: UNK_ID}
     size = len(vocabulary)
     ids = lines.ids(unigrams, place)[:, 0]
     lines.refuse_repeated(unigrams, ids)
@@ -143,9 +145,10 @@ def _build(
 ) -> BackoffModel:
     """The sorted tables of n-grams of orders 2 on, given as their ids and what stood beside them."""
     contexts, keys, log_probs, backoffs = [], [], [], [backoff.astype(np.float32)]
-    longest = [ids[:, :-1] for ids, _ in sections]  # contexts that must be listed, and with them their endings
+    # what can be a context, and what has to be one: of either the endings, too
+    possible = [ids for ids, _ in sections[:-1]] + [ids[:, :-1] for ids, _ in sections]
     for k in range(2, len(sections) + 1):
-        endings = np.concatenate([context[:, -k:] for context in longest[k - 1 :]] + [sections[k - 2][0]])
+        endings = np.concatenate([ids[:, -k:] for ids in possible if ids.shape[1] >= k])
         nodes = _nodes(contexts, endings[:, 1:], size)
         contexts.append(np.unique(nodes * size + endings[:, 0]))
     for k, (ids, section) in enumerate(sections, start=2):
@@ -298,8 +301,9 @@ def _floats(lines: _Lines, first: int, column: list[str]) -> np.ndarray:
         values = np.array(column, np.float64)
     except ValueError:
         values = np.array([_float(text) for text in column])
-    if np.isnan(values).any():
-        raise lines.error(first + int(np.argmax(np.isnan(values))) + 1, "a number")
+    strange = np.isnan(values) | np.isposinf(values)
+    if strange.any():
+        raise lines.error(first + int(np.argmax(strange)) + 1, "a number")
     return values
 
 

@@ -5,8 +5,9 @@ import os
 
 import numpy as np
 
+from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays, write_arrays
-from keras_nplm.ngrams.counts import ContextTrie, find, followers
+from keras_nplm.ngrams.counts import ContextTrie, check_tables, find, followers
 from keras_nplm.windows import check_ngrams
 
 
@@ -117,4 +118,11 @@ class BackoffModel:
             InputError: the file is absent, damaged, or not such a file.
         """
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"])
+        contexts, keys = tables["contexts"], tables["keys"]
+        check_tables(path, keys, tables["log_probs"])
+        numbers = [tables["unigrams"].size, *map(len, contexts)]
+        if tables["unigrams"].ndim != 1 or [backoffs.size for backoffs in tables["backoffs"]] != numbers:
+            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
+        if len(keys) != len(numbers):
+            raise InputError(f"{path} lacks tables of some order: estimate the model again.")
         return cls(ContextTrie(len(tables["unigrams"]), tables.pop("contexts")), **tables)

@@ -108,7 +108,15 @@ class ClassBased:
             InputError: the file is absent, damaged, or not such a file.
         """
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
-        return cls(BackoffModel.load(path), **tables | {"uniform_weight": float(tables["uniform_weight"])})
+        class_model, classes = BackoffModel.load(path), tables["classes"]
+        same = classes.ndim == 1 and classes.shape == tables["word_log_probs"].shape == tables["uniform"].shape
+        if (
+            not same
+            or tables["uniform_weight"].shape
+            or not 0 <= classes.min() <= classes.max() < len(class_model.unigrams)
+        ):
+            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
+        return cls(class_model, **tables | {"uniform_weight": float(tables["uniform_weight"])})
 
 
 def class_based(

@@ -1,10 +1,13 @@
 """Sorted tables of the n-grams of a text: what every count-based model is estimated from and looks up in."""
 
 import dataclasses
+import itertools
+import os
 from collections.abc import Iterator
 
 import numpy as np
 
+from keras_nplm.errors import InputError
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.windows import ngram_positions
 
@@ -29,6 +32,18 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         place = np.searchsorted(keys, wanted)
     place[place == len(keys)] = 0
     return np.where(keys[place] == wanted, place, -1)
+
+
+def check_tables(path: str | os.PathLike, keys: list[np.ndarray], values: list[np.ndarray]) -> None:
+    """Refuse n-grams read from a file that are not sorted keys with a value each.
+
+    Raises:
+        InputError: they are not.
+    """
+    for key, value in itertools.zip_longest(keys, values):
+        whole = key is not None and value is not None and key.dtype == np.int64 and key.shape == value.shape
+        if not whole or key.ndim != 1 or not np.all(key[1:] > key[:-1]):
+            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
 
 
 def followers(keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -227,13 +242,11 @@ class ContextFrequencies:
     counts: list[np.ndarray]
 
     @classmethod
-    def of(cls, counted: NgramCounts, context_size: int | None = None) -> "ContextFrequencies":
-        """From the counts of a text; contexts of up to `context_size` words, by default n-1."""
-        trie, sizes = counted.contexts, range(1, context_size + 1 if context_size else counted.order)
-        numbers = [trie.vocabulary_size, *map(len, trie.keys)]
-        counts = [np.bincount(counted.nodes(k + 1), counted.counts[k], minlength=numbers[k - 1]) for k in sizes]
-        keys = trie.keys[: len(counts) - 1]
-        return cls(ContextTrie(trie.vocabulary_size, keys), [count.astype(np.int64) for count in counts])
+    def of(cls, counted: NgramCounts) -> "ContextFrequencies":
+        """From the counts of a text; contexts of up to n-1 words."""
+        numbers = [counted.contexts.vocabulary_size, *map(len, counted.contexts.keys)]
+        counts = [np.bincount(counted.nodes(k + 1), counted.counts[k], minlength=n) for k, n in enumerate(numbers, 1)]
+        return cls(counted.contexts, [count.astype(np.int64) for count in counts])
 
     @property
     def tokens(self) -> int:

@@ -5,8 +5,9 @@ import os
 
 import numpy as np
 
+from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays, write_arrays
-from keras_nplm.ngrams.counts import ContextFrequencies, count_ngrams, find, followers
+from keras_nplm.ngrams.counts import ContextFrequencies, check_tables, count_ngrams, find, followers
 from keras_nplm.ngrams.interpolation import FrequencyBins, fit_weights
 from keras_nplm.windows import check_ngrams, gather_ngrams, ngram_positions, predicted_ids
 
@@ -131,7 +132,13 @@ class DeletedInterpolation:
             InputError: the file is absent, damaged, or not such a file.
         """
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
-        return cls(FrequencyBins.load(path), **tables)
+        check_tables(path, tables["keys"], tables["counts"])
+        bins, orders = FrequencyBins.load(path), len(tables["keys"])
+        size = (bins.frequencies.contexts.vocabulary_size,)
+        whole = tables["uniform"].shape == tables["unigrams"].shape == size
+        if not whole or len(bins.frequencies.counts) != orders or tables["weights"].shape != (bins.number, orders + 2):
+            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
+        return cls(bins, **tables)
 
 
 def deleted_interpolation(

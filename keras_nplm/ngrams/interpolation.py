@@ -10,7 +10,7 @@ from keras_nplm.files import read_arrays
 from keras_nplm.ngrams.counts import ContextFrequencies, ContextTrie
 
 _MOST_ITERATIONS = 500
-_TOLERANCE = 1e-9  # of the mean log-likelihood, in nats
+_TOLERANCE = 1e-6  # of the largest change of a weight
 
 
 def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -32,18 +32,17 @@ def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.log(np.sum(weights * np.exp(log_probs - highest), axis=-1)) + highest[..., 0]
 
 
-def fit_weights(
-    log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1, iterations: int = _MOST_ITERATIONS
-) -> np.ndarray:
-    """The weights that maximise the likelihood of held-out events, by expectation-maximisation from equal ones.
+def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1) -> np.ndarray:
+    """The weights that make held-out events likely, by expectation-maximisation from equal ones.
 
-        r_tk = w_k P_k(t) / sum_j w_j P_j(t),    w_k <- mean of r_tk over the events of the bin
+        r_tk = w_k P_k(t) / sum_j w_j P_j(t),    w_k <- (1/K + sum_t r_tk) / (1 + T), over the T events of the bin
+
+    One event shared by all K keeps every weight above 0: what few held-out events never needed, other text may.
 
     Args:
         log_probs: ln P_k of each event, float [T, K], in nats.
         bins: which of `num_bins` sets of weights an event has, int [T]. Default: all have the same.
         num_bins: how many sets there are. One without events keeps equal weights.
-        iterations: at most so many; it ends sooner where the likelihood no longer changes.
 
     Returns:
         float64 [num_bins, K], rows summing to 1.
@@ -54,7 +53,7 @@ def fit_weights(
     Example:
 
     >>> fit_weights(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])).round(3)
-    array([[0.708, 0.292]])
+    array([[0.636, 0.364]])
 
     Reference: Jelinek & Mercer (1980), Interpolated estimation of Markov source parameters from sparse data.
     """
@@ -64,23 +63,19 @@ def fit_weights(
         raise InputError("There is no text to fit weights on: give the validation split some.")
     weights = np.full((num_bins, components), 1 / components)
     sizes = np.bincount(bins, minlength=num_bins)[:, None]
-    best = -np.inf
-    for _ in range(iterations):
+    for _ in range(_MOST_ITERATIONS):
         total = combine(log_probs, weights[bins])
-        likelihood = total.mean()
-        if not np.isfinite(likelihood):
+        if not np.isfinite(total).all():
             raise InputError(
                 f"Event {int(np.argmin(np.isfinite(total)))} of the text to fit weights on has probability 0 in every "
                 "model: add one that gives every word some, as --uniform does."
             )
-        if likelihood - best < _TOLERANCE:
-            break
-        best = likelihood
-        with np.errstate(divide="ignore"):
-            responsibility = np.exp(np.log(weights)[bins] + log_probs - total[:, None])
+        responsibility = np.exp(np.log(weights)[bins] + log_probs - total[:, None])
         sums = np.stack([np.bincount(bins, r, minlength=num_bins) for r in responsibility.T], axis=1)
-        weights = np.where(sizes > 0, sums / np.maximum(sizes, 1), weights)
-    return weights / weights.sum(axis=1, keepdims=True)
+        before, weights = weights, (sums + 1 / components) / (sizes + 1)
+        if np.abs(weights - before).max() < _TOLERANCE:
+            break
+    return weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,5 +136,8 @@ class FrequencyBins:
             InputError: the file is absent, damaged, or lacks them.
         """
         stored = read_arrays(path, ["back_off", "context_counts.0"], ["contexts", "context_counts"])
-        trie = ContextTrie(len(stored["context_counts.0"]), stored["contexts"])
+        counts = stored["context_counts"]
+        trie = ContextTrie(counts[0].size, stored["contexts"])
+        if [count.shape for count in counts] != [(trie.vocabulary_size,), *(keys.shape for keys in trie.keys)]:
+            raise InputError(f"{path} holds tables that do not fit together: make the model again.")
         return cls(ContextFrequencies(trie, stored["context_counts"]), bool(stored["back_off"]))

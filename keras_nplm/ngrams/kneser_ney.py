@@ -84,7 +84,7 @@ def _discounted(counted: NgramCounts, k: int, number: int) -> tuple[np.ndarray, 
 def discounts(counts: np.ndarray) -> np.ndarray:
     """D_1, D_2 and D_3+ for the (continuation) counts of an order, float64 [3].
 
-    A text too small for the estimate, in which some t_1 … t_4 is 0 or a D_j falls outside [0, j], gets 0.5, 1 and 1.5.
+    A text too small for the estimate, in which some t_1 … t_4 is 0 or a D_j falls outside (0, j], gets 0.5, 1 and 1.5.
 
     Example:
 
@@ -96,7 +96,7 @@ def discounts(counts: np.ndarray) -> np.ndarray:
         return np.array(_FALLBACK)
     j = np.arange(1, 4)
     estimate = j - (j + 1) * t[0] / (t[0] + 2 * t[1]) * t[1:] / t[:-1]
-    return estimate if np.all((estimate >= 0) & (estimate <= j)) else np.array(_FALLBACK)
+    return estimate if np.all((estimate > 0) & (estimate <= j)) else np.array(_FALLBACK)
 
 
 def _log(probability: np.ndarray) -> np.ndarray:

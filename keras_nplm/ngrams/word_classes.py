@@ -45,7 +45,7 @@ def exchange_classes(
     Returns:
         the class of each word, int32 [|V|], 4 to `num_classes` + 3; `<pad>`, `<s>` and `</s>` keep 0, 2 and 3, so that
         a text of classes is one of ids to whatever counts n-grams. Words that the text lacks are in the class that has
-        most of the words seen once: as contexts they act like those.
+        most of the rarest words: as contexts they act like those.
 
     Raises:
         InputError: an option is out of range, or the text is empty.
@@ -65,6 +65,8 @@ def exchange_classes(
     by_frequency = by_frequency[by_frequency != EOS_ID]
     if not 1 <= num_classes <= len(by_frequency):
         raise InputError(f"`num_classes` must be 1 to {len(by_frequency)}, the words seen. Received: {num_classes}.")
+    if start is not None and start.max() >= num_classes + FIRST_CLASS:
+        raise InputError(f"There are more than {num_classes} classes to begin with: remove them to begin anew.")
     if start is None:
         start = np.full(vocabulary_size, NO_CLASS, np.int32)
         start[by_frequency] = np.minimum(np.arange(len(by_frequency)), num_classes - 1) + FIRST_CLASS
@@ -77,7 +79,8 @@ def exchange_classes(
             after_sweep(exchange.classes, moved)
         if moved <= _ENOUGH * len(by_frequency):
             break
-    rarest = counted.keys[0][(counted.counts[0] == counted.counts[0].min()) & (counted.keys[0] != EOS_ID)]
+    is_word = counted.keys[0] != EOS_ID
+    rarest = counted.keys[0][is_word & (counted.counts[0] == counted.counts[0][is_word].min())]
     lacking = np.setdiff1d(predicted_ids(vocabulary_size, boundary), [*counted.keys[0], EOS_ID])
     exchange.classes[lacking] = np.bincount(exchange.classes[rarest]).argmax()
     return exchange.classes
@@ -189,10 +192,9 @@ def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
     classes[[PAD_ID, BOS_ID, EOS_ID]] = PAD_ID, BOS_ID, EOS_ID
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         word, _, name = line.partition("\t")
-        if not name.isdecimal():
-            raise InputError(
-                f"{path}, line {number}: expected a word, a tab and the number of its class; got {line!r}."
-            )
+        if not name.isdecimal() or int(name) > len(vocabulary):
+            expected = f"a word, a tab and the number of its class, {len(vocabulary)} at most"
+            raise InputError(f"{path}, line {number}: expected {expected}; got {line!r}.")
         i = place.get(word, PAD_ID)
         if i not in (PAD_ID, BOS_ID, EOS_ID):
             classes[i] = int(name) + FIRST_CLASS
