@@ -77,7 +77,7 @@ _PAPER_OPTIMISER = dict(
     batch_size=_PAPER_BATCH,
     weight_decay=1e-4,
     dropout=0.0,
-    epochs=8,
+    epochs=5,
 )
 
 

@@ -17,12 +17,18 @@ from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import log_probs
 from keras_nplm.files import read_arrays, read_json, replacing, write_arrays, write_json
 from keras_nplm.language_model import LanguageModel
-from keras_nplm.ngrams import count_ngrams
+from keras_nplm.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.report import write_figure, write_markdown
 from keras_nplm.windows import gather_ngrams, ngram_positions, predicted_ids
 
 _SPLITS = ("validation", "test")
+_MORE_MIXTURES = (
+    ["kneser-ney-5", "uniform"],
+    ["brown-no-held-out", "kneser-ney-5"],
+    ["brown-no-held-out", "trigram", "kneser-ney-5", "class-500-3", "uniform"],
+    ["mlp1", "mlp9", "brown-no-held-out", "kneser-ney-5", "class-500-3", "uniform"],
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +77,7 @@ ROWS = (
     Row(
         "mlp1-paper-no-direct",
         "the same, no direct",
-        "train --config mlp1-paper --no-direct-connections --epochs 10",
+        "train --config mlp1-paper --no-direct-connections --epochs 8",
     ),
     Row(
         "deleted-interpolation-paper",
@@ -176,7 +182,7 @@ def build_report(directory: Path) -> dict:
     report = {"rows": [_figures(made[name], metrics[name]) for name in made]}
     if made:
         encoded = EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus")
-        report["mixtures"] = _mixtures(made, scores, encoded.vocabulary_size)
+        report["mixtures"] = _mixtures(made, scores, encoded)
         report["unseen"] = _unseen(made, scores, encoded)
         report["parameters"] = _parameters(encoded)
     pair = ("mlp1-paper", "mlp1-paper-no-direct")
@@ -215,11 +221,11 @@ def _scores(directory: Path, name: str) -> dict[str, np.ndarray]:
     return read_arrays(path, _SPLITS)
 
 
-def _mixtures(made: dict[str, Row], scores: dict, vocabulary_size: int) -> list[dict]:
+def _mixtures(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> list[dict]:
     """Each network with the trigram at 0.5 and at the fitted weight, and what more models bring."""
     uniform = {split: np.full(len(next(iter(scores.values()))[split]), 0.0) for split in _SPLITS}
     for column in uniform.values():
-        column -= np.log(len(predicted_ids(vocabulary_size, "stream")))
+        column -= np.log(len(predicted_ids(encoded.vocabulary_size, "stream")))
     scores = scores | {"uniform": uniform}
     mixtures = []
     for row in made.values():
@@ -230,18 +236,34 @@ def _mixtures(made: dict[str, Row], scores: dict, vocabulary_size: int) -> list[
                 {"title": f"{title}, 0.5", "paper": paper} | _mixed(scores, [row.name, "trigram"], [0.5, 0.5])
             )
             mixtures.append({"title": f"{title}, fitted", "paper": None} | _mixed(scores, [row.name, "trigram"]))
-    more = (["kneser-ney-5", "uniform"], ["brown-no-held-out", "trigram", "kneser-ney-5", "class-500-3", "uniform"])
-    for names in more:
+    for names in _MORE_MIXTURES:
         if all(name in scores for name in names):
             mixtures.append({"title": " + ".join(names) + ", fitted", "paper": None} | _mixed(scores, names))
+    by_frequency = ["brown-no-held-out", "trigram"]
+    if all(name in scores for name in by_frequency):
+        title = " + ".join(by_frequency) + ", by frequency of the context"
+        mixtures.append({"title": title, "paper": None} | _mixed(scores, by_frequency, bins=_bins(encoded)))
     return mixtures
 
 
-def _mixed(scores: dict, names: Sequence[str], weights: Sequence[float] | None = None) -> dict:
+def _bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
+    """The bin of the context of each token of validation and test; see `FrequencyBins`."""
+    counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 3, "stream")
+    bins = FrequencyBins(ContextFrequencies.of(counted))
+    ngrams = {split: gather_ngrams(*ngram_positions(encoded.ids(split), 3, "stream"), 3) for split in _SPLITS}
+    return {split: bins.of(ngrams[split][:, :-1]) for split in _SPLITS}
+
+
+def _mixed(
+    scores: dict, names: Sequence[str], weights: Sequence[float] | None = None, bins: dict | None = None
+) -> dict:
+    """The perplexities of a mixture; its weights, or where they depend on bins their mean over validation."""
     columns = {split: np.stack([scores[name][split] for name in names], axis=1) for split in _SPLITS}
-    weights = fit_weights(columns["validation"])[0] if weights is None else np.array(weights)
-    figures = {split: float(np.exp(-combine(columns[split], weights).mean())) for split in _SPLITS}
-    return {"components": list(names), "weights": weights.round(4).tolist()} | figures
+    bins = bins or {split: np.zeros(len(columns[split]), np.int64) for split in _SPLITS}
+    number = 1 + max(int(bins[split].max()) for split in _SPLITS)
+    rows = fit_weights(columns["validation"], bins["validation"], number) if weights is None else np.array([weights])
+    figures = {split: float(np.exp(-combine(columns[split], rows[bins[split]]).mean())) for split in _SPLITS}
+    return {"components": list(names), "weights": rows[bins["validation"]].mean(axis=0).round(4).tolist()} | figures
 
 
 def _unseen(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> dict:

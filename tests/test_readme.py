@@ -59,6 +59,22 @@ def test_table_1_is_the_recorded_one():
         assert (row["title"], *paper, f"{row['validation']:.1f}", f"{row['test']:.1f}") in shown
 
 
+def test_the_figures_of_count_based_models_are_those_of_the_recorded_runs():
+    rows = re.findall(r"^\| `keras-nplm ngram .*$", README, re.MULTILINE)
+    assert rows
+    for row in rows:
+        name = re.search(r"--output \S*?([\w-]+)`", row)[1]
+        metrics = json.loads((RECORDS / name / "metrics.json").read_text(encoding="utf-8"))
+        shown = [cell.strip().replace(",", "") for cell in row.strip("|").split("|")][-5:]
+        assert shown == [
+            f"{metrics['validation']['perplexity']:.2f}",
+            f"{metrics['test']['perplexity']:.2f}",
+            f"{metrics['cpu_seconds']:.1f}",
+            f"{metrics['scored_per_second']:.0f}",
+            f"{metrics['peak_memory'] / 1e9:.1f}",
+        ], name
+
+
 def test_the_figures_are_those_of_the_recorded_runs():
     rows = re.findall(r"^\| .*`keras-nplm (train [^`]+)`.*$", README, re.MULTILINE)
     assert rows
