@@ -105,9 +105,8 @@ def write_figure(path: str | os.PathLike, report: dict) -> None:
     bars.barh([place + 0.2 for place in places], [row["test"] for row in compared], 0.4, label="keras_nplm")
     bars.set_yticks(places, [row["title"] for row in compared], fontsize=8)
     bars.invert_yaxis()
-    bars.set_xlim(left=200)
     bars.set_xlabel("test perplexity on Brown")
-    bars.legend(loc="upper right")
+    bars.legend(loc="upper left", bbox_to_anchor=(0, 1.08), ncols=2)
     for name, curve in report["curves"].items():
         curves.plot(range(1, len(curve) + 1), curve, marker="o", label=name)
     curves.set_xlabel("epoch, the paper's optimiser")
