@@ -9,20 +9,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_nplm.configuration import CONFIGURATIONS, Configuration
-from keras_nplm.corpora import Corpus, open_corpus
-from keras_nplm.corpora.corpus import FRACTIONS
+import keras_nplm.flags as flags
 from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
 from keras_nplm.errors import InputError, RunError
-from keras_nplm.estimation import METHODS, estimate, import_arpa, mix
-from keras_nplm.experiments import ROWS, reproduce
+from keras_nplm.estimation import estimate, import_arpa, mix
+from keras_nplm.experiments import reproduce
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import BackoffModel, write_arpa
-from keras_nplm.tokenization import TOKENIZERS
 from keras_nplm.training import train
 from keras_nplm.version import __version__
-
-_TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, on the text alone
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,154 +66,45 @@ def _parser() -> argparse.ArgumentParser:
         return subparser
 
     again = ": what was trained is kept; give the same command to go on."
-    _train_options(command("train", _train, _show_train, "Train a model and evaluate it.", again))
+    flags.train(command("train", _train, _show_train, "Train a model and evaluate it.", again))
 
-    _ngram_options(command("ngram", _ngram, _show_ngram, "Estimate a count-based model and evaluate it.", again))
+    flags.ngram(command("ngram", _ngram, _show_ngram, "Estimate a count-based model and evaluate it.", again))
 
-    mix_models = command("mix", _mix, _show_mix, "Combine models into one, weights fitted on the validation split.")
-    mix_models.add_argument("directories", metavar="DIR", nargs="+", help="model directories of one vocabulary")
-    mix_models.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
-    mix_models.add_argument("--weights", metavar="W", nargs="+", type=float, help="fixed weights, one a model")
-    mix_models.add_argument("--by-frequency", action="store_true", help="fit weights a bin of the context's frequency")
-    mix_models.add_argument(
-        "--uniform", action="store_true", help="add the uniform distribution; its weight comes last"
-    )
+    flags.mix(command("mix", _mix, _show_mix, "Combine models into one, weights fitted on the validation split."))
 
     evaluate = command("evaluate", _evaluate, _show_evaluate, "The exact perplexity of a split or a text.")
-    _directory(evaluate)
+    flags.directory(evaluate)
     what = evaluate.add_mutually_exclusive_group()
     what.add_argument("--split", choices=("train", "validation", "test"), default="test", help="default: test")
     what.add_argument("--text", metavar="FILE", nargs="+", help="text files or globs instead, one sentence a line")
 
     score = command("score", _score, _show_score, "A line a sentence: log-probability in nats, tokens, unknown words.")
-    _directory(score)
+    flags.directory(score)
     score.add_argument("file", metavar="FILE", nargs="?", help="one sentence a line; default: standard input")
 
     complete = command("complete", _complete, _show_complete, "The most probable next words.")
-    _directory(complete)
+    flags.directory(complete)
     complete.add_argument("context", metavar="CONTEXT", nargs="+", help='words to go on from, as in "the result of"')
     complete.add_argument("--top-k", type=int, default=5, help="how many words; default: 5")
 
-    generate = command("generate", _generate, _show_generate, "Draw a text from the model.")
-    _directory(generate)
-    generate.add_argument("--prompt", default="", help="text to continue")
-    generate.add_argument("--num-words", type=int, default=50, help="default: 50")
-    generate.add_argument("--seed", type=int, default=0, help="the same seed draws the same text; default: 0")
-    generate.add_argument("--temperature", type=float, default=1.0, help="below 1: likelier words; default: 1")
-    generate.add_argument("--top-k", type=int, default=None, help="draw from this many words; default: all")
+    flags.generate(command("generate", _generate, _show_generate, "Draw a text from the model."))
 
     export = command("export", _export, _show_export, "Write a model in the form that other programs read.")
-    _directory(export)
+    flags.directory(export)
     export.add_argument("target", metavar="TARGET", help="the file to write; gzipped if it ends in .gz")
     export.add_argument("--format", choices=("arpa",), default="arpa", help="arpa: of Kneser-Ney and ARPA models")
 
-    paper = command(
-        "paper", _paper, _show_paper, "Make the rows of the paper's Table 1 on Brown, and report them.", again
-    )
-    paper.add_argument("--output", metavar="DIR", default="paper", help="where rows and report go; default: paper")
-    paper.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=f"of {', '.join(r.name for r in ROWS)}")
-    paper.add_argument("--jobs", type=int, metavar="N", help="rows made side by side; default: 2 where there are cores")
-    paper.add_argument("--data-dir", metavar="DIR", help="where Brown's archive lies or is downloaded to")
-    for name in (
-        "ngram",
-        "mix",
-        "evaluate",
-        "score",
-        "complete",
-        "export",
-        "paper",
-    ):  # as every command; nothing is random
-        commands.choices[name].add_argument("--seed", type=int, default=0, help="accepted, as by every command")
+    help = "Make the rows of the paper's Table 1 on Brown, and report them."
+    flags.paper(command("paper", _paper, _show_paper, help, again))
+
+    for name, subparser in commands.choices.items():
+        if name not in ("train", "generate"):  # nothing in the others is random
+            subparser.add_argument("--seed", type=int, default=0, help="accepted, as by every command")
     return parser
 
 
-def _directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", metavar="DIR", help="a model directory, as `train`, `ngram` or `mix` wrote it")
-
-
-def _train_options(parser: argparse.ArgumentParser) -> None:
-    _corpus_options(parser)
-    parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
-    _configuration_options(parser, [field.name for field in dataclasses.fields(Configuration)])
-
-
-def _ngram_options(parser: argparse.ArgumentParser) -> None:
-    _corpus_options(parser)
-    parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
-    parser.add_argument("--method", choices=tuple(METHODS), default="kneser-ney", help="default: kneser-ney")
-    parser.add_argument("--num-classes", type=int, default=500, help="of class-based models alone; default: 500")
-    parser.add_argument(
-        "--word-classes", metavar="FILE", help="use these classes: a line a word, its class after a tab"
-    )
-    parser.add_argument(
-        "--paper-bins",
-        action="store_true",
-        help="deleted interpolation: weights by the whole context's frequency alone",
-    )
-    arpa = parser.add_argument_group("or read a model of another program")
-    arpa.add_argument("--arpa", metavar="FILE", help="an ARPA file, gzipped or not, instead of a corpus")
-    arpa.add_argument("--vocabulary", metavar="FILE", help="the vocabulary.txt of a model to mix it with")
-    _configuration_options(parser, ["order", *_TEXT_OPTIONS])
-
-
-def _corpus_options(parser: argparse.ArgumentParser) -> None:
-    corpus = parser.add_argument_group("corpus")
-    corpus.add_argument(
-        "--corpus", metavar="NAME", default="python_reference", help="python_reference, brown, brown/marks, tfds:NAME"
-    )
-    for split in ("train", "validation", "test"):
-        corpus.add_argument(
-            f"--{split}", metavar="FILE", nargs="+", default=(), help=f"text files for the {split} split"
-        )
-    corpus.add_argument(
-        "--fractions", metavar="F", nargs=3, type=float, default=FRACTIONS, help="how --train alone is split by lines"
-    )
-    corpus.add_argument(
-        "--tokenizer", choices=tuple(TOKENIZERS), default="words", help="of text files and tfds:NAME; default: words"
-    )
-    corpus.add_argument("--data-dir", metavar="DIR", help="where a corpus's archive lies or is downloaded to")
-
-
-def _configuration_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """`--config`, and a flag for each named option of a configuration."""
-    parser.add_argument("--config", choices=tuple(CONFIGURATIONS), default="default", help="a named set of options")
-    single = parser.add_argument_group("options, over those of --config")
-    for field in dataclasses.fields(Configuration):
-        if field.name not in names:
-            continue
-        default = getattr(CONFIGURATIONS["default"], field.name)
-        help = f"{field.metadata['help']} (default: {default})"
-        flag, settings = f"--{field.name.replace('_', '-')}", dict(dest=field.name, help=help)
-        if field.type is bool:
-            single.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, **settings)
-        elif field.metadata["choices"]:
-            single.add_argument(flag, choices=field.metadata["choices"], default=None, **settings)
-        else:
-            kind = float if field.type is float else int
-            single.add_argument(flag, type=kind, metavar=kind.__name__.upper(), default=None, **settings)
-
-
-def _configuration(options: argparse.Namespace) -> Configuration:
-    """The named set of options with those that were given over it."""
-    chosen = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(Configuration)}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    return dataclasses.replace(CONFIGURATIONS[options.config], **chosen)
-
-
-def _corpus(options: argparse.Namespace) -> Corpus:
-    return open_corpus(
-        options.corpus,
-        train=options.train,
-        validation=options.validation,
-        test=options.test,
-        fractions=tuple(options.fractions),
-        tokenizer=options.tokenizer,
-        data_dir=options.data_dir,
-    )
-
-
 def _train(options: argparse.Namespace) -> dict:
-    metrics = train(_configuration(options), _corpus(options), options.output)
+    metrics = train(flags.configuration(options), flags.corpus(options), options.output)
     return metrics | {"directory": str(options.output)}
 
 
@@ -238,7 +124,7 @@ def _show_splits(result: dict) -> None:
 
 
 def _ngram(options: argparse.Namespace) -> dict:
-    configuration = _configuration(options)
+    configuration = flags.configuration(options)
     if options.vocabulary and not options.arpa:
         raise InputError("--vocabulary is for --arpa: words of a corpus are counted.")
     if options.arpa:
@@ -254,13 +140,13 @@ def _ngram(options: argparse.Namespace) -> dict:
     else:
         result = estimate(
             options.method,
-            _corpus(options),
+            flags.corpus(options),
             options.output,
             order=configuration.order,
             num_classes=options.num_classes,
             word_classes=options.word_classes,
             paper_bins=options.paper_bins,
-            **{name: getattr(configuration, name) for name in _TEXT_OPTIONS},
+            **{name: getattr(configuration, name) for name in flags.TEXT_OPTIONS},
         )
     return result | {"directory": str(options.output)}
 

@@ -130,18 +130,18 @@ def reproduce(
     if jobs < 1:
         raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
     wanted = [named[name] for name in rows] or list(ROWS)
-    todo = [row for row in wanted if not _is_made(row, directory)]
-    if todo:
+    missing = [row for row in wanted if not _is_made(row, directory)]
+    if missing:
         open_corpus("brown", data_dir=data_dir)  # here, before several commands want it prepared at once
     (directory / "rows").mkdir(parents=True, exist_ok=True)
     failed = []
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        running = {pool.submit(_make, row, directory, max(1, cores // jobs), data_dir): row for row in todo}
+        running = {pool.submit(_make, row, directory, max(1, cores // jobs), data_dir): row for row in missing}
         for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
             row, status = running[future], future.result()
             failed += [row] if status else []
-            print(f"[{done}/{len(todo)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
+            print(f"[{done}/{len(missing)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
     finally:
         pool.shutdown(cancel_futures=True)  # where it was interrupted, the commands were, too; no other begins
     report = build_report(directory)
