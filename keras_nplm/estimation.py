@@ -37,7 +37,7 @@ METHODS = {
     "deleted-interpolation": "deleted-interpolation",
     "class-based": "class-based",
 }  # and the kinds of their models
-_NUM_CLASSES = 500
+NUM_CLASSES = 500
 _BIN_CONTEXT = 2  # words of context whose frequency chooses the weights, as in the paper
 
 
@@ -51,7 +51,7 @@ def estimate(
     vocabulary_scope: str = "train",
     min_count: int = 2,
     max_size: int | None = None,
-    num_classes: int = _NUM_CLASSES,
+    num_classes: int = NUM_CLASSES,
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
 ) -> dict:
@@ -93,7 +93,7 @@ def estimate(
     options = {"kind": METHODS[method], "method": method, "order": order, "boundary": boundary} | text
     if method == "class-based":
         options |= {"word_classes": str(word_classes)} if word_classes else {"num_classes": num_classes}
-    elif word_classes or num_classes != _NUM_CLASSES:
+    elif word_classes or num_classes != NUM_CLASSES:
         raise InputError(f"Word classes are for class-based models. Received: the method {method}.")
     if method == "deleted-interpolation":
         options |= {"paper_bins": paper_bins}

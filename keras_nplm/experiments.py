@@ -20,7 +20,7 @@ from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.report import write_figure, write_markdown
-from keras_nplm.windows import gather_ngrams, ngram_positions, predicted_ids
+from keras_nplm.windows import ngrams_of, predicted_ids
 
 _SPLITS = ("validation", "test")
 _MORE_MIXTURES = (
@@ -250,7 +250,7 @@ def _bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
     """The bin of the context of each token of validation and test; see `FrequencyBins`."""
     counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 3, "stream")
     bins = FrequencyBins(ContextFrequencies.of(counted))
-    ngrams = {split: gather_ngrams(*ngram_positions(encoded.ids(split), 3, "stream"), 3) for split in _SPLITS}
+    ngrams = {split: ngrams_of(encoded.ids(split), 3, "stream") for split in _SPLITS}
     return {split: bins.of(ngrams[split][:, :-1]) for split in _SPLITS}
 
 
@@ -269,7 +269,7 @@ def _mixed(
 def _unseen(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> dict:
     """Mean ln P over the test 5-grams that training has and has not: what a model does beyond counting."""
     counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 5, "stream")
-    ngrams = gather_ngrams(*ngram_positions(encoded.ids("test"), 5, "stream"), 5)
+    ngrams = ngrams_of(encoded.ids("test"), 5, "stream")
     seen = counted.look_up(ngrams) > 0
     names = [name for name in made if made[name].is_network or name.startswith(("kneser-ney", "trigram"))]
     means = {

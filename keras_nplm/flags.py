@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
-from keras_nplm.estimation import METHODS
+from keras_nplm.estimation import METHODS, NUM_CLASSES
 from keras_nplm.experiments import ROWS
 from keras_nplm.tokenization import TOKENIZERS
 
@@ -31,7 +31,9 @@ def ngram(parser: argparse.ArgumentParser) -> None:
     _corpus_options(parser)
     parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
     parser.add_argument("--method", choices=tuple(METHODS), default="kneser-ney", help="default: kneser-ney")
-    parser.add_argument("--num-classes", type=int, default=500, help="of class-based models alone; default: 500")
+    parser.add_argument(
+        "--num-classes", type=int, default=NUM_CLASSES, help=f"of class-based models alone; default: {NUM_CLASSES}"
+    )
     parser.add_argument(
         "--word-classes", metavar="FILE", help="use these classes: a line a word, its class after a tab"
     )

@@ -14,7 +14,7 @@ from keras_nplm.files import read_json, write_json
 from keras_nplm.model_directory import kind_of, load_model, save_model
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, refuse_reserved
-from keras_nplm.windows import BOUNDARIES, gather_ngrams, ngram_positions
+from keras_nplm.windows import BOUNDARIES, ngrams_of
 
 _SENTENCES = 256  # scored together
 
@@ -216,11 +216,12 @@ class LanguageModel:
         refuse_reserved(flat)
         ids = np.split(self.vocabulary.encode(flat), np.cumsum([len(sentence) for sentence in tokens])[:-1])
         none = np.zeros((0, self.model.order), np.int32)
-        return [self._windows(np.append(i, EOS_ID)) if len(i) or self.boundary == "sentence" else none for i in ids]
-
-    def _windows(self, ids: np.ndarray) -> np.ndarray:
-        tokens, positions = ngram_positions(ids, self.model.order, self.boundary)
-        return gather_ngrams(tokens, positions, self.model.order)
+        return [
+            ngrams_of(np.append(i, EOS_ID), self.model.order, self.boundary)
+            if len(i) or self.boundary == "sentence"
+            else none
+            for i in ids
+        ]
 
 
 def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, log_probs
 from keras_nplm.ngrams.interpolation import FrequencyBins, combine, fit_weights
-from keras_nplm.windows import check_ngrams, gather_ngrams, ngram_positions, predicted_ids
+from keras_nplm.windows import check_ngrams, ngrams_of, predicted_ids
 
 
 class Uniform:
@@ -152,8 +152,7 @@ def fit_mixture(
     columns = [np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)]) for model in models]
     held_out_bins = None
     if bins:
-        tokens, positions = ngram_positions(held_out_ids, mixture.order, boundary)
-        held_out_bins = bins.of(gather_ngrams(tokens, positions, mixture.order)[:, :-1])
+        held_out_bins = bins.of(ngrams_of(held_out_ids, mixture.order, boundary)[:, :-1])
     return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)
 
 

@@ -11,7 +11,7 @@ from keras_nplm.ngrams.backoff import BackoffModel
 from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.ngrams.kneser_ney import kneser_ney
 from keras_nplm.vocabulary import EOS_ID
-from keras_nplm.windows import check_ngrams, gather_ngrams, ngram_positions, predicted_ids
+from keras_nplm.windows import check_ngrams, ngrams_of, predicted_ids
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +157,6 @@ def class_based(
     with np.errstate(divide="ignore"):
         word_log_probs = np.where(counts > 0, np.log(counts / np.maximum(totals, 1)[classes]), -np.inf)
         model = ClassBased(class_model, classes, word_log_probs, np.log(uniform), 0.0)
-    ngrams = gather_ngrams(*ngram_positions(held_out_ids, order, boundary), order)
+    ngrams = ngrams_of(held_out_ids, order, boundary)
     weights = fit_weights(model.components(ngrams[:, :-1], ngrams[:, -1]))
     return dataclasses.replace(model, uniform_weight=float(weights[0, 1]))

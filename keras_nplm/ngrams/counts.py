@@ -91,6 +91,11 @@ class ContextTrie:
     vocabulary_size: int
     keys: list[np.ndarray]
 
+    @property
+    def sizes(self) -> list[int]:
+        """How many numbers the contexts of 1, 2, … words have."""
+        return [self.vocabulary_size, *map(len, self.keys)]
+
     def walk(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For contexts of 1, 2, … words: which rows have a known one of that length, and its number.
 
@@ -244,8 +249,8 @@ class ContextFrequencies:
     @classmethod
     def of(cls, counted: NgramCounts) -> "ContextFrequencies":
         """From the counts of a text; contexts of up to n-1 words."""
-        numbers = [counted.contexts.vocabulary_size, *map(len, counted.contexts.keys)]
-        counts = [np.bincount(counted.nodes(k + 1), counted.counts[k], minlength=n) for k, n in enumerate(numbers, 1)]
+        sizes = enumerate(counted.contexts.sizes, start=1)
+        counts = [np.bincount(counted.nodes(k + 1), counted.counts[k], minlength=size) for k, size in sizes]
         return cls(counted.contexts, [count.astype(np.int64) for count in counts])
 
     @property

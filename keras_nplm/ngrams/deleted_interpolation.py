@@ -9,7 +9,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays, write_arrays
 from keras_nplm.ngrams.counts import ContextFrequencies, check_tables, count_ngrams, find, followers
 from keras_nplm.ngrams.interpolation import FrequencyBins, fit_weights
-from keras_nplm.windows import check_ngrams, gather_ngrams, ngram_positions, predicted_ids
+from keras_nplm.windows import check_ngrams, ngrams_of, predicted_ids
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +174,7 @@ def deleted_interpolation(
     unigrams[counted.keys[0]] = counted.counts[0] / counted.counts[0].sum()
     equal = np.full((bins.number, order + 1), 1 / (order + 1))
     model = DeletedInterpolation(bins, uniform, unigrams, counted.keys[1:], counted.counts[1:], equal)
-    ngrams = gather_ngrams(*ngram_positions(held_out_ids, order, boundary), order)
+    ngrams = ngrams_of(held_out_ids, order, boundary)
     with np.errstate(divide="ignore"):
         components = np.log(model.components(ngrams[:, :-1], ngrams[:, -1]))
     return dataclasses.replace(model, weights=fit_weights(components, bins.of(ngrams[:, :-1]), bins.number))

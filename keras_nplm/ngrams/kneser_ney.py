@@ -55,8 +55,7 @@ def kneser_ney(
     lower = np.zeros(vocabulary_size)
     lower[predicted] = 1 / len(predicted)
     keys, log_probs, backoffs = [], [], []
-    for k in range(1, order + 1):
-        number = 1 if k == 1 else vocabulary_size if k == 2 else len(counted.contexts.keys[k - 3])
+    for k, number in enumerate([1, *counted.contexts.sizes], start=1):
         discounted, gamma = _discounted(counted, k, number)
         if k == 1:
             probability = gamma * lower

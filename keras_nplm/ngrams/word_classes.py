@@ -68,9 +68,8 @@ def exchange_classes(
     if start is not None and start.max() >= num_classes + FIRST_CLASS:
         raise InputError(f"There are more than {num_classes} classes to begin with: remove them to begin anew.")
     if start is None:
-        start = np.full(vocabulary_size, NO_CLASS, np.int32)
+        start = _without_classes(vocabulary_size)
         start[by_frequency] = np.minimum(np.arange(len(by_frequency)), num_classes - 1) + FIRST_CLASS
-        start[[PAD_ID, BOS_ID, EOS_ID]] = PAD_ID, BOS_ID, EOS_ID
     left, right = np.divmod(counted.keys[1], vocabulary_size)
     exchange = _Exchange(start, left, right, counted.counts[1], num_classes + FIRST_CLASS)
     for _ in range(_MOST_SWEEPS):
@@ -84,6 +83,13 @@ def exchange_classes(
     lacking = np.setdiff1d(predicted_ids(vocabulary_size, boundary), [*counted.keys[0], EOS_ID])
     exchange.classes[lacking] = np.bincount(exchange.classes[rarest]).argmax()
     return exchange.classes
+
+
+def _without_classes(vocabulary_size: int) -> np.ndarray:
+    """The classes of words before any word has one."""
+    classes = np.full(vocabulary_size, NO_CLASS, np.int32)
+    classes[[PAD_ID, BOS_ID, EOS_ID]] = PAD_ID, BOS_ID, EOS_ID
+    return classes
 
 
 class _Exchange:
@@ -137,9 +143,8 @@ class _Exchange:
             neighbours = np.flatnonzero(counts)
             joined = bigrams[neighbours] + counts[neighbours, None]  # [neighbouring classes, classes]
             gains += np.sum(joined * np.log(joined), axis=0) - f[neighbours].sum(axis=0)
-        diagonal = (
-            self.bigrams.diagonal()
-        )  # where the neighbour is the class itself both ways and `itself` come together
+        # where the neighbour is the class itself, both ways and `itself` come together
+        diagonal = self.bigrams.diagonal()
         gains += _f(diagonal + after + before + itself) + _f(diagonal) - _f(diagonal + after) - _f(diagonal + before)
         gains[:FIRST_CLASS] = -np.inf
         return gains
@@ -188,8 +193,7 @@ def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
     array([0, 1, 2, 3, 4, 5, 1], dtype=int32)
     """
     place = {word: i for i, word in enumerate(vocabulary.words)}
-    classes = np.full(len(vocabulary), NO_CLASS, np.int32)
-    classes[[PAD_ID, BOS_ID, EOS_ID]] = PAD_ID, BOS_ID, EOS_ID
+    classes = _without_classes(len(vocabulary))
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         word, _, name = line.partition("\t")
         if not name.isdecimal() or int(name) > len(vocabulary):
