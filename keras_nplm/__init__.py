@@ -15,7 +15,8 @@ from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
 from keras_nplm.metrics import Perplexity
 from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
-from keras_nplm.outputs import FullSoftmax
+from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
+from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, SampledSoftmax
 from keras_nplm.training import train
 from keras_nplm.version import __version__
 from keras_nplm.vocabulary import Vocabulary
@@ -24,6 +25,7 @@ from keras_nplm.windows import ngram_dataset
 __all__ = [
     "CONFIGURATIONS",
     "NPLM",
+    "AdaptiveSoftmax",
     "Configuration",
     "ContextEmbedding",
     "Corpus",
@@ -32,9 +34,14 @@ __all__ = [
     "FullSoftmax",
     "InputError",
     "LanguageModel",
+    "LazyAdagrad",
+    "LazyAdam",
+    "LazySGD",
     "Mixture",
+    "NoiseContrastive",
     "Perplexity",
     "RunError",
+    "SampledSoftmax",
     "TanhHidden",
     "Uniform",
     "Vocabulary",

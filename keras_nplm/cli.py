@@ -78,8 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--split", choices=("train", "validation", "test"), default="test", help="default: test")
     what.add_argument("--text", metavar="FILE", nargs="+", help="text files or globs instead, one sentence a line")
 
+    evaluate.add_argument("--ln-z", action="store_true", help="how near to 0 a network keeps ln Z, too")
     score = command("score", _score, _show_score, "A line a sentence: log-probability in nats, tokens, unknown words.")
     flags.directory(score)
+    score.add_argument(
+        "--self-normalised", action="store_true", help="a network's logits as they are: fast, off by ln Z a word"
+    )
     score.add_argument("file", metavar="FILE", nargs="?", help="one sentence a line; default: standard input")
 
     complete = command("complete", _complete, _show_complete, "The most probable next words.")
@@ -208,16 +212,18 @@ def _line(figures: dict) -> str:
 def _evaluate(options: argparse.Namespace) -> dict:
     model = LanguageModel.load(options.directory)
     if options.text:
-        return model.evaluate_text(list(read_lines(expand(options.text))))
-    return model.evaluate(options.split)
+        return model.evaluate_text(list(read_lines(expand(options.text))), ln_z=options.ln_z)
+    return model.evaluate(options.split, ln_z=options.ln_z)
 
 
 def _show_evaluate(result: dict) -> None:
     print(_line(result))
+    if "ln_z" in result:
+        print("ln Z: " + ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in result["ln_z"].items()))
 
 
 def _score(options: argparse.Namespace) -> dict:
-    model = LanguageModel.load(options.directory)
+    model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.file:
         sentences = list(read_lines([Path(options.file)]))
     else:

@@ -4,9 +4,10 @@ import dataclasses
 import math
 
 from keras_nplm.errors import InputError
+from keras_nplm.optimizers import OPTIMIZERS
+from keras_nplm.outputs import OUTPUTS, PROPOSALS
 from keras_nplm.windows import BOUNDARIES
 
-OPTIMIZERS = ("sgd", "adam")
 SCHEDULES = ("linear", "inverse-time", "constant")
 SCOPES = ("train", "corpus")
 
@@ -37,11 +38,16 @@ class Configuration:
     dropout: float = _option(0.15, "share of hidden units left out in training", least=0, below=1)
     embedding_dropout: float = _option(0.0, "share of the context's components left out in training", least=0, below=1)
     held_out_mass: float = _option(0.0, "probability kept for words of V that training lacks", least=0, below=1)
+    output_layer: str = _option("full", "how the output trains; probabilities are exact with each", choices=tuple(OUTPUTS))
+    num_sampled: int = _option(256, "k: words drawn a batch, by sampled and nce", least=1)
+    proposal: str = _option("unigram", "how they are drawn", choices=PROPOSALS)
+    self_normalisation: float = _option(0.0, "keeps ln Z near 0 (not adaptive)", least=0)
+    cutoffs: str = _option("", "adaptive: first ids of its clusters, as 2000,7000; default: by |V|")
     boundary: str = _option("stream", "whether n-grams cross sentence ends", choices=BOUNDARIES)
     vocabulary_scope: str = _option("train", "where words are counted; in the paper the corpus", choices=SCOPES)
     min_count: int = _option(2, "words seen less often become <unk>", least=1)
     max_size: int | None = _option(None, "keep this many words at most", least=1)
-    optimizer: str = _option("sgd", "the optimiser", choices=OPTIMIZERS)
+    optimizer: str = _option("sgd", "the optimiser", choices=tuple(OPTIMIZERS))
     learning_rate: float = _option(1.8, "at the start, for the mean loss of a batch", least=0)
     schedule: str = _option("linear", "linear: to 0; inverse-time: the paper's eps_0/(1+rt)", choices=SCHEDULES)
     decay_rate: float = _option(1e-8, "r of the inverse-time schedule; t counts updates", least=0)
@@ -80,6 +86,9 @@ _PAPER_OPTIMISER = dict(
     epochs=5,
 )
 
+# Noise-contrastive estimation whose logits will do as log-probabilities.
+_NCE = dict(output_layer="nce", num_sampled=256, self_normalisation=1.0)
+
 
 def _paper(**options) -> Configuration:
     return dataclasses.replace(_PAPER, **options)
@@ -89,6 +98,8 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "default": Configuration(boundary="sentence", dropout=0.2, learning_rate=2.0, epochs=10),
     "brown": _paper(held_out_mass=0.04, epochs=6),
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
+    "brown-nce": _paper(**_NCE, batch_size=64, epochs=8, dropout=0.1),
+    "brown-nce-quick": _paper(**_NCE, batch_size=128, epochs=4, dropout=0.0),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),

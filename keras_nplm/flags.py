@@ -81,7 +81,7 @@ def _configuration_options(parser: argparse.ArgumentParser, names: Sequence[str]
         elif field.metadata["choices"]:
             single.add_argument(flag, choices=field.metadata["choices"], default=None, **settings)
         else:
-            kind = float if field.type is float else int
+            kind = field.type if field.type in (float, str) else int
             single.add_argument(flag, type=kind, metavar=kind.__name__.upper(), default=None, **settings)
 
 

@@ -11,7 +11,9 @@ from keras_nplm.encoding import EncodedCorpus, encode_sentences
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, evaluate
 from keras_nplm.files import read_json, write_json
+from keras_nplm.model import NPLM
 from keras_nplm.model_directory import kind_of, load_model, save_model
+from keras_nplm.scoring import SelfNormalised, normaliser_figures
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, refuse_reserved
 from keras_nplm.windows import BOUNDARIES, ngrams_of
@@ -61,11 +63,15 @@ class LanguageModel:
         self.corpus: EncodedCorpus | None = None
 
     @classmethod
-    def load(cls, directory: str | os.PathLike) -> "LanguageModel":
+    def load(cls, directory: str | os.PathLike, self_normalised: bool = False) -> "LanguageModel":
         """Read a model directory.
 
+        Args:
+            directory: where it lies.
+            self_normalised: take a network's logits for log-probabilities, much faster: see `SelfNormalised`.
+
         Raises:
-            InputError: it is absent or incomplete, or its vocabulary is not the model's.
+            InputError: it is absent or incomplete, its vocabulary is not the model's, or the model has no logits.
         """
         directory = Path(directory)
         if not directory.is_dir():
@@ -74,6 +80,9 @@ class LanguageModel:
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
         try:
             model = load_model(directory, config, len(vocabulary))
+            if self_normalised and not isinstance(model, NPLM):
+                raise InputError(f"{directory} is no network, whose probabilities alone need normalising.")
+            model = SelfNormalised(model) if self_normalised else model
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except KeyError as error:
             raise InputError(f"{directory / 'config.json'} lacks {error}: train the model again.") from error
@@ -100,24 +109,33 @@ class LanguageModel:
         options = {"kind": kind_of(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
         write_json(directory / "config.json", options)
 
-    def evaluate(self, split: str = "test") -> dict[str, float | int]:
+    def evaluate(self, split: str = "test", ln_z: bool = False) -> dict:
         """The exact perplexity of a split of the corpus it was trained on; see `keras_nplm.evaluation.evaluate`.
 
+        Args:
+            split: `"train"`, `"validation"` or `"test"`.
+            ln_z: add `ln_z`, how near to 0 a network keeps ln Z; see `keras_nplm.scoring.normaliser_figures`.
+
         Raises:
-            InputError: the model directory has no encoded corpus, or no such split.
+            InputError: the model directory has no encoded corpus, or no such split, or the model no ln Z.
         """
         if self.corpus is None:
             raise InputError("The model directory has no corpus/: name a text with --text.")
-        return evaluate(self.model, self.corpus.ids(split), self.boundary)
+        return self._evaluate(self.corpus.ids(split), ln_z)
 
-    def evaluate_text(self, lines: Sequence[str]) -> dict[str, float | int]:
-        """The exact perplexity of a text, one sentence a line.
+    def evaluate_text(self, lines: Sequence[str], ln_z: bool = False) -> dict:
+        """The exact perplexity of a text, one sentence a line; otherwise as `evaluate`.
 
         Raises:
-            InputError: the text holds no word, or a reserved token.
+            InputError: the text holds no word, or a reserved token, or the model has no ln Z.
         """
-        ids = encode_sentences(filter(None, map(self.tokenize, lines)), self.vocabulary)
-        return evaluate(self.model, ids, self.boundary)
+        return self._evaluate(encode_sentences(filter(None, map(self.tokenize, lines)), self.vocabulary), ln_z)
+
+    def _evaluate(self, ids: np.ndarray, ln_z: bool) -> dict:
+        if ln_z and not isinstance(self.model, NPLM):
+            raise InputError("The model is no network, whose probabilities alone need normalising: it has no ln Z.")
+        figures = evaluate(self.model, ids, self.boundary)
+        return figures | ({"ln_z": normaliser_figures(self.model, ids, self.boundary)} if ln_z else {})
 
     def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
         """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""

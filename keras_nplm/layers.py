@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_nplm.operations import rows
 from keras_nplm.vocabulary import PAD_ID
 
 
@@ -15,7 +16,7 @@ class ContextEmbedding(keras.layers.Layer):
     One lookup in the one matrix C, shared by all positions. The paper writes x with the nearest word first; ours keeps
     the order of the text, which permutes the columns of H and W and changes nothing else. A position that holds
     `<pad>` (id 0) adds a zero vector, so that C's row 0 has no part in the likelihood; one that holds an id outside
-    the vocabulary adds NaN, where the backend does not refuse it outright.
+    the vocabulary adds NaN.
 
     Args:
         vocabulary_size: int, |V|.
@@ -50,10 +51,11 @@ class ContextEmbedding(keras.layers.Layer):
             shape=(self.vocabulary_size, self.embedding_dim),
             initializer=keras.initializers.RandomNormal(stddev=0.05),
             regularizer=penalty(self.weight_decay),
+            autocast=False,
         )
 
     def call(self, context_ids):
-        vectors = ops.take(self.C, context_ids, axis=0)  # [B, n-1, m]
+        vectors = ops.cast(rows(self.C, context_ids), self.compute_dtype)  # [B, n-1, m]
         present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
         known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
         vectors = vectors * ops.expand_dims(ops.where(known, present, float("nan")), -1)

@@ -1,7 +1,8 @@
 """NPLM: the layers composed into the one model, which `fit`, `evaluate`, `predict` and `save` treat as their own."""
 
+import contextlib
+import contextvars
 import functools
-import math
 from collections.abc import Callable
 
 import keras
@@ -11,10 +12,11 @@ from keras import ops
 from keras_nplm.errors import InputError
 from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
 from keras_nplm.metrics import Perplexity
-from keras_nplm.outputs import FullSoftmax
-from keras_nplm.windows import check_ngrams
+from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.windows import check_ngrams, distinct_rows
 
-_ROWS = 1024  # n-grams that `log_prob` and `next_log_probs` hand to the compiled model at a time
+_ROWS = 512  # contexts that `log_prob` and `next_log_probs` hand to the compiled model at a time
+_IN_FIT = contextvars.ContextVar("in fit", default=False)  # whether Keras's own step calls the model, whose loss it takes
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -39,7 +41,9 @@ class NPLM(keras.Model):
         weight_decay: float, the paper's λ, on weights and C, never on the biases b and d.
         dropout: float in [0, 1), the share of hidden units left out in training.
         embedding_dropout: float in [0, 1), the same for the components of x.
-        held_out_mass: float in [0, 1); see `FullSoftmax.loss`.
+        held_out_mass: float in [0, 1); see `FullSoftmax`.
+        output_layer: `"full"`, `"sampled"`, `"nce"` or `"adaptive"`, with what each takes by default, or an output layer
+            of `keras_nplm.outputs` with options of its own, which then has its own `held_out_mass` and `weight_decay`.
 
     Call arguments:
         context_ids: int [B, n-1], oldest first; `<pad>` (0) where the context is shorter.
@@ -75,6 +79,7 @@ class NPLM(keras.Model):
         dropout: float = 0.0,
         embedding_dropout: float = 0.0,
         held_out_mass: float = 0.0,
+        output_layer: str | Output = "full",
         name: str = "NPLM",
         **kwargs,
     ):
@@ -89,12 +94,13 @@ class NPLM(keras.Model):
         super().__init__(name=name, **kwargs)
 
         # Layers
-        self.embed = ContextEmbedding(vocabulary_size, embedding_dim, weight_decay, name="embed")
-        self.hidden = TanhHidden(hidden_units, weight_decay, name="hidden") if hidden_units else None
-        self.direct = DirectConnection(name="direct") if direct_connections else None
-        self.prob = FullSoftmax(vocabulary_size, held_out_mass, weight_decay, name="prob")
-        self.drop_embedding = _Dropout(embedding_dropout, name="drop_embedding")
-        self.drop_hidden = _Dropout(dropout, name="drop_hidden")
+        dtype = self.dtype_policy
+        self.embed = ContextEmbedding(vocabulary_size, embedding_dim, weight_decay, name="embed", dtype=dtype)
+        self.hidden = TanhHidden(hidden_units, weight_decay, name="hidden", dtype=dtype) if hidden_units else None
+        self.direct = DirectConnection(name="direct", dtype=dtype) if direct_connections else None
+        self.prob = _output(output_layer, vocabulary_size, held_out_mass, weight_decay, dtype)
+        self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding")
+        self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden")
 
         # Training
         self.perplexity = Perplexity()
@@ -110,22 +116,27 @@ class NPLM(keras.Model):
         self.dropout = dropout
         self.embedding_dropout = embedding_dropout
         self.held_out_mass = held_out_mass
+        self.output_layer = output_layer
         self.build((None, order - 1))
 
     def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):
-        """As `keras.Model.compile`, but `"auto"` turns XLA on for a single CPU too, where it pays 1.4-fold.
+        """As `keras.Model.compile`, but `"auto"` turns XLA off where it costs time, that is on a CPU: the products of XLA are
+        slower there than TensorFlow's own, and it knows no sparse updates. An optimiser's own weight decay, where it has
+        one, spares the biases as the paper's does.
 
-        Under a tf.distribute strategy `"auto"` stays off: there XLA fails. An optimiser's own weight decay, where it
-        has one, spares the biases b and d as the paper's does.
+        Raises:
+            InputError: a loss or metrics on the logits for an output that is trained without them.
         """
-        if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not kwargs.get("run_eagerly"):
+        if isinstance(self.prob, SampledOutput) and (len(args) > 1 or kwargs.get("loss") or kwargs.get("metrics")):
+            raise InputError("A sampled output is trained without logits: leave `loss` and `metrics` out.")
+        if jit_compile == "auto" and keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            jit_compile = not tf.distribute.has_strategy() and self.distribute_strategy.num_replicas_in_sync == 1
+            if not tf.config.list_logical_devices("GPU") or isinstance(self.prob, SampledOutput):
+                jit_compile = False
         super().compile(*args, jit_compile=jit_compile, **kwargs)
         if getattr(self.optimizer, "weight_decay", None) and not self.optimizer.built:
-            biases = [self.prob.b] + ([self.hidden.d] if self.hidden is not None else [])
-            self.optimizer.exclude_from_weight_decay(var_list=biases)
+            self.optimizer.exclude_from_weight_decay(var_list=self._biases())
 
     def compile_from_config(self, config):
         config = keras.saving.deserialize_keras_object(config)
@@ -150,7 +161,8 @@ class NPLM(keras.Model):
         self.built = True
 
     def call(self, context_ids, training=False):
-        return self.prob(self.features(context_ids, training=training))  # [B, |V|]
+        features = self.features(context_ids, training=training)
+        return features if _IN_FIT.get() else self.prob(features)  # [B, |V|]
 
     def features(self, context_ids, training=False):
         """What the output layer sees of a context: a, or [a; x] with direct connections."""
@@ -160,13 +172,43 @@ class NPLM(keras.Model):
             a = self.drop_hidden(self.hidden(x), training=training)  # [B, h]
         return a if self.direct is None else self.direct(a, x)  # [B, h + (n-1) m]
 
+    def train_step(self, *args):
+        with self._in_fit():
+            logs = super().train_step(*args)
+        if self.prob.loss_name != "loss":  # a sampled loss: neither a likelihood nor comparable with that of validation
+            logs = {self.prob.loss_name: logs["loss"]}
+        return logs
+
+    def test_step(self, *args):
+        with self._in_fit():
+            return super().test_step(*args)
+
+    @contextlib.contextmanager
+    def _in_fit(self):
+        """In here `call` gives the features, from which `compute_loss` finds what it needs without [B, |V|] logits.
+
+        Not where something else wants the logits: the user's own loss or metrics, or a backend that is not TensorFlow.
+        """
+        wanted = self.loss is not None or self._compile_metrics is not None
+        token = _IN_FIT.set(keras.backend.backend() == "tensorflow" and not wanted)
+        try:
+            yield
+        finally:
+            _IN_FIT.reset(token)
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The penalised mean loss of a step; its likelihoods go to `perplexity` on the way."""
-        negative_log_likelihood = self.prob.negative_log_likelihood(y_pred, y)
-        self.perplexity.update_state(negative_log_likelihood, sample_weight)
+        if not _IN_FIT.get():
+            loss, negative_log_likelihood = self.prob.training_loss_of_logits(y_pred, y)
+        elif training:
+            loss, negative_log_likelihood = self.prob.training_loss(y_pred, y)
+        else:
+            negative_log_likelihood = -self.prob.log_prob(y_pred, y)
+        if negative_log_likelihood is not None:
+            self.perplexity.update_state(negative_log_likelihood, sample_weight)
         if self.loss is not None:  # the user's own
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        loss = self.prob.loss(y_pred, negative_log_likelihood) if training else negative_log_likelihood
+        loss = loss if training else negative_log_likelihood
         loss = self.mean(loss, loss, sample_weight)
         if self.losses:
             loss += super().compute_loss(x, y, y_pred, sample_weight, training)  # the penalty alone
@@ -185,8 +227,8 @@ class NPLM(keras.Model):
             InputError: ids out of range, or contexts of another length.
         """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        rows = [self._next_log_probs(part)[:size] for size, (part,) in _padded_parts(context_ids)]
-        return np.concatenate(rows) if rows else np.zeros((0, self.vocabulary_size), np.float32)
+        parts = [self._next_log_probs(context_ids[i : i + _ROWS]) for i in range(0, len(context_ids), _ROWS)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.vocabulary_size), np.float32)
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """ln P(target | context), exactly normalised.
@@ -202,27 +244,35 @@ class NPLM(keras.Model):
             InputError: ids out of range, contexts of another length, or as many targets as there are not contexts.
         """
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
-        parts = [self._log_prob(*part)[:size] for size, part in _padded_parts(context_ids, target_ids)]
-        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+        result = np.zeros(len(target_ids), np.float32)
+        contexts, which = distinct_rows(context_ids)  # one pass for all words that are asked in a context
+        order = np.argsort(which, kind="stable")
+        for first in range(0, len(contexts), _ROWS):
+            begin, end = np.searchsorted(which, [first, first + _ROWS], sorter=order)
+            asked = order[begin:end]
+            part = contexts[first : first + _ROWS], target_ids[asked], which[asked] - first
+            result[asked] = self._log_prob(*part)
+        return result
 
     @functools.cached_property
     def _next_log_probs(self) -> Callable:
-        return self._compiled(lambda context_ids: self.prob.log_probs(self.features(context_ids)))
+        return self._compiled(lambda context_ids: self.prob.log_probs(self.features(context_ids)), 0)
 
     @functools.cached_property
     def _log_prob(self) -> Callable:
-        return self._compiled(
-            lambda context_ids, target_ids: self.prob.log_prob(self.features(context_ids), target_ids), targets=True
-        )
+        return self._compiled(lambda context_ids, *asked: self.prob.log_prob(self.features(context_ids), *asked), 2)
 
-    def _compiled(self, function: Callable, targets: bool = False) -> Callable:
-        """`function` from arrays to a NumPy array, compiled by XLA on TensorFlow."""
+    def _compiled(self, function: Callable, vectors: int) -> Callable:
+        """`function` of contexts and so many int vectors, from arrays to a NumPy array; a graph on TensorFlow."""
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            signature = [tf.TensorSpec([None, self.order - 1], tf.int32)] + [tf.TensorSpec([None], tf.int32)] * targets
-            function = tf.function(function, input_signature=signature, jit_compile=True)
+            signature = [tf.TensorSpec([None, self.order - 1], tf.int32)] + [tf.TensorSpec([None], tf.int32)] * vectors
+            function = tf.function(function, input_signature=signature)
         return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
+
+    def _biases(self) -> list[keras.Variable]:
+        return self.prob.biases + ([self.hidden.d] if self.hidden is not None else [])
 
     def save_own_variables(self, store):
         """As Keras does, and where dropout's random numbers have got to, so that a loaded model goes on alike."""
@@ -236,8 +286,9 @@ class NPLM(keras.Model):
                 state.assign(store[name])
 
     def _random_states(self) -> dict[str, keras.Variable]:
-        dropouts = [layer for layer in (self.drop_embedding, self.drop_hidden) if layer.rate > 0]
-        return {f"{layer.name}_state": layer.seed_generator.state for layer in dropouts}
+        random = [layer for layer in (self.drop_embedding, self.drop_hidden) if layer.rate > 0]
+        random += [self.prob] if isinstance(self.prob, SampledOutput) else []
+        return {f"{layer.name}_state": layer.seed_generator.state for layer in random}
 
     def get_config(self):
         return super().get_config() | {
@@ -250,20 +301,9 @@ class NPLM(keras.Model):
             "dropout": self.dropout,
             "embedding_dropout": self.embedding_dropout,
             "held_out_mass": self.held_out_mass,
+            "output_layer": self.output_layer if isinstance(self.output_layer, str) else _serialised(self.prob),
             "name": self.name,
         }
-
-
-class _Dropout(keras.layers.Dropout):
-    """Keras's dropout, with the generator named: left to choose one, TensorFlow takes 20 times as long under XLA."""
-
-    def call(self, inputs, training=False):
-        if not (training and self.rate > 0 and keras.backend.backend() == "tensorflow"):
-            return super().call(inputs, training=training)
-        import tensorflow as tf
-
-        seed = ops.cast(self.seed_generator.next(), "int32")
-        return tf.nn.experimental.stateless_dropout(inputs, self.rate, seed, rng_alg="threefry")
 
 
 class _Mean(keras.losses.Loss):
@@ -279,10 +319,19 @@ def _check(argument: str, holds: bool, wanted: str, received: object) -> None:
         raise InputError(f"`{argument}` must be {wanted}. Received: {received}.")
 
 
-def _padded_parts(*arrays: np.ndarray):
-    """Cut arrays into parts of `_ROWS`, the last padded to a power of four: few shapes, so few compilations."""
-    for start in range(0, len(arrays[0]), _ROWS):
-        part = [array[start : start + _ROWS] for array in arrays]
-        size = len(part[0])
-        rows = 4 ** math.ceil(math.log(size, 4))
-        yield size, [np.pad(array, [(0, rows - size)] + [(0, 0)] * (array.ndim - 1)) for array in part]
+def _serialised(output: Output) -> dict:
+    """The form that `_output` takes again; how it was built is left out, since the model builds it."""
+    return {name: value for name, value in keras.saving.serialize_keras_object(output).items() if name != "build_config"}
+
+
+def _output(chosen, vocabulary_size: int, held_out_mass: float, weight_decay: float, dtype) -> Output:
+    """The output layer that `NPLM` was told to have, by name, by its serialised form, or itself."""
+    if isinstance(chosen, str):
+        _check("output_layer", chosen in OUTPUTS, f"one of {', '.join(OUTPUTS)}", chosen)
+        options = {"held_out_mass": held_out_mass} if chosen != "adaptive" else {}
+        chosen = OUTPUTS[chosen](vocabulary_size, weight_decay=weight_decay, name="prob", dtype=dtype, **options)
+    elif isinstance(chosen, dict):
+        chosen = keras.saving.deserialize_keras_object(chosen)
+    _check("output_layer", isinstance(chosen, Output), "a name or an output layer", type(chosen).__name__)
+    _check("output_layer", chosen.vocabulary_size == vocabulary_size, f"of {vocabulary_size} words", chosen.name)
+    return chosen

@@ -13,16 +13,20 @@ import numpy as np
 from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
 from keras_nplm.encoding import EncodedCorpus
-from keras_nplm.errors import RunError
+from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import evaluate
 from keras_nplm.files import read_json, replacing, write_json
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import prepare_directory
+from keras_nplm.optimizers import OPTIMIZERS
+from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.scoring import normaliser_figures
 from keras_nplm.vocabulary import EOS_ID
 from keras_nplm.windows import ngram_dataset
 
 _VALIDATION_BATCH = 1024
 _STEPS_PER_CHECK = 50  # updates between looks at the loss, which wait for the device
+_STEPS_PER_EXECUTION = 32  # at most: a sampled update takes about as long as Keras takes to begin one
 
 
 def train(configuration: Configuration, corpus: Corpus, directory: str | os.PathLike) -> dict:
@@ -65,6 +69,9 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     history = read_json(directory / "history.json")["epochs"]
     best = min(history, key=lambda epoch: epoch["validation_perplexity"])
     metrics = {split: evaluate(model, encoded.ids(split), configuration.boundary) for split in ("validation", "test")}
+    if configuration.output_layer == "nce" or configuration.self_normalisation:
+        for split, figures in metrics.items():
+            figures["ln_z"] = normaliser_figures(model, encoded.ids(split), configuration.boundary)
     metrics |= {
         "parameters": model.count_params() - sum(weight.numpy().size for weight in model.non_trainable_weights),
         "predicted_types": len(vocabulary) - 3 + (configuration.boundary == "sentence"),
@@ -96,6 +103,8 @@ def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: 
         counts[EOS_ID] *= configuration.boundary == "sentence"
         model.prob.set_unigram(counts, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
+    if isinstance(model.prob, SampledOutput):
+        model.steps_per_execution = max(k for k in range(1, _STEPS_PER_EXECUTION + 1) if steps % k == 0)
     checkpoint = _Checkpoint(directory, history, configuration.patience, steps * batch_size)
     if checkpoint.is_done(configuration.epochs):
         return
@@ -119,17 +128,33 @@ def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     """The network that a configuration describes, not yet compiled."""
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
-    options = {name: getattr(configuration, name) for name in (*names, "held_out_mass")}
-    return NPLM(
-        vocabulary_size, weight_decay=0.0 if configuration.optimizer == "sgd" else configuration.weight_decay, **options
-    )
+    options = {name: getattr(configuration, name) for name in names}
+    return NPLM(vocabulary_size, output_layer=_build_output(configuration, vocabulary_size), **options)
+
+
+def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
+    if configuration.output_layer == "adaptive":
+        options = {"cutoffs": _cutoffs(configuration.cutoffs)}
+    else:
+        options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
+    if configuration.output_layer in ("sampled", "nce"):
+        options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
+    return OUTPUTS[configuration.output_layer](vocabulary_size, name="prob", **options)
+
+
+def _cutoffs(text: str) -> tuple[int, ...] | None:
+    try:
+        return tuple(int(cutoff) for cutoff in text.split(",")) if text else None
+    except ValueError as error:
+        raise InputError(f"`cutoffs` must be ids with commas between them. Received: {text!r}.") from error
 
 
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
     """The optimiser and its schedule.
 
     Under plain SGD the paper's weight decay and the optimiser's are the same, theta <- theta - eps_t (gradient + lambda
-    theta), and the optimiser's needs no pass over the weights for the penalty's value; Adam gets it in the loss.
+    theta), and the optimiser's needs no pass over the weights for the penalty's value. With a sampled output it falls on
+    the rows that a step touches (see `keras_nplm.optimizers`).
 
     linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
 
@@ -150,9 +175,11 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
         rate = schedules.PolynomialDecay(rate, steps_per_epoch * configuration.epochs, end_learning_rate=0.0)
     elif configuration.schedule == "inverse-time":
         rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
-    if configuration.optimizer == "adam":
-        return keras.optimizers.Adam(rate)
-    return keras.optimizers.SGD(rate, weight_decay=configuration.weight_decay or None)
+    return OPTIMIZERS[configuration.optimizer](
+        rate,
+        weight_decay=configuration.weight_decay or None,
+        dense_decay=configuration.output_layer not in ("sampled", "nce"),
+    )
 
 
 class _Checkpoint(keras.callbacks.Callback):
@@ -179,9 +206,10 @@ class _Checkpoint(keras.callbacks.Callback):
         self.began = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch % _STEPS_PER_CHECK == 0 and not np.isfinite(logs["loss"]):
+        loss = logs[self.model.prob.loss_name]
+        if (batch // self.model.steps_per_execution) % _STEPS_PER_CHECK == 0 and not np.isfinite(loss):
             raise RunError(
-                f"The loss became {logs['loss']} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
+                f"The loss became {loss} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
                 "--learning-rate. The best epoch before it, if any, is still saved."
             )
 
@@ -193,11 +221,12 @@ class _Checkpoint(keras.callbacks.Callback):
             became = f"became {logs['val_perplexity']} in epoch {epoch + 1}"
             raise RunError(f"The validation perplexity {became}: lower --learning-rate.")
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
+        name = self.model.prob.loss_name
         self.history.append(
             {
                 "epoch": epoch + 1,
-                "loss": float(logs["loss"]),
-                "train_perplexity": float(logs["perplexity"]),
+                name: float(logs[name]),
+                **({"train_perplexity": float(logs["perplexity"])} if "perplexity" in logs else {}),
                 "validation_perplexity": float(logs["val_perplexity"]),
                 "learning_rate": float(self.model.optimizer.learning_rate),
                 "seconds": round(time.perf_counter() - self.began[0], 2),

@@ -104,6 +104,32 @@ def check_ngrams(
     return context_ids, target_ids
 
 
+def distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct contexts among some, and which of them each is.
+
+    Args:
+        context_ids: int32 [B, n-1].
+
+    Returns:
+        contexts int32 [G, n-1] in no particular order, and which int32 [B]: `contexts[which]` is `context_ids`.
+
+    Example:
+
+    >>> contexts, which = distinct_rows(np.array([[4, 5], [6, 7], [4, 5]], np.int32))
+    >>> len(contexts), contexts[which].tolist()
+    (2, [[4, 5], [6, 7], [4, 5]])
+    """
+    key = np.zeros(len(context_ids), np.uint64)
+    for column in context_ids.T.astype(np.uint64):
+        key = (key ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    contexts = context_ids[first]
+    if not np.array_equal(contexts[which], context_ids):  # two contexts had one key
+        contexts, which = np.unique(context_ids, axis=0, return_inverse=True)
+    return contexts, which.reshape(-1).astype(np.int32)
+
+
 def ngram_dataset(
     ids: np.ndarray,
     order: int,

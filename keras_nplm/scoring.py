@@ -1,0 +1,126 @@
+"""Scoring without normalising: a trained network as tables, a few look-ups and one dot product an n-gram."""
+
+import numpy as np
+
+from keras_nplm.errors import InputError
+from keras_nplm.evaluation import log_probs
+from keras_nplm.model import NPLM
+from keras_nplm.outputs import LinearOutput
+from keras_nplm.windows import check_ngrams, gather_ngrams, ngram_positions
+
+_ROWS = 1024  # n-grams at a time: what is computed for them stays in cache
+
+
+class SelfNormalised:
+    """A network whose logits are taken as log-probabilities: y_w = ln P(w | context) + ln Z, with ln Z near 0.
+
+        a = tanh(d + sum_k T_k[w_k]),    T_k = C H_k,    y = b + U a (+ W x)
+
+    H_k is the block of H that position k of the context meets. The tables T_k, [n-1, |V|, h], are computed once, so that
+    the hidden layer is n-1 look-ups and the score of an n-gram one dot product: no matrix product, no [B, |V|].
+    The weights are those that the network had when this was made. Without a hidden layer, or with direct connections, x is
+    looked up in C as well.
+
+    It is for networks trained so that ln Z is near 0: by `NoiseContrastive`, or with `self_normalisation`.
+    `normaliser_figures` says how near.
+
+    Args:
+        model: a trained network whose output is linear.
+
+    Raises:
+        InputError: the output is an adaptive softmax, which has no such scores.
+
+    Example:
+
+    >>> model = NPLM(vocabulary_size=20, order=3, embedding_dim=2, hidden_units=4)
+    >>> contexts, targets = np.array([[4, 5], [6, 7]]), np.array([8, 9])
+    >>> y = SelfNormalised(model).log_prob(contexts, targets)
+    >>> log_z = np.log(np.exp(model(contexts)).sum(axis=1))
+    >>> bool(np.allclose(y - log_z, model.log_prob(contexts, targets), atol=1e-5))
+    True
+
+    Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical machine translation,
+    sections 2.4 and 2.5.
+    """
+
+    def __init__(self, model: NPLM):
+        if not isinstance(model.prob, LinearOutput):
+            raise InputError("The scores of an adaptive softmax are normalised cluster by cluster: leave this out.")
+        self.order = model.order
+        self.vocabulary_size = model.vocabulary_size
+        self.kernel = _float32(model.prob.kernel)
+        self.b = _float32(model.prob.b)
+        words = _float32(model.embed.C)
+        words[0] = 0  # <pad> adds a zero vector
+        self.tables = None
+        if model.hidden is not None:
+            blocks = _float32(model.hidden.H).reshape(self.order - 1, model.embedding_dim, model.hidden_units)
+            self.tables = words @ blocks  # [n-1, |V|, h]
+            self.tables[0] += _float32(model.hidden.d)
+        self.C = words if model.direct_connections else None
+
+    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """y of the targets: ln P(target | context) + ln Z.
+
+        Args:
+            context_ids: int [B, n-1], oldest first.
+            target_ids: int [B].
+
+        Returns:
+            float32 [B], nats.
+
+        Raises:
+            InputError: ids out of range, contexts of another length, or as many targets as there are not contexts.
+        """
+        context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
+        result = np.empty(len(target_ids), np.float32)
+        for first in range(0, len(target_ids), _ROWS):
+            part = slice(first, first + _ROWS)
+            targets = target_ids[part]
+            features = self._features(context_ids[part])
+            np.einsum("ij,ij->i", features, self.kernel[targets], out=result[part])
+            result[part] += self.b[targets]
+        return result
+
+    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        """y of every word, float32 [B, |V|], nats."""
+        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        return self._features(context_ids) @ self.kernel.T + self.b
+
+    def _features(self, context_ids: np.ndarray) -> np.ndarray:
+        """[a; x] as far as there is each, float32 [B, w]."""
+        features = []
+        if self.tables is not None:
+            a = self.tables[0][context_ids[:, 0]]
+            for table, column in zip(self.tables[1:], context_ids.T[1:], strict=True):
+                a += table[column]
+            features.append(np.tanh(a, out=a))
+        if self.C is not None:
+            features.append(self.C[context_ids].reshape(len(context_ids), -1))
+        return features[0] if len(features) == 1 else np.concatenate(features, axis=1)
+
+
+def normaliser_figures(model: NPLM, ids: np.ndarray, boundary: str) -> dict[str, float]:
+    """How near to 0 a network keeps ln Z over the contexts of a text, by comparing its scores with the exact ones.
+
+    Args:
+        model: a network whose output is linear.
+        ids: int32 [T], each sentence closed by `</s>`.
+        boundary: `"stream"` or `"sentence"`.
+
+    Returns:
+        `mean`, `standard_deviation` and `mean_absolute` of ln Z, in nats.
+    """
+    scores = SelfNormalised(model)
+    ngrams = gather_ngrams(*ngram_positions(ids, model.order, boundary), model.order)
+    exact = np.concatenate([log_prob for log_prob, _ in log_probs(model, ids, boundary)])
+    log_z = scores.log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(np.float64) - exact
+    return {
+        "mean": float(log_z.mean()),
+        "standard_deviation": float(log_z.std()),
+        "mean_absolute": float(np.abs(log_z).mean()),
+    }
+
+
+def _float32(weight) -> np.ndarray:
+    return np.array(weight, np.float32)
