@@ -1,4 +1,4 @@
-"""The command line: `keras-nplm train | ngram | mix | evaluate | score | complete | generate | export | paper`."""
+"""The command line: `keras-nplm train | ngram | mix | evaluate | score | complete | generate | export | …`."""
 
 import argparse
 import dataclasses
@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keras_nplm.flags as flags
+from keras_nplm.benchmark import BENCHMARKS, one_core
+from keras_nplm.benchmark import run as run_benchmarks
 from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.estimation import estimate, import_arpa, mix
 from keras_nplm.experiments import reproduce
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import BackoffModel, write_arpa
+from keras_nplm.report import benchmark_table
 from keras_nplm.training import train
 from keras_nplm.version import __version__
 
@@ -97,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     flags.directory(export)
     export.add_argument("target", metavar="TARGET", help="the file to write; gzipped if it ends in .gz")
     export.add_argument("--format", choices=("arpa",), default="arpa", help="arpa: of Kneser-Ney and ARPA models")
+
+    help = "What one core does in a second, against the peers that are installed."
+    flags.benchmark(command("benchmark", _benchmark, _show_benchmark, help))
 
     help = "Make the rows of the paper's Table 1 on Brown, and report them."
     flags.paper(command("paper", _paper, _show_paper, help, again))
@@ -191,6 +197,21 @@ def _export(options: argparse.Namespace) -> dict:
 
 def _show_export(result: dict) -> None:
     print(f"wrote {sum(result['ngrams']):,} n-grams to {result['target']}")
+
+
+def _benchmark(options: argparse.Namespace) -> dict:
+    if unknown := [name for name in options.benchmarks if name not in BENCHMARKS]:
+        raise InputError(f"There is no benchmark {unknown[0]!r}: choose of {', '.join(BENCHMARKS)}.")
+    if options.rounds < 1:
+        raise InputError(f"`rounds` must be 1 or more. Received: {options.rounds}.")
+    one_core()
+    names = options.benchmarks or [name for name in BENCHMARKS if name != "cost"]
+    return run_benchmarks(names, flags.corpus(options), options.rounds)
+
+
+def _show_benchmark(result: dict) -> None:
+    print(f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}, {result['rounds']} rounds\n")
+    print(benchmark_table(result))
 
 
 def _paper(options: argparse.Namespace) -> dict:

@@ -8,6 +8,7 @@ from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, PROPOSALS
 from keras_nplm.windows import BOUNDARIES
 
+DTYPES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("linear", "inverse-time", "constant")
 SCOPES = ("train", "corpus")
 
@@ -38,11 +39,16 @@ class Configuration:
     dropout: float = _option(0.15, "share of hidden units left out in training", least=0, below=1)
     embedding_dropout: float = _option(0.0, "share of the context's components left out in training", least=0, below=1)
     held_out_mass: float = _option(0.0, "probability kept for words of V that training lacks", least=0, below=1)
-    output_layer: str = _option("full", "how the output trains; probabilities are exact with each", choices=tuple(OUTPUTS))
+    output_layer: str = _option(
+        "full", "how the output trains; probabilities are exact with each", choices=tuple(OUTPUTS)
+    )
     num_sampled: int = _option(256, "k: words drawn a batch, by sampled and nce", least=1)
     proposal: str = _option("unigram", "how they are drawn", choices=PROPOSALS)
     self_normalisation: float = _option(0.0, "keeps ln Z near 0 (not adaptive)", least=0)
     cutoffs: str = _option("", "adaptive: first ids of its clusters, as 2000,7000; default: by |V|")
+    output_rank: int | None = _option(None, "low-rank output: features projected to so many first", least=1)
+    tied_output: bool = _option(False, "let C be the output's kernel too, on features projected to m")
+    dtype: str = _option("float32", "of matrix products; weights and sums stay float32", choices=DTYPES)
     boundary: str = _option("stream", "whether n-grams cross sentence ends", choices=BOUNDARIES)
     vocabulary_scope: str = _option("train", "where words are counted; in the paper the corpus", choices=SCOPES)
     min_count: int = _option(2, "words seen less often become <unk>", least=1)
@@ -87,7 +93,7 @@ _PAPER_OPTIMISER = dict(
 )
 
 # Noise-contrastive estimation whose logits will do as log-probabilities.
-_NCE = dict(output_layer="nce", num_sampled=256, self_normalisation=1.0)
+_NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
 
 
 def _paper(**options) -> Configuration:
@@ -98,8 +104,8 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "default": Configuration(boundary="sentence", dropout=0.2, learning_rate=2.0, epochs=10),
     "brown": _paper(held_out_mass=0.04, epochs=6),
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
-    "brown-nce": _paper(**_NCE, batch_size=64, epochs=8, dropout=0.1),
-    "brown-nce-quick": _paper(**_NCE, batch_size=128, epochs=4, dropout=0.0),
+    "brown-nce": _paper(**_NCE, num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5),
+    "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=4),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 
+from keras_nplm.benchmark import BENCHMARKS
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
@@ -132,3 +133,12 @@ def paper(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=int, metavar="N", help="rows made side by side; default: 2 where there are cores"
     )
     parser.add_argument("--data-dir", metavar="DIR", help="where Brown's archive lies or is downloaded to")
+
+
+def benchmark(parser: argparse.ArgumentParser) -> None:
+    """Those of `benchmark`."""
+    parser.add_argument(
+        "benchmarks", metavar="NAME", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all but cost"
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", default=5, help="turns of each contender; default: 5")
+    _corpus_options(parser)

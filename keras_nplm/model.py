@@ -10,13 +10,13 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.errors import InputError
-from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
+from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden, penalty
 from keras_nplm.metrics import Perplexity
-from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
 from keras_nplm.windows import check_ngrams, distinct_rows
 
 _ROWS = 512  # contexts that `log_prob` and `next_log_probs` hand to the compiled model at a time
-_IN_FIT = contextvars.ContextVar("in fit", default=False)  # whether Keras's own step calls the model, whose loss it takes
+_IN_FIT = contextvars.ContextVar("in fit", default=False)  # whether a step of Keras calls the model
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -42,8 +42,10 @@ class NPLM(keras.Model):
         dropout: float in [0, 1), the share of hidden units left out in training.
         embedding_dropout: float in [0, 1), the same for the components of x.
         held_out_mass: float in [0, 1); see `FullSoftmax`.
-        output_layer: `"full"`, `"sampled"`, `"nce"` or `"adaptive"`, with what each takes by default, or an output layer
-            of `keras_nplm.outputs` with options of its own, which then has its own `held_out_mass` and `weight_decay`.
+        output_layer: `"full"`, `"sampled"`, `"nce"` or `"adaptive"`, with what each takes by default, or an output
+            layer of `keras_nplm.outputs` with options of its own, its `held_out_mass` and `weight_decay` among them.
+        output_rank: int r or None: project the features to r numbers, linearly, before the output: [U W] of rank r.
+        tied_output: bool, whether C is the output's kernel too, on features projected to m numbers.
 
     Call arguments:
         context_ids: int [B, n-1], oldest first; `<pad>` (0) where the context is shorter.
@@ -80,6 +82,8 @@ class NPLM(keras.Model):
         embedding_dropout: float = 0.0,
         held_out_mass: float = 0.0,
         output_layer: str | Output = "full",
+        output_rank: int | None = None,
+        tied_output: bool = False,
         name: str = "NPLM",
         **kwargs,
     ):
@@ -91,6 +95,8 @@ class NPLM(keras.Model):
         for option, share in (("dropout", dropout), ("embedding_dropout", embedding_dropout)):
             _check(option, 0 <= share < 1, "in [0, 1)", share)
         _check("held_out_mass", 0 <= held_out_mass < 1, "in [0, 1)", held_out_mass)
+        _check("output_rank", output_rank is None or output_rank >= 1, "1 or more, or None", output_rank)
+        _check("output_rank", not (tied_output and output_rank), "None: a tied output has rank m", output_rank)
         super().__init__(name=name, **kwargs)
 
         # Layers
@@ -98,7 +104,14 @@ class NPLM(keras.Model):
         self.embed = ContextEmbedding(vocabulary_size, embedding_dim, weight_decay, name="embed", dtype=dtype)
         self.hidden = TanhHidden(hidden_units, weight_decay, name="hidden", dtype=dtype) if hidden_units else None
         self.direct = DirectConnection(name="direct", dtype=dtype) if direct_connections else None
+        rank = embedding_dim if tied_output else output_rank
+        self.project = None
+        if rank:
+            options = dict(use_bias=False, kernel_regularizer=penalty(weight_decay), dtype=dtype)
+            self.project = keras.layers.Dense(rank, name="project", **options)
         self.prob = _output(output_layer, vocabulary_size, held_out_mass, weight_decay, dtype)
+        one_kernel = isinstance(self.prob, LinearOutput)
+        _check("tied_output", one_kernel or not tied_output, "off: adaptive has no one kernel", tied_output)
         self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding")
         self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden")
 
@@ -117,12 +130,14 @@ class NPLM(keras.Model):
         self.embedding_dropout = embedding_dropout
         self.held_out_mass = held_out_mass
         self.output_layer = output_layer
+        self.output_rank = output_rank
+        self.tied_output = tied_output
         self.build((None, order - 1))
 
     def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):
-        """As `keras.Model.compile`, but `"auto"` turns XLA off where it costs time, that is on a CPU: the products of XLA are
-        slower there than TensorFlow's own, and it knows no sparse updates. An optimiser's own weight decay, where it has
-        one, spares the biases as the paper's does.
+        """As `keras.Model.compile`, but `"auto"` turns XLA off where it costs time, that is on a CPU: the products of
+        XLA are slower there than TensorFlow's own, and it knows no sparse updates. An optimiser's own weight decay,
+        where it has one, spares the biases as the paper's does.
 
         Raises:
             InputError: a loss or metrics on the logits for an output that is trained without them.
@@ -155,6 +170,11 @@ class NPLM(keras.Model):
         if self.direct is not None:
             self.direct.build(x_shape)
             features += x_shape[1]
+        if self.project is not None:
+            self.project.build((None, features))
+            features = self.project.units
+        if self.tied_output:
+            self.prob.tie(self.embed.C)
         self.prob.build((None, features))
         self.drop_embedding.build(x_shape)
         self.drop_hidden.build((None, self.hidden_units))
@@ -165,12 +185,13 @@ class NPLM(keras.Model):
         return features if _IN_FIT.get() else self.prob(features)  # [B, |V|]
 
     def features(self, context_ids, training=False):
-        """What the output layer sees of a context: a, or [a; x] with direct connections."""
+        """What the output layer sees of a context: a, or [a; x] with direct connections, or a projection of these."""
         x = self.drop_embedding(self.embed(context_ids), training=training)  # [B, (n-1) m]
         a = None
         if self.hidden is not None:
             a = self.drop_hidden(self.hidden(x), training=training)  # [B, h]
-        return a if self.direct is None else self.direct(a, x)  # [B, h + (n-1) m]
+        features = a if self.direct is None else self.direct(a, x)  # [B, h + (n-1) m]
+        return features if self.project is None else self.project(features)  # [B, r]
 
     def train_step(self, *args):
         with self._in_fit():
@@ -302,6 +323,8 @@ class NPLM(keras.Model):
             "embedding_dropout": self.embedding_dropout,
             "held_out_mass": self.held_out_mass,
             "output_layer": self.output_layer if isinstance(self.output_layer, str) else _serialised(self.prob),
+            "output_rank": self.output_rank,
+            "tied_output": self.tied_output,
             "name": self.name,
         }
 
@@ -321,7 +344,9 @@ def _check(argument: str, holds: bool, wanted: str, received: object) -> None:
 
 def _serialised(output: Output) -> dict:
     """The form that `_output` takes again; how it was built is left out, since the model builds it."""
-    return {name: value for name, value in keras.saving.serialize_keras_object(output).items() if name != "build_config"}
+    serialised = keras.saving.serialize_keras_object(output)
+    serialised.pop("build_config", None)
+    return serialised
 
 
 def _output(chosen, vocabulary_size: int, held_out_mass: float, weight_decay: float, dtype) -> Output:

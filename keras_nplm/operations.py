@@ -1,4 +1,4 @@
-"""The two operations that carry the cost, where TensorFlow can do better than `keras.ops`: rows of a matrix, and ln Z."""
+"""The operations that carry the cost, where TensorFlow does better than `keras.ops`: rows of a matrix, and ln Z."""
 
 import keras
 from keras import ops
@@ -37,7 +37,8 @@ def linear_softmax(features, kernel, bias, target_ids, dtype, expected=None):
     Forward and backward together are three matrix products and one exponential for each logit. The logits are made in
     tiles of words that stay in cache; sum_i exp(y_i) and sum_i exp(y_i) U_i are taken from a tile at once, and
     the exponentials alone are kept, for the gradient of U: no second pass over [B, |V|]. Exponentials are taken without
-    subtracting the greatest logit first; if that overflows or underflows anywhere, all is done again with it subtracted.
+    subtracting the greatest logit first; if that overflows or underflows anywhere, all is done again with it
+    subtracted.
 
     Args:
         features: float [B, w], f.
@@ -76,43 +77,49 @@ def log_normaliser(features, kernel, bias):
     import tensorflow as tf
 
     kernel, bias = tf.convert_to_tensor(kernel.value), tf.convert_to_tensor(bias.value)
-    parts = _tiles(features, kernel)
-    z = tf.add_n([tf.reduce_sum(tf.exp(_logits(tf, features, kernel[p], bias[p])), axis=-1) for p in parts])
-    return tf.cond(
-        _in_range(tf, z),
-        lambda: tf.math.log(z),
-        lambda: tf.reduce_logsumexp(
-            tf.stack([tf.reduce_logsumexp(_logits(tf, features, kernel[p], bias[p]), axis=-1) for p in parts]), axis=0
-        ),
-    )
+    sizes = _tiles(features, kernel)
+    tiles = list(zip(tf.split(kernel, sizes), tf.split(bias, sizes), strict=True))
+    sums = []
+    for table, offset in tiles:
+        with tf.control_dependencies(sums[-1:]):
+            logits = _logits(tf, features, table, offset)
+        sums.append(tf.reduce_sum(tf.exp(logits), axis=-1))
+    z = tf.add_n(sums)
+
+    def shifted():
+        return tf.reduce_logsumexp(
+            tf.stack([tf.reduce_logsumexp(_logits(tf, features, *t), axis=-1) for t in tiles]), 0
+        )
+
+    return tf.cond(_in_range(tf, z), lambda: tf.math.log(z), shifted)
 
 
 def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     """The value of `linear_softmax` and its gradient, for TensorFlow."""
     low, table = tf.cast(features, dtype), tf.cast(kernel, dtype)
     features = tf.cast(features, tf.float32)
-    parts = _tiles(features, kernel)
+    sizes = _tiles(features, kernel)
+    tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
 
     def exponentials(shift):
         tiles, z, weighted = [], [], []
-        for part in parts:
+        for table, bias in zip(tables, biases, strict=True):
             with tf.control_dependencies(z[-1:] + weighted[-1:]):  # tile by tile, while each is in cache
-                logits = _logits(tf, low, table[part], bias[part])
+                logits = _logits(tf, low, table, bias)
             tile = tf.exp(logits if shift is None else logits - shift)  # [B, tile]
             z.append(tf.reduce_sum(tile, axis=-1, keepdims=True))
             tiles.append(tf.cast(tile, dtype))
-            weighted.append(tf.cast(tf.matmul(tiles[-1], table[part]), tf.float32))  # [B, w]
+            weighted.append(tf.cast(tf.matmul(tiles[-1], table), tf.float32))  # [B, w]
         return tf.add_n(z), tf.add_n(weighted), tiles
 
     def shifted():
-        greatest = [tf.reduce_max(_logits(tf, low, table[part], bias[part]), axis=-1, keepdims=True) for part in parts]
+        logits = [_logits(tf, low, table, bias) for table, bias in zip(tables, biases, strict=True)]
+        greatest = [tf.reduce_max(tile, axis=-1, keepdims=True) for tile in logits]
         shift = tf.reduce_max(tf.concat(greatest, axis=-1), axis=-1, keepdims=True)
         return *exponentials(shift), shift
 
     plain = exponentials(None)
-    z, weighted, tiles, shift = tf.cond(
-        _in_range(tf, plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted
-    )
+    z, weighted, tiles, shift = tf.cond(_in_range(tf, plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted)
     target_rows = tf.gather(kernel, target_ids)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
     mean_row = None if expected is None else tf.linalg.matvec(kernel, expected, transpose_a=True)  # [w]
@@ -149,9 +156,9 @@ def _in_range(tf, z):
     return tf.reduce_all((z > 1e-30) & (z < 1e30))
 
 
-def _tiles(features, kernel) -> list[slice]:
-    """The rows of a kernel, cut so that the logits of a tile stay in cache."""
+def _tiles(features, kernel) -> list[int]:
+    """How many rows of a kernel make a tile, so that its logits stay in cache."""
     size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
     tile = max(_LEAST, _CACHED // max(1, batch), -(-size // _MOST))
-    tile += -tile % 16  # slices that begin at a multiple of 64 bytes are not copied
-    return [slice(start, min(start + tile, size)) for start in range(0, size, tile)]
+    tile += -tile % 16  # parts that begin at a multiple of 64 bytes are not copied
+    return [min(tile, size - start) for start in range(0, size, tile)]

@@ -4,8 +4,8 @@ import keras
 import tensorflow as tf
 
 _BASE = """
-    A gradient that touches few rows, `tf.IndexedSlices`, as those of C and of a sampled output do, updates these rows alone:
-    a row that occurs several times in a batch counts once, with its summed gradient. Weight decay is
+    A gradient that touches few rows, `tf.IndexedSlices`, as those of C and of a sampled output do, updates these rows
+    alone: a row that occurs several times in a batch counts once, with its summed gradient. Weight decay is
     decoupled, theta <- theta - rate * decay * theta, and falls on the rows that a step touches, or with
     `dense_decay=True` on all, at their cost: the paper's. With a dense gradient all is as in Keras. For the TensorFlow
     backend; right with and without `jit_compile`.
@@ -99,8 +99,8 @@ class LazyAdagrad(_Lazy, keras.optimizers.Adagrad):
 class LazyAdam(_Lazy, keras.optimizers.Adam):
     __doc__ = f"""Adam, but the moments of a row decay, and it moves, only when a step touches it.
 {_BASE}
-    So it differs from Adam where a row rests: Adam goes on moving it by what is left of its first moment. The corrections of
-    the bias count all steps. Arguments as `keras.optimizers.Adam`, without `amsgrad`.
+    So it differs from Adam where a row rests: Adam goes on moving it by what is left of its first moment. The
+    corrections of the bias count all steps. Arguments as `keras.optimizers.Adam`, without `amsgrad`.
 
     Reference: Kingma & Ba (2015).
     """

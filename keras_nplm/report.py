@@ -1,4 +1,4 @@
-"""The report of `keras-nplm paper` as Markdown and as a figure."""
+"""The reports of `keras-nplm paper` and `benchmark` as Markdown, the former as a figure too."""
 
 import os
 
@@ -12,11 +12,34 @@ def write_markdown(path: str | os.PathLike, report: dict) -> None:
         temporary.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
 
 
+def benchmark_table(result: dict) -> str:
+    """The rows of a benchmark, each contender with its peers; see `benchmark.run`."""
+    header = ["benchmark", "", "n-grams/s, median", "lowest to highest", "share of peak", "times the peer's rate"]
+    rows = [
+        [
+            row["benchmark"],
+            row["name"],
+            f"{row['rate']:,.0f}",
+            f"{row['low']:,.0f} to {row['high']:,.0f}",
+            f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "",
+            "; ".join(
+                f"{m:.2f} ({low:.2f} to {high:.2f}) {name}" for name, (m, low, high) in row.get("ratio_to", {}).items()
+            ),
+        ]
+        for row in result["rows"]
+    ]
+    return "\n".join(_lines(header, rows))
+
+
 def _table(title: str, header: list[str], rows: list[list]) -> str:
     if not rows:
         return ""
-    lines = [f"### {title}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+    return "\n".join([f"### {title}", "", *_lines(header, rows)])
+
+
+def _lines(header: list[str], rows: list[list]) -> list[str]:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return [*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)]
 
 
 def _pair(figures: list | None) -> list[str]:

@@ -16,10 +16,10 @@ class SelfNormalised:
 
         a = tanh(d + sum_k T_k[w_k]),    T_k = C H_k,    y = b + U a (+ W x)
 
-    H_k is the block of H that position k of the context meets. The tables T_k, [n-1, |V|, h], are computed once, so that
-    the hidden layer is n-1 look-ups and the score of an n-gram one dot product: no matrix product, no [B, |V|].
-    The weights are those that the network had when this was made. Without a hidden layer, or with direct connections, x is
-    looked up in C as well.
+    H_k is the block of H that position k of the context meets. The tables T_k, [n-1, |V|, h], are computed once, so
+    that the hidden layer is n-1 look-ups and the score of an n-gram one dot product: no matrix product, no [B, |V|].
+    The weights are those that the network had when this was made. Without a hidden layer, or with direct connections, x
+    is looked up in C as well.
 
     It is for networks trained so that ln Z is near 0: by `NoiseContrastive`, or with `self_normalisation`.
     `normaliser_figures` says how near.
@@ -49,6 +49,8 @@ class SelfNormalised:
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
         self.kernel = _float32(model.prob.kernel)
+        if model.project is not None:
+            self.kernel = self.kernel @ _float32(model.project.kernel).T
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector

@@ -43,8 +43,9 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
         directory: the model directory: absent, or of a run with the same options, which is finished or goes on.
 
     Returns:
-        what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), `parameters`,
-        `best_epoch`, `seconds`, `cpu_seconds`, `ngrams_per_second` and the `history` of the epochs.
+        what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), with `ln_z` where the model
+        was trained to keep it near 0; `parameters`, `best_epoch`, `seconds`, `cpu_seconds`, `training_cpu_seconds`
+        (without validation), `ngrams_per_second` and the `history` of the epochs.
 
     Raises:
         InputError: the directory holds another run, or the text or an option cannot be used.
@@ -78,6 +79,7 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
         "best_epoch": best["epoch"],
         "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
         "cpu_seconds": round(sum(epoch["cpu_seconds"] for epoch in history), 1),
+        "training_cpu_seconds": round(sum(epoch["training_cpu_seconds"] for epoch in history), 1),
         "ngrams_per_second": round(float(np.median([epoch["ngrams_per_second"] for epoch in history]))),
         "history": history,
     }
@@ -128,6 +130,7 @@ def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     """The network that a configuration describes, not yet compiled."""
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
+    names += ("output_rank", "tied_output", "dtype")
     options = {name: getattr(configuration, name) for name in names}
     return NPLM(vocabulary_size, output_layer=_build_output(configuration, vocabulary_size), **options)
 
@@ -139,7 +142,7 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if configuration.output_layer in ("sampled", "nce"):
         options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
-    return OUTPUTS[configuration.output_layer](vocabulary_size, name="prob", **options)
+    return OUTPUTS[configuration.output_layer](vocabulary_size, name="prob", dtype=configuration.dtype, **options)
 
 
 def _cutoffs(text: str) -> tuple[int, ...] | None:
@@ -153,8 +156,8 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     """The optimiser and its schedule.
 
     Under plain SGD the paper's weight decay and the optimiser's are the same, theta <- theta - eps_t (gradient + lambda
-    theta), and the optimiser's needs no pass over the weights for the penalty's value. With a sampled output it falls on
-    the rows that a step touches (see `keras_nplm.optimizers`).
+    theta), and the optimiser's needs no pass over the weights for the penalty's value. With a sampled output it falls
+    on the rows that a step touches (see `keras_nplm.optimizers`).
 
     linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
 
@@ -214,7 +217,7 @@ class _Checkpoint(keras.callbacks.Callback):
             )
 
     def on_test_begin(self, logs=None):
-        self.trained = time.perf_counter()
+        self.trained = time.perf_counter(), time.process_time()
 
     def on_epoch_end(self, epoch, logs=None):
         if not np.isfinite(logs["val_perplexity"]):
@@ -231,7 +234,8 @@ class _Checkpoint(keras.callbacks.Callback):
                 "learning_rate": float(self.model.optimizer.learning_rate),
                 "seconds": round(time.perf_counter() - self.began[0], 2),
                 "cpu_seconds": round(time.process_time() - self.began[1], 2),
-                "ngrams_per_second": round(self.ngrams_per_epoch / (self.trained - self.began[0])),
+                "training_cpu_seconds": round(self.trained[1] - self.began[1], 2),
+                "ngrams_per_second": round(self.ngrams_per_epoch / (self.trained[0] - self.began[0])),
             }
         )
         if self.history[-1]["validation_perplexity"] < best:

@@ -11,6 +11,7 @@ import pytest
 
 import keras_nplm.cli
 from keras_nplm import experiments
+from keras_nplm.report import benchmark_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,6 +58,12 @@ def test_table_1_is_the_recorded_one():
     for row in made:
         paper = [str(figure) for figure in row["paper"] or ("", "")]
         assert (row["title"], *paper, f"{row['validation']:.1f}", f"{row['test']:.1f}") in shown
+
+
+def test_the_table_of_speed_is_the_recorded_one():
+    report = json.loads((RECORDS / "benchmark.json").read_text(encoding="utf-8"))
+    shown = re.search(r"<!-- benchmark -->\n\n(.*?)\n\n<!-- end of benchmark -->", README, re.DOTALL)[1]
+    assert shown == benchmark_table(report) and len(report["rows"]) > 20
 
 
 def test_the_figures_of_count_based_models_are_those_of_the_recorded_runs():

@@ -160,7 +160,7 @@ def test_schedules(schedule, expected):
         ({"order": 1}, "`order` must be 2 or more"),
         ({"dropout": 1.0}, "`dropout` must be 0 or more, below 1"),
         ({"learning_rate": float("nan")}, "`learning_rate` must be 0 or more"),
-        ({"optimizer": "magic"}, "`optimizer` must be one of sgd, adam"),
+        ({"optimizer": "magic"}, "`optimizer` must be one of sgd, adagrad, adam"),
         ({"hidden_units": 0}, "`hidden_units` must be 1 or more without"),
         ({"max_size": 0}, "`max_size` must be 1 or more"),
     ],

@@ -1,5 +1,7 @@
 """The adaptive softmax: frequent words at the root, rare ones in clusters of less capacity."""
 
+import itertools
+
 import keras
 import numpy as np
 from keras import ops
@@ -18,8 +20,8 @@ class AdaptiveSoftmax(Output):
         P(w | context) = softmax(b_0 + U_0 f)_{cluster i} softmax(b_i + U_i P_i f)_w   for those of cluster i
 
     The short-list is ids below the first cut-off (a vocabulary has its frequent words first); cluster i holds the ids
-    between cut-offs i and i+1, the last up to |V|. P_i projects the features down to their number divided by 4^i, 4 at least. In
-    training a cluster is computed for those n-grams alone whose target lies in it.
+    between cut-offs i and i+1, the last up to |V|. P_i projects the features down to their number divided by 4^i, 4 at
+    least. In training a cluster is computed for those n-grams alone whose target lies in it.
 
     Args:
         vocabulary_size: int, |V|.
@@ -48,7 +50,7 @@ class AdaptiveSoftmax(Output):
         super().__init__(vocabulary_size, **kwargs)
         self.cutoffs = tuple(cutoffs or (max(1, vocabulary_size // 9), max(2, vocabulary_size * 2 // 5)))
         ends = (0, *self.cutoffs, vocabulary_size)
-        if any(left >= right for left, right in zip(ends, ends[1:], strict=False)):
+        if any(left >= right for left, right in itertools.pairwise(ends)):
             raise InputError(
                 f"`cutoffs` must ascend strictly between 0 and {vocabulary_size}. Received: {self.cutoffs}."
             )
@@ -59,7 +61,7 @@ class AdaptiveSoftmax(Output):
         self.root = self._softmax("root", self.cutoffs[0] + len(self.cutoffs), width)
         self.projections, self.clusters = [], []
         ends = (*self.cutoffs, self.vocabulary_size)
-        for i, (first, last) in enumerate(zip(ends, ends[1:], strict=False), start=1):
+        for i, (first, last) in enumerate(itertools.pairwise(ends), start=1):
             narrow = min(width, max(4, width // 4**i))
             self.projections.append(self._matrix(f"P{i}", (width, narrow)))
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
@@ -98,7 +100,7 @@ class AdaptiveSoftmax(Output):
         features = ops.cast(features, self.variable_dtype)
         ends = (*self.cutoffs, self.vocabulary_size)
         at_root, tails = target_ids, []
-        for i, (first, last) in enumerate(zip(ends, ends[1:], strict=False)):
+        for i, (first, last) in enumerate(itertools.pairwise(ends)):
             inside = ops.logical_and(target_ids >= first, target_ids < last)
             at_root = ops.where(inside, self.cutoffs[0] + i, at_root)
             tails.append((first, ops.where(inside)[0]))

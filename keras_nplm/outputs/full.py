@@ -17,10 +17,10 @@ class FullSoftmax(LinearOutput):
 
         loss = (1-ε) (-ln P(target)) + ε sum_w q(w) (-ln P(w)) + α (ln Z)²,    Z = sum_i exp(y_i)
 
-    ε is `held_out_mass` and q a distribution over words that the training text lacks (see `set_unigram`). The likelihood
-    alone drives the probability of words that training never shows to zero, whatever the context; with ε their share
-    stays about ε. α is `self_normalisation`: it keeps ln Z near 0, so that y alone will do as ln P (Devlin et al.
-    2014). Both are 0 by default, and no part of them enters a perplexity.
+    ε is `held_out_mass` and q a distribution over words that the training text lacks (see `set_unigram`). The
+    likelihood alone drives the probability of words that training never shows to zero, whatever the context; with ε
+    their share stays about ε. α is `self_normalisation`: it keeps ln Z near 0, so that y alone will do as ln P (Devlin
+    et al. 2014). Both are 0 by default, and no part of them enters a perplexity.
 
     Args:
         vocabulary_size: int, |V|.

@@ -126,16 +126,25 @@ class LinearOutput(Output):
     def __init__(self, vocabulary_size: int, weight_decay: float = 0.0, **kwargs):
         super().__init__(vocabulary_size, **kwargs)
         self.weight_decay = weight_decay
+        self.kernel = None
+
+    def tie(self, matrix: keras.Variable) -> None:
+        """Take a matrix [|V|, w] of another layer for the kernel; to be called before `build`."""
+        self.kernel = matrix
 
     def build(self, input_shape):
-        self.kernel = self.add_weight(
+        if self.kernel is None:
+            self.kernel = self._new_kernel(input_shape)
+        self.b = self.add_weight(name="b", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
+
+    def _new_kernel(self, input_shape):
+        return self.add_weight(
             name="UW",
             shape=(self.vocabulary_size, input_shape[-1]),
             initializer="glorot_uniform",
             regularizer=penalty(self.weight_decay),
             autocast=False,
         )
-        self.b = self.add_weight(name="b", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
 
     def call(self, features):
         logits = ops.matmul(features, ops.transpose(ops.cast(self.kernel, features.dtype)))

@@ -14,7 +14,7 @@ _NEVER = 1e-30
 
 
 class SampledOutput(LinearOutput):
-    """A linear output that is trained on k words drawn from a proposal distribution Q, which all n-grams of a batch share.
+    """A linear output that is trained on k words drawn from a distribution Q, the proposal, once for a batch.
 
     A step computes and updates the rows of the targets and of the k words: its cost is free of |V|. The words are
     drawn from k strata of equal mass of Q, one each, which keeps the estimate of a sum over words steady: a word with
@@ -24,12 +24,12 @@ class SampledOutput(LinearOutput):
         vocabulary_size: int, |V|.
         num_sampled: int, k.
         proposal: `"unigram"`: Q is the training text's, as `set_unigram` is told; `"log-uniform"`: Q(w) ∝
-            ln((r+2)/(r+1)), r the word's rank by frequency, 0 for the most frequent. Before `set_unigram` is called it is
-            log-uniform by id. Words that are never predicted are never drawn.
+            ln((r+2)/(r+1)), r the word's rank by frequency, 0 for the most frequent. Before `set_unigram` is called it
+            is log-uniform by id. Words that are never predicted are never drawn.
         held_out_mass: float in [0, 1), ε: each target is replaced, with probability ε, by a word drawn from the
             distribution over words that training lacks (see `FullSoftmax`, whose loss this is on average).
-        self_normalisation: float, α: adds α (ln Ẑ)² to the loss, Ẑ = sum_j exp(y_j) / (k Q(w_j)) over the drawn words, which
-            is Z on average: it keeps ln Z near 0.
+        self_normalisation: float, α: adds α (ln Ẑ)² to the loss, Ẑ = sum_j exp(y_j) / (k Q(w_j)) over the drawn words,
+            which is Z on average: it keeps ln Z near 0.
         seed: int, of the drawing; None draws one.
     """
 
@@ -95,7 +95,9 @@ class SampledOutput(LinearOutput):
 
     def _strata(self, number: int):
         """A number drawn from each of equal parts of [0, 1)."""
-        return (ops.arange(number, dtype="float32") + keras.random.uniform((number,), seed=self.seed_generator)) / number
+        return (
+            ops.arange(number, dtype="float32") + keras.random.uniform((number,), seed=self.seed_generator)
+        ) / number
 
     def _some_held_out(self, target_ids):
         shape = ops.shape(target_ids)
@@ -147,8 +149,8 @@ class SampledSoftmax(SampledOutput):
 
         loss = -ln( exp(s_t) / (exp(s_t) + sum_{j=1..k} exp(s_j)) ),    s_w = y_w - ln k Q(w)
 
-    See `SampledOutput` for the arguments. A drawn word that is the target stays. It is the likelihood of telling which of
-    k+1 words was the target, and leads where the likelihood of the words leads, but for terms of order 1/k.
+    See `SampledOutput` for the arguments. A drawn word that is the target stays. It is the likelihood of telling which
+    of k+1 words was the target, and leads where the likelihood of the words leads, but for terms of order 1/k.
 
     Example:
 

@@ -1,0 +1,321 @@
+"""Speed: what a core does in a second, as ratios to the peers and to the core's own peak, measured in one run."""
+
+import dataclasses
+import gc
+import os
+import platform
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+import keras_nplm.peers as peers
+from keras_nplm.corpora import Corpus
+from keras_nplm.encoding import encode_sentences
+from keras_nplm.model import NPLM
+from keras_nplm.ngrams import kneser_ney, write_arpa
+from keras_nplm.optimizers import LazySGD
+from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, Output, SampledSoftmax
+from keras_nplm.peers import Work
+from keras_nplm.scoring import SelfNormalised
+from keras_nplm.vocabulary import Vocabulary
+from keras_nplm.windows import ngram_dataset, ngrams_of
+
+VOCABULARY_SIZE, ORDER, EMBEDDING_DIM, HIDDEN_UNITS = 17_905, 5, 60, 100  # Brown's, and the paper's shape
+NUM_SAMPLED = 256
+BATCH_SIZE = 512
+_PEAK = "matrix product"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """The sizes of a network."""
+
+    vocabulary_size: int = VOCABULARY_SIZE
+    order: int = ORDER
+    hidden_units: int = HIDDEN_UNITS
+    direct: bool = False
+
+    def flops(self, training: bool) -> int:
+        """Floating-point operations of the full softmax for an n-gram: two a weight, three times that in training."""
+        x = (self.order - 1) * EMBEDDING_DIM
+        weights = self.vocabulary_size * (self.hidden_units + self.direct * x) + x * self.hidden_units
+        return 2 * weights * (3 if training else 1)
+
+
+def one_core() -> None:
+    """Keep this process and its libraries to one core, before they start."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    except RuntimeError:  # TensorFlow has started: affinity will do
+        pass
+
+
+def run(names: list[str], corpus: Corpus, rounds: int = 5) -> dict:
+    """Run benchmarks and collect their rows.
+
+    Args:
+        names: of `BENCHMARKS`.
+        corpus: the text for the n-gram models.
+        rounds: how often each contender works; they take turns.
+
+    Returns:
+        `rows`, and of the machine: `cpu`, `tensorflow`, `peers`. A row has `benchmark`, `name`, `unit`, `rate` (the
+        median a CPU second, with `low` and `high` over the rounds), `share_of_peak` where the arithmetic is known, and
+        `ratio_to` peers, [median, low, high] over the rounds.
+    """
+    rows = []
+    for name in names:
+        for group in BENCHMARKS[name](corpus):
+            rows += [{"benchmark": name} | row for row in _measure(group, rounds)]
+    found = [name for name in ("torch", "kenlm") if peers.installed(name)]
+    return {"rows": rows, "cpu": _cpu(), "tensorflow": tf.__version__, "peers": found, "rounds": rounds}
+
+
+@dataclasses.dataclass
+class Contender:
+    """Work that is measured against the other work of its group."""
+
+    name: str
+    work: Work
+    flops: float = 0  # of an n-gram, if to be told as a share of the peak
+    peer: bool = False
+
+
+def _measure(group: list[Contender], rounds: int) -> list[dict]:
+    """Let each work once unmeasured, then in turns; rates are per CPU second of this process and its children."""
+    if any(contender.flops for contender in group):
+        group = [*group, Contender(_PEAK, _matrix_product())]
+    rates = {contender.name: [] for contender in group}
+    for number in range(rounds + 1):
+        for contender in group:
+            gc.collect()
+            began = _cpu_seconds()
+            done = contender.work()
+            seconds = _cpu_seconds() - began
+            if number:
+                rates[contender.name].append(done / max(seconds, 1e-9))
+        print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
+    others = [contender.name for contender in group if contender.peer]
+    return [_row(contender, rates, others) for contender in group if contender.name != _PEAK]
+
+
+def _row(contender: Contender, rates: dict[str, list[float]], others: list[str]) -> dict:
+    mine = rates[contender.name]
+    row = {
+        "name": contender.name,
+        "unit": "n-grams/s",
+        "rate": statistics.median(mine),
+        "low": min(mine),
+        "high": max(mine),
+    }
+    if contender.flops:
+        shares = [rate * contender.flops / peak for rate, peak in zip(mine, rates[_PEAK], strict=True)]
+        row["share_of_peak"] = statistics.median(shares)
+    if not contender.peer:
+        row["ratio_to"] = {}
+        for other in others:
+            ratios = [left / right for left, right in zip(mine, rates[other], strict=True)]
+            row["ratio_to"][other] = [statistics.median(ratios), min(ratios), max(ratios)]
+    return row
+
+
+def _training(corpus: Corpus) -> Iterator[list[Contender]]:
+    del corpus
+    for direct in (False, True):
+        shape = Shape(direct=direct)
+        named = f"full softmax{', direct connections' if direct else ''}"
+        group = [
+            Contender(named, _fit(shape, FullSoftmax, 24), shape.flops(training=True)),
+            Contender(f"{named}, mixed_bfloat16", _fit(shape, FullSoftmax, 24, dtype="mixed_bfloat16")),
+        ]
+        if peers.installed("torch"):
+            group.append(_torch(shape, "train"))
+        yield group
+    for size in (VOCABULARY_SIZE, 100_000):
+        shape = Shape(size)
+        with peers.isi_nplm(size, ORDER, EMBEDDING_DIM, HIDDEN_UNITS, _ngrams(shape, 1 << 16), NUM_SAMPLED) as isi:
+            group = [
+                Contender(f"NCE, k={NUM_SAMPLED}, |V|={size:,}", _fit(shape, _nce, 320)),
+                Contender(f"sampled softmax, k={NUM_SAMPLED}, |V|={size:,}", _fit(shape, _sampled, 320)),
+                Contender(f"adaptive softmax, |V|={size:,}", _fit(shape, AdaptiveSoftmax, 40)),
+            ]
+            yield group + ([Contender("ISI NPLM", isi, peer=True)] if isi else [])
+
+
+def _scoring(corpus: Corpus) -> Iterator[list[Contender]]:
+    shape = Shape()
+    model, ngrams = _network(shape, FullSoftmax), _ngrams(shape, 1 << 13)
+    group = [Contender("normalised", _score(model, ngrams), shape.flops(training=False))]
+    if peers.installed("torch"):
+        group.append(_torch(shape, "score"))
+    yield group
+    group = [Contender("self-normalised", _score(SelfNormalised(_network(shape, _nce)), _ngrams(shape, 1 << 18)))]
+    yield from _count_based(corpus, group)
+
+
+def _count_based(corpus: Corpus, networks: list[Contender]) -> Iterator[list[Contender]]:
+    """Kneser-Ney of order n: its scores beside those of KenLM and of the networks."""
+    vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
+    ids = encode_sentences(corpus.sentences("train"), vocabulary)
+    model = kneser_ney(ids, len(vocabulary), ORDER, "sentence")
+    ngrams = ngrams_of(encode_sentences(corpus.sentences("test"), vocabulary), ORDER, "sentence")
+    ngrams = np.tile(ngrams, (max(1, (1 << 17) // len(ngrams)), 1))
+    group = [*networks, Contender("Kneser-Ney", _score(model, ngrams))]
+    with tempfile.TemporaryDirectory() as directory:
+        if peers.installed("kenlm"):
+            arpa = Path(directory) / "kneser-ney.arpa"
+            write_arpa(arpa, model, vocabulary)
+            sentences = [" ".join(sentence) for sentence in corpus.sentences("test")]
+            group.append(Contender("KenLM, full_scores", peers.kenlm_scores(arpa, sentences), peer=True))
+        yield group
+
+
+def _windows(corpus: Corpus) -> Iterator[list[Contender]]:
+    del corpus
+    ids = _zipf(VOCABULARY_SIZE, 1 << 20)
+
+    def read(batch_size: int) -> Work:
+        def work() -> int:
+            dataset = ngram_dataset(ids, ORDER, batch_size, drop_remainder=True)
+            return int(dataset.reduce(0, lambda read, batch: read + tf.size(batch[1])))
+
+        return work
+
+    yield [Contender(f"windows, batches of {size}", read(size)) for size in (BATCH_SIZE, 128)]
+    for name, make, steps in (("full softmax", FullSoftmax, 24), (f"NCE, k={NUM_SAMPLED}", _nce, 320)):
+        shape = Shape()
+        yield [
+            Contender(f"{name}, reading windows", _fit(shape, make, steps)),
+            Contender("the same batch over and over", _fit(shape, make, steps, same=True), peer=True),
+        ]
+
+
+def _estimation(corpus: Corpus) -> Iterator[list[Contender]]:
+    vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
+    ids = encode_sentences(corpus.sentences("train"), vocabulary)
+
+    def estimate() -> int:
+        kneser_ney(ids, len(vocabulary), ORDER, "sentence")
+        return len(ids)
+
+    group = [Contender(f"Kneser-Ney, order {ORDER}", estimate)]
+    with tempfile.TemporaryDirectory() as directory:
+        text = Path(directory) / "text"
+        sentences = (" ".join(sentence) for sentence in corpus.sentences("train"))
+        text.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
+        if work := peers.lmplz(text, ORDER, len(ids)):
+            group.append(Contender("KenLM, lmplz", work, peer=True))
+        yield group
+
+
+def _cost(corpus: Corpus) -> Iterator[list[Contender]]:
+    """Training against |V|, n and h."""
+    del corpus
+    shapes = [Shape(size) for size in (5_000, 50_000, 200_000)] + [Shape(order=n) for n in (3, 5, 9)]
+    for shape in [*shapes, *(Shape(hidden_units=h) for h in (50, 200, 400))]:
+        named = f"|V|={shape.vocabulary_size:,} n={shape.order} h={shape.hidden_units}"
+        steps = max(1, 10 * VOCABULARY_SIZE // shape.vocabulary_size)
+        yield [
+            Contender(f"full softmax, {named}", _fit(shape, FullSoftmax, steps), shape.flops(training=True)),
+            Contender(f"NCE, k={NUM_SAMPLED}, {named}", _fit(shape, _nce, 160)),
+        ]
+
+
+BENCHMARKS: dict[str, Callable[[Corpus], Iterator[list[Contender]]]] = {
+    "training": _training,
+    "scoring": _scoring,
+    "windows": _windows,
+    "estimation": _estimation,
+    "cost": _cost,
+}
+
+
+def _nce(vocabulary_size: int, dtype: str = "float32") -> Output:
+    return NoiseContrastive(vocabulary_size, NUM_SAMPLED, self_normalisation=1.0, seed=0, dtype=dtype)
+
+
+def _sampled(vocabulary_size: int, dtype: str = "float32") -> Output:
+    return SampledSoftmax(vocabulary_size, NUM_SAMPLED, seed=0, dtype=dtype)
+
+
+def _network(shape: Shape, make: Callable[..., Output], dtype: str = "float32") -> NPLM:
+    size = shape.vocabulary_size
+    output = make(size, dtype=dtype)
+    return NPLM(size, shape.order, EMBEDDING_DIM, shape.hidden_units, shape.direct, output_layer=output, dtype=dtype)
+
+
+def _fit(shape: Shape, make: Callable[..., Output], steps: int, same: bool = False, dtype: str = "float32") -> Work:
+    """`fit` over so many batches; `same`: without reading windows."""
+    model = _network(shape, make, dtype)
+    ids = _zipf(shape.vocabulary_size, BATCH_SIZE * 400)
+    counts = np.bincount(ids, minlength=shape.vocabulary_size)
+    model.prob.set_unigram(counts)
+    model.compile(optimizer=LazySGD(0.1), steps_per_execution=20 if steps >= 100 else 1)
+    dataset = ngram_dataset(ids, shape.order, BATCH_SIZE, drop_remainder=True, first_epoch=0)
+    if same:
+        dataset = tf.data.Dataset.from_tensors(next(iter(dataset))).repeat()
+
+    def work() -> int:
+        model.fit(dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
+        return steps * BATCH_SIZE
+
+    return work
+
+
+def _score(model, ngrams: np.ndarray) -> Work:
+    def work() -> int:
+        return len(model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
+
+    return work
+
+
+def _torch(shape: Shape, what: str) -> Contender:
+    sizes = shape.vocabulary_size, shape.order, EMBEDDING_DIM, shape.hidden_units, shape.direct
+    network = peers.torch_network(*sizes, _ngrams(shape, BATCH_SIZE))
+    return Contender("PyTorch", network[what], shape.flops(training=what == "train"), peer=True)
+
+
+def _zipf(vocabulary_size: int, length: int) -> np.ndarray:
+    """Ids whose frequencies fall as 1/rank, the most frequent first, as in text."""
+    probability = 1 / np.arange(1, vocabulary_size - 3)
+    random = np.random.default_rng(0)
+    return random.choice(np.arange(4, vocabulary_size), length, p=probability / probability.sum()).astype(np.int32)
+
+
+def _ngrams(shape: Shape, number: int) -> np.ndarray:
+    return ngrams_of(_zipf(shape.vocabulary_size, number), shape.order, "stream")
+
+
+def _matrix_product(size: int = 2048) -> Work:
+    """The core's peak: operations of a large float32 matrix product."""
+    matrix = tf.random.stateless_normal([size, size], seed=[0, 0])
+
+    def work() -> int:
+        for _ in range(3):
+            tf.matmul(matrix, matrix).numpy()
+        return 3 * 2 * size**3
+
+    return work
+
+
+def _cpu_seconds() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

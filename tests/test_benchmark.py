@@ -1,0 +1,105 @@
+"""The benchmark: it measures real work, takes turns, and asks the peers that it finds."""
+
+import json
+import os
+import stat
+import time
+
+import numpy as np
+import pytest
+
+import keras_nplm.benchmark as benchmark
+import keras_nplm.peers as peers
+from keras_nplm.cli import main
+from keras_nplm.report import benchmark_table
+
+
+def test_rates_and_ratios_are_those_of_the_work(monkeypatch):
+    clock, turns = [0.0], []
+    monkeypatch.setattr(benchmark, "_cpu_seconds", lambda: clock[0])
+
+    def work(name, seconds):
+        def do():
+            turns.append(name)
+            clock[0] += seconds[len([turn for turn in turns if turn == name]) - 1]
+            return 100
+
+        return do
+
+    ours = benchmark.Contender("ours", work("ours", [9, 1, 2, 4]))
+    theirs = benchmark.Contender("theirs", work("theirs", [9, 4, 4, 4]), peer=True)
+    rows = benchmark._measure([ours, theirs], rounds=3)
+    assert turns == ["ours", "theirs"] * 4  # in turns, the first unmeasured
+    assert rows[0]["rate"] == 50 and (rows[0]["low"], rows[0]["high"]) == (25, 100)
+    assert rows[0]["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in rows[1]
+    table = benchmark_table({"rows": [{"benchmark": "training"} | row for row in rows]})
+    assert "| training | ours | 50 | 25 to 100 |  | 2.00 (1.00 to 4.00) theirs |" in table
+
+
+def test_the_share_of_the_peak_counts_operations(monkeypatch):
+    monkeypatch.setattr(benchmark, "_matrix_product", lambda: lambda: 1_000_000)
+    ticks = iter(range(100))
+    monkeypatch.setattr(benchmark, "_cpu_seconds", lambda: float(next(ticks)))
+    row = benchmark._measure([benchmark.Contender("ours", lambda: 100, flops=2_500)], rounds=1)[0]
+    assert row["share_of_peak"] == 0.25
+    shape = benchmark.Shape(1000, order=3, hidden_units=10, direct=True)
+    assert shape.flops(training=False) == 2 * (1000 * (10 + 120) + 120 * 10)
+    assert shape.flops(training=True) == 3 * shape.flops(training=False)
+
+
+def test_the_command_measures_and_prints_json(monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "one_core", lambda: None)
+    monkeypatch.setattr("keras_nplm.cli.one_core", lambda: None)
+    assert main(["benchmark", "estimation", "--rounds", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["rows"][0]["benchmark"] == "estimation" and result["rows"][0]["rate"] > 10_000
+    assert main(["benchmark", "magic"]) == 2
+    assert "There is no benchmark 'magic': choose of training" in capsys.readouterr().err
+    assert main(["benchmark", "--rounds", "0"]) == 2
+
+
+def test_fitting_and_scoring_are_what_is_timed():
+    shape = benchmark.Shape(300, hidden_units=8)
+    for make in (benchmark.FullSoftmax, benchmark._nce):
+        model = []
+
+        def spy(*arguments, make=make, model=model, **options):
+            model.append(make(*arguments, **options))
+            return model[0]
+
+        work = benchmark._fit(shape, spy, steps=2)
+        before = model[0].b.numpy()
+        assert work() == 2 * benchmark.BATCH_SIZE and np.any(model[0].b.numpy() != before)
+    ngrams = benchmark._ngrams(shape, 100)
+    assert benchmark._score(benchmark._network(shape, benchmark._nce), ngrams)() == 100
+
+
+def test_the_isi_toolkit_is_asked_where_it_is_on_the_path(tmp_path, monkeypatch):
+    """A stand-in that checks what it is given: the toolkit itself is not packaged."""
+    with monkeypatch.context() as context:
+        context.setenv("PATH", str(tmp_path))
+        with peers.isi_nplm(10, 3, 2, 2, np.ones((4, 3), int), 5) as work:
+            assert work is None
+    program = tmp_path / "trainNeuralNetwork"
+    program.write_text(
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --train_file) wc -l < $2 > %s;; esac; shift; done\n"
+        % (tmp_path / "seen")
+    )
+    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with peers.isi_nplm(10, 3, 2, 2, np.ones((4, 3), int), 5) as work:
+        assert work() == 4
+    assert (tmp_path / "seen").read_text().split() == ["4"]
+
+
+def test_torch_does_the_same_work():
+    pytest.importorskip("torch")
+    shape = benchmark.Shape(300, hidden_units=8, direct=True)
+    network = peers.torch_network(300, 5, 60, 8, True, benchmark._ngrams(shape, 32))
+    assert network["train"](2) == 64 and network["score"](1) == 32
+
+
+def test_cpu_seconds_count_work_and_not_waiting():
+    began = benchmark._cpu_seconds()
+    time.sleep(0.2)
+    assert benchmark._cpu_seconds() - began < 0.1

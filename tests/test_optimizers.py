@@ -1,0 +1,95 @@
+"""Updates of rows against NumPy and against Keras, with and without XLA; rows without a gradient stay."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import LazyAdagrad, LazyAdam, LazySGD
+
+ROWS, WIDTH, RATE, DECAY = 6, 3, 0.1, 0.5
+BASES = {LazySGD: keras.optimizers.SGD, LazyAdagrad: keras.optimizers.Adagrad, LazyAdam: keras.optimizers.Adam}
+
+
+def _start():
+    return np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float32)
+
+
+def _steps(number=4):
+    """Gradients of few rows, one of them twice."""
+    rng = np.random.default_rng(1)
+    return [(rng.normal(size=(3, WIDTH)).astype(np.float32), np.array([1, 4, 1], np.int32)) for _ in range(number)]
+
+
+def _run(optimizer, jit=False, dense=False):
+    variable = keras.Variable(_start())
+    optimizer.build([variable])
+
+    @tf.function(jit_compile=jit)
+    def step(values, ids):
+        gradient = tf.IndexedSlices(values, ids, tf.constant([ROWS, WIDTH]))
+        optimizer.apply([tf.convert_to_tensor(gradient) if dense else gradient], [variable])
+
+    for values, ids in _steps():
+        step(tf.constant(values), tf.constant(ids))
+    return variable.numpy()
+
+
+def _oracle(make, decay):
+    """The update of each row by the book, where a step has a gradient for it."""
+    theta = _start().astype(np.float64)
+    accumulated, m, v = np.full_like(theta, 0.1), np.zeros_like(theta), np.zeros_like(theta)
+    for t, (values, ids) in enumerate(_steps(), start=1):
+        for row in np.unique(ids):
+            g = values[ids == row].astype(np.float64).sum(axis=0)
+            theta[row] *= 1 - RATE * decay
+            if make is LazySGD:
+                theta[row] -= RATE * g
+            elif make is LazyAdagrad:
+                accumulated[row] += g**2
+                theta[row] -= RATE * g / np.sqrt(accumulated[row] + 1e-7)
+            else:
+                m[row] = 0.9 * m[row] + 0.1 * g
+                v[row] = 0.999 * v[row] + 0.001 * g**2
+                theta[row] -= RATE * np.sqrt(1 - 0.999**t) / (1 - 0.9**t) * m[row] / (np.sqrt(v[row]) + 1e-7)
+    return theta
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("decay", [0.0, DECAY])
+@pytest.mark.parametrize("make", BASES)
+def test_rows_are_updated_by_the_book_and_the_others_stay(make, decay, jit):
+    found = _run(make(RATE, weight_decay=decay or None), jit)
+    np.testing.assert_allclose(found, _oracle(make, decay), rtol=1e-4, atol=1e-5)
+    untouched = [0, 2, 3, 5]
+    np.testing.assert_array_equal(found[untouched], _start()[untouched])
+
+
+@pytest.mark.parametrize("make", BASES)
+def test_dense_gradients_are_updated_as_in_keras(make):
+    ours = _run(make(RATE, weight_decay=DECAY), dense=True)
+    np.testing.assert_allclose(ours, _run(BASES[make](RATE, weight_decay=DECAY), dense=True), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [LazySGD, LazyAdagrad])
+def test_without_decay_sparse_updates_are_the_dense_ones(make):
+    np.testing.assert_allclose(_run(make(RATE)), _run(BASES[make](RATE), dense=True), rtol=1e-5, atol=1e-6)
+
+
+def test_dense_decay_falls_on_every_row():
+    found = _run(LazySGD(RATE, weight_decay=DECAY, dense_decay=True))
+    np.testing.assert_allclose(found[0], _start()[0] * (1 - RATE * DECAY) ** 4, rtol=1e-5)
+    dense = _run(keras.optimizers.SGD(RATE, weight_decay=DECAY), dense=True)
+    np.testing.assert_allclose(found, dense, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", BASES)
+def test_a_configuration_makes_the_same_optimiser(make):
+    optimizer = make(keras.optimizers.schedules.PolynomialDecay(RATE, 10), weight_decay=DECAY, dense_decay=True)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
+    assert type(again) is make and again.get_config() == optimizer.get_config()
+
+
+def test_momentum_is_refused():
+    with pytest.raises(ValueError, match="LazySGD has no momentum"):
+        LazySGD(RATE, momentum=0.9)
