@@ -16,6 +16,7 @@ from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.estimation import estimate, import_arpa, mix
 from keras_nplm.experiments import reproduce
+from keras_nplm.files import read_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import BackoffModel, write_arpa
 from keras_nplm.report import benchmark_table
@@ -249,10 +250,20 @@ def _score(options: argparse.Namespace) -> dict:
         sentences = list(read_lines([Path(options.file)]))
     else:
         sentences = list(decode_lines(sys.stdin.buffer, "standard input"))
+    if options.self_normalised:
+        print(_how_near(Path(options.directory)), file=sys.stderr)
     scores = [dataclasses.asdict(score) for score in model.score(sentences)]
     for score in scores:
         score["log_prob"] = score["log_prob"] if math.isfinite(score["log_prob"]) else None  # JSON has no infinity
     return {"sentences": scores}
+
+
+def _how_near(directory: Path) -> str:
+    """What is known of ln Z, which self-normalised scores leave in."""
+    metrics = read_json(directory / "metrics.json") if (directory / "metrics.json").exists() else {}
+    if "ln_z" in metrics.get("test", {}):
+        return f"Scores are off by ln Z, on test {metrics['test']['ln_z']['mean_absolute']:.3f} nats a word on average."
+    return "Scores are off by ln Z, which this network was not trained to keep near 0: see `evaluate --ln-z`."
 
 
 def _show_score(result: dict) -> None:

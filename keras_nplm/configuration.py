@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 from keras_nplm.errors import InputError
 from keras_nplm.optimizers import OPTIMIZERS
@@ -35,10 +36,10 @@ class Configuration:
     embedding_dim: int = _option(60, "m: components of a word's feature vector", least=1)
     hidden_units: int = _option(100, "h: hidden units; 0, with direct connections, for no hidden layer", least=0)
     direct_connections: bool = _option(False, "connect the word features straight to the output (W)")
-    weight_decay: float = _option(3e-5, "the paper's weight decay, on weights and C, not on biases", least=0)
+    weight_decay: float = _option(3e-5, "on weights and C, not on biases; theta -= rate decay theta", least=0)
     dropout: float = _option(0.15, "share of hidden units left out in training", least=0, below=1)
     embedding_dropout: float = _option(0.0, "share of the context's components left out in training", least=0, below=1)
-    held_out_mass: float = _option(0.0, "probability kept for words of V that training lacks", least=0, below=1)
+    held_out_mass: float = _option(0.0, "probability for words that training lacks; not adaptive", least=0, below=1)
     output_layer: str = _option(
         "full", "how the output trains; probabilities are exact with each", choices=tuple(OUTPUTS)
     )
@@ -60,7 +61,7 @@ class Configuration:
     batch_size: int = _option(96, "n-grams in an update", least=1)
     epochs: int = _option(9, "passes over the training text, at most", least=1)
     patience: int = _option(3, "epochs without a better validation perplexity before training stops", least=1)
-    seed: int = _option(1, "of initialisation, dropout and the order of n-grams", least=0, below=1 << 31)
+    seed: int = _option(1, "of initialisation, dropout, drawn words and the order of n-grams", least=0, below=1 << 31)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -72,6 +73,12 @@ class Configuration:
             if not allowed["least"] <= value < (allowed["below"] or math.inf):
                 below = f", below {allowed['below']}" if allowed["below"] else ""
                 raise InputError(f"`{field.name}` must be {allowed['least']} or more{below}. Received: {value}.")
+        for option in ("held_out_mass", "self_normalisation"):
+            value = getattr(self, option)
+            if self.output_layer == "adaptive" and value:
+                raise InputError(f"`{option}` must be 0 with `output_layer` adaptive. Received: {value}.")
+        if not re.fullmatch(r"(\d+(,\d+)*)?", self.cutoffs):
+            raise InputError(f"`cutoffs` must be ids with commas between them. Received: {self.cutoffs!r}.")
         if not self.hidden_units and not self.direct_connections:
             raise InputError("`hidden_units` must be 1 or more without `direct_connections`. Received: 0.")
 

@@ -132,6 +132,8 @@ class LanguageModel:
         return self._evaluate(encode_sentences(filter(None, map(self.tokenize, lines)), self.vocabulary), ln_z)
 
     def _evaluate(self, ids: np.ndarray, ln_z: bool) -> dict:
+        if isinstance(self.model, SelfNormalised):
+            raise InputError("Self-normalised scores have no exact perplexity: load the model without them.")
         if ln_z and not isinstance(self.model, NPLM):
             raise InputError("The model is no network, whose probabilities alone need normalising: it has no ln Z.")
         figures = evaluate(self.model, ids, self.boundary)

@@ -16,7 +16,7 @@ from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
 from keras_nplm.windows import check_ngrams, distinct_rows
 
 _ROWS = 512  # contexts that `log_prob` and `next_log_probs` hand to the compiled model at a time
-_IN_FIT = contextvars.ContextVar("in fit", default=False)  # whether a step of Keras calls the model
+_IN_FIT = contextvars.ContextVar("in fit", default=None)  # the model that a step of Keras's `fit` or `evaluate` calls
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -30,7 +30,8 @@ class NPLM(keras.Model):
     It trains by maximum penalised log-likelihood: `compile(optimizer=…)` needs no loss, since the model has its own,
     the mean negative log-likelihood plus the weight decay's λ/2 |θ|² on C, H, U and W (a `loss` given to `compile` is
     taken instead, on the logits). The likelihood is computed once a step, for the loss and for `perplexity`, which
-    has no penalty in it. Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections.
+    has no penalty in it. A sampled output has another loss, under its own name, and `perplexity` in validation alone.
+    Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections.
 
     Args:
         vocabulary_size: int, |V|, special tokens included.
@@ -38,7 +39,8 @@ class NPLM(keras.Model):
         embedding_dim: int, m.
         hidden_units: int, h; 0 leaves the hidden layer out, which needs direct connections.
         direct_connections: bool, whether there is W.
-        weight_decay: float, the paper's λ, on weights and C, never on the biases b and d.
+        weight_decay: float, the paper's λ, on weights and C, never on the biases b and d. It passes over every row, and
+            so is refused with a sampled output: give it to `LazySGD` there.
         dropout: float in [0, 1), the share of hidden units left out in training.
         embedding_dropout: float in [0, 1), the same for the components of x.
         held_out_mass: float in [0, 1); see `FullSoftmax`.
@@ -110,10 +112,13 @@ class NPLM(keras.Model):
             options = dict(use_bias=False, kernel_regularizer=penalty(weight_decay), dtype=dtype)
             self.project = keras.layers.Dense(rank, name="project", **options)
         self.prob = _output(output_layer, vocabulary_size, held_out_mass, weight_decay, dtype)
+        sampled, half = isinstance(self.prob, SampledOutput), self.compute_dtype == "float16"
+        _check("weight_decay", not (sampled and weight_decay), "0 with a sampled output: LazySGD has one", weight_decay)
+        _check("dtype", not half, "another: exponentials overflow in float16; take mixed_bfloat16", "float16")
         one_kernel = isinstance(self.prob, LinearOutput)
         _check("tied_output", one_kernel or not tied_output, "off: adaptive has no one kernel", tied_output)
-        self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding")
-        self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden")
+        self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding", dtype=dtype)
+        self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden", dtype=dtype)
 
         # Training
         self.perplexity = Perplexity()
@@ -135,22 +140,27 @@ class NPLM(keras.Model):
         self.build((None, order - 1))
 
     def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):
-        """As `keras.Model.compile`, but `"auto"` turns XLA off where it costs time, that is on a CPU: the products of
-        XLA are slower there than TensorFlow's own, and it knows no sparse updates. An optimiser's own weight decay,
-        where it has one, spares the biases as the paper's does.
+        """As `keras.Model.compile`, but `"auto"` turns XLA off where it costs time, that is on a CPU, where its
+        products are slower than TensorFlow's own; for sampled outputs; and under tf.distribute, where it fails. An
+        optimiser's own weight decay, where it has one, spares the biases as the paper's does, unless it excludes others
+        already.
 
         Raises:
             InputError: a loss or metrics on the logits for an output that is trained without them.
         """
-        if isinstance(self.prob, SampledOutput) and (len(args) > 1 or kwargs.get("loss") or kwargs.get("metrics")):
-            raise InputError("A sampled output is trained without logits: leave `loss` and `metrics` out.")
         if jit_compile == "auto" and keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            if not tf.config.list_logical_devices("GPU") or isinstance(self.prob, SampledOutput):
+            replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
+            if replicas or not tf.config.list_logical_devices("GPU") or isinstance(self.prob, SampledOutput):
                 jit_compile = False
         super().compile(*args, jit_compile=jit_compile, **kwargs)
-        if getattr(self.optimizer, "weight_decay", None) and not self.optimizer.built:
+        if isinstance(self.prob, SampledOutput) and self._wants_logits():
+            raise InputError(
+                "A sampled output is trained without logits, and on TensorFlow: leave `loss` and `metrics` out."
+            )
+        chosen = getattr(self.optimizer, "_exclude_from_weight_decay", None)  # the user's own
+        if getattr(self.optimizer, "weight_decay", None) and not self.optimizer.built and not chosen:
             self.optimizer.exclude_from_weight_decay(var_list=self._biases())
 
     def compile_from_config(self, config):
@@ -182,7 +192,7 @@ class NPLM(keras.Model):
 
     def call(self, context_ids, training=False):
         features = self.features(context_ids, training=training)
-        return features if _IN_FIT.get() else self.prob(features)  # [B, |V|]
+        return features if _IN_FIT.get() is self else self.prob(features)  # [B, |V|]
 
     def features(self, context_ids, training=False):
         """What the output layer sees of a context: a, or [a; x] with direct connections, or a projection of these."""
@@ -210,16 +220,18 @@ class NPLM(keras.Model):
 
         Not where something else wants the logits: the user's own loss or metrics, or a backend that is not TensorFlow.
         """
-        wanted = self.loss is not None or self._compile_metrics is not None
-        token = _IN_FIT.set(keras.backend.backend() == "tensorflow" and not wanted)
+        token = _IN_FIT.set(None if self._wants_logits() else self)
         try:
             yield
         finally:
             _IN_FIT.reset(token)
 
+    def _wants_logits(self) -> bool:
+        return self.loss is not None or self._compile_metrics is not None or keras.backend.backend() != "tensorflow"
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The penalised mean loss of a step; its likelihoods go to `perplexity` on the way."""
-        if not _IN_FIT.get():
+        if _IN_FIT.get() is not self:
             loss, negative_log_likelihood = self.prob.training_loss_of_logits(y_pred, y)
         elif training:
             loss, negative_log_likelihood = self.prob.training_loss(y_pred, y)
@@ -353,6 +365,7 @@ def _output(chosen, vocabulary_size: int, held_out_mass: float, weight_decay: fl
     """The output layer that `NPLM` was told to have, by name, by its serialised form, or itself."""
     if isinstance(chosen, str):
         _check("output_layer", chosen in OUTPUTS, f"one of {', '.join(OUTPUTS)}", chosen)
+        _check("held_out_mass", chosen != "adaptive" or not held_out_mass, "0: adaptive has none", held_out_mass)
         options = {"held_out_mass": held_out_mass} if chosen != "adaptive" else {}
         chosen = OUTPUTS[chosen](vocabulary_size, weight_decay=weight_decay, name="prob", dtype=dtype, **options)
     elif isinstance(chosen, dict):

@@ -96,7 +96,7 @@ def log_normaliser(features, kernel, bias):
 
 def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     """The value of `linear_softmax` and its gradient, for TensorFlow."""
-    low, table = tf.cast(features, dtype), tf.cast(kernel, dtype)
+    given, low, table = features.dtype, tf.cast(features, dtype), tf.cast(kernel, dtype)
     features = tf.cast(features, tf.float32)
     sizes = _tiles(features, kernel)
     tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
@@ -142,7 +142,7 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
             d_bias += expected * tf.reduce_sum(d_mean)
         d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
         d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
-        return tf.cast(d_features, low.dtype), d_kernel, d_bias
+        return tf.cast(d_features, given), d_kernel, d_bias
 
     return (tf.math.log(z[:, 0]) + shift[:, 0], target_logit, mean_logit), gradient
 

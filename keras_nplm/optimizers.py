@@ -105,6 +105,11 @@ class LazyAdam(_Lazy, keras.optimizers.Adam):
     Reference: Kingma & Ba (2015).
     """
 
+    def __init__(self, *args, amsgrad: bool = False, **kwargs):
+        if amsgrad:
+            raise ValueError("LazyAdam has no amsgrad.")
+        super().__init__(*args, **kwargs)
+
     def _update_rows(self, gradient, ids, places, variable, learning_rate):
         values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
         index = self._get_variable_index(variable)

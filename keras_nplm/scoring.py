@@ -85,9 +85,11 @@ class SelfNormalised:
         return result
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """y of every word, float32 [B, |V|], nats."""
+        """ln P(w | context) for every word w, float32 [B, |V|], nats: normalised, since all words are there."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        return self._features(context_ids) @ self.kernel.T + self.b
+        logits = self._features(context_ids) @ self.kernel.T + self.b
+        greatest = logits.max(axis=1, keepdims=True, initial=-np.inf)
+        return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
 
     def _features(self, context_ids: np.ndarray) -> np.ndarray:
         """[a; x] as far as there is each, float32 [B, w]."""

@@ -13,7 +13,7 @@ import numpy as np
 from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
 from keras_nplm.encoding import EncodedCorpus
-from keras_nplm.errors import InputError, RunError
+from keras_nplm.errors import RunError
 from keras_nplm.evaluation import evaluate
 from keras_nplm.files import read_json, replacing, write_json
 from keras_nplm.model import NPLM
@@ -137,7 +137,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
 
 def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
     if configuration.output_layer == "adaptive":
-        options = {"cutoffs": _cutoffs(configuration.cutoffs)}
+        options = {"cutoffs": tuple(map(int, filter(None, configuration.cutoffs.split(",")))) or None}
     else:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if configuration.output_layer in ("sampled", "nce"):
@@ -145,18 +145,12 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
     return OUTPUTS[configuration.output_layer](vocabulary_size, name="prob", dtype=configuration.dtype, **options)
 
 
-def _cutoffs(text: str) -> tuple[int, ...] | None:
-    try:
-        return tuple(int(cutoff) for cutoff in text.split(",")) if text else None
-    except ValueError as error:
-        raise InputError(f"`cutoffs` must be ids with commas between them. Received: {text!r}.") from error
-
-
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
     """The optimiser and its schedule.
 
     Under plain SGD the paper's weight decay and the optimiser's are the same, theta <- theta - eps_t (gradient + lambda
-    theta), and the optimiser's needs no pass over the weights for the penalty's value. With a sampled output it falls
+    theta), and the optimiser's needs no pass over the weights for the penalty's value; under the others it is
+    decoupled, and not the paper's. With a sampled output it falls
     on the rows that a step touches (see `keras_nplm.optimizers`).
 
     linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
@@ -205,12 +199,15 @@ class _Checkpoint(keras.callbacks.Callback):
         best = int(np.argmin(perplexities)) if perplexities else -1
         return len(perplexities) >= epochs or len(perplexities) - 1 - best >= self.patience
 
+    def on_train_begin(self, logs=None):
+        self.executions_per_check = max(1, _STEPS_PER_CHECK // self.model.steps_per_execution)
+
     def on_epoch_begin(self, epoch, logs=None):
         self.began = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, batch, logs=None):
         loss = logs[self.model.prob.loss_name]
-        if (batch // self.model.steps_per_execution) % _STEPS_PER_CHECK == 0 and not np.isfinite(loss):
+        if batch // self.model.steps_per_execution % self.executions_per_check == 0 and not np.isfinite(loss):
             raise RunError(
                 f"The loss became {loss} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
                 "--learning-rate. The best epoch before it, if any, is still saved."

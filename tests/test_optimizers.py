@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import LazyAdagrad, LazyAdam, LazySGD
+from keras_nplm import NPLM, LazyAdagrad, LazyAdam, LazySGD
 
 ROWS, WIDTH, RATE, DECAY = 6, 3, 0.1, 0.5
 BASES = {LazySGD: keras.optimizers.SGD, LazyAdagrad: keras.optimizers.Adagrad, LazyAdam: keras.optimizers.Adam}
@@ -93,3 +93,16 @@ def test_a_configuration_makes_the_same_optimiser(make):
 def test_momentum_is_refused():
     with pytest.raises(ValueError, match="LazySGD has no momentum"):
         LazySGD(RATE, momentum=0.9)
+    with pytest.raises(ValueError, match="LazyAdam has no amsgrad"):
+        LazyAdam(RATE, amsgrad=True)
+
+
+def test_compile_spares_the_biases_or_what_the_user_said():
+    model = NPLM(9, 3, 2, 2)
+    optimizer = LazySGD(RATE, weight_decay=DECAY)
+    model.compile(optimizer=optimizer)
+    assert not optimizer._use_weight_decay(model.prob.b) and optimizer._use_weight_decay(model.embed.C)
+    optimizer = LazySGD(RATE, weight_decay=DECAY)
+    optimizer.exclude_from_weight_decay(var_list=[model.embed.C])
+    model.compile(optimizer=optimizer)
+    assert optimizer._use_weight_decay(model.prob.b) and not optimizer._use_weight_decay(model.embed.C)

@@ -333,6 +333,39 @@ def test_a_sampled_step_makes_nothing_as_long_as_the_vocabulary(name, optimizer,
 
 
 @pytest.mark.parametrize("name", BUILD)
+def test_every_output_trains_in_mixed_precision_and_is_exported(name, tmp_path):
+    output = BUILD[name]()
+    config = output.get_config() | {"dtype": "mixed_bfloat16"}
+    model = NPLM(V, 3, 5, W, dropout=0.1, output_layer=type(output).from_config(config), dtype="mixed_bfloat16")
+    contexts, targets = np.array([[4, 5], [6, 7]], np.int32), np.array([8, 29], np.int32)
+    model.compile(optimizer=LazySGD(0.1))
+    assert model.features(contexts).dtype == "bfloat16"
+    history = model.fit(contexts, targets, verbose=0).history
+    assert np.isfinite(next(iter(history.values()))[0])
+    np.testing.assert_allclose(np.exp(model.next_log_probs(contexts)).sum(axis=1), 1, rtol=1e-5)
+    model.export(
+        tmp_path / "exported", verbose=False, input_signature=[keras.InputSpec(shape=(None, 2), dtype="int32")]
+    )
+    exported = tf.saved_model.load(tmp_path / "exported")
+    np.testing.assert_allclose(exported.serve(contexts), model(contexts), atol=2e-3)
+
+
+def test_a_model_that_is_called_within_anothers_step_gives_its_logits():
+    teacher = _model("full")
+    seen = []
+
+    class Student(NPLM):
+        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+            seen.append((teacher(x).shape[1], y_pred.shape[1]))
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    student = Student(V, 3, 5, W)
+    student.compile(optimizer=LazySGD(0.1))
+    student.fit(np.array([[4, 5], [6, 7]]), np.array([8, 9]), verbose=0)
+    assert seen[0] == (V, W)
+
+
+@pytest.mark.parametrize("name", BUILD)
 def test_ids_out_of_range_do_not_train_unseen(name):
     output, (features, targets) = _output(name), _batch()
     targets[3] = V
@@ -351,9 +384,18 @@ def test_what_an_output_cannot_be_is_refused():
         SampledSoftmax(V, proposal="bigram")
     with pytest.raises(InputError, match="`cutoffs` must ascend strictly between 0 and 30"):
         AdaptiveSoftmax(V, cutoffs=(7, 30))
-    model = _model("nce")
-    with pytest.raises(InputError, match="trained without logits"):
-        model.compile(optimizer="sgd", metrics=["accuracy"])
+    with pytest.raises(InputError, match=r"`held_out_mass` must be in \[0, 1\)"):
+        FullSoftmax(V, held_out_mass=1.0)
+    with pytest.raises(InputError, match="`held_out_mass` must be 0: adaptive has none"):
+        NPLM(V, output_layer="adaptive", held_out_mass=0.1)
+    with pytest.raises(InputError, match="`weight_decay` must be 0 with a sampled output: LazySGD has one"):
+        NPLM(V, output_layer="nce", weight_decay=1e-4)
+    with pytest.raises(InputError, match="take mixed_bfloat16"):
+        NPLM(V, dtype="mixed_float16")
+    for wanted in ({"metrics": ["accuracy"]}, {"weighted_metrics": ["accuracy"]}, {"loss": "mse"}):
+        with pytest.raises(InputError, match="trained without logits"):
+            _model("nce").compile(optimizer="sgd", **wanted)
+    _model("nce").compile("sgd", None)
 
 
 @settings(deadline=None, max_examples=50)

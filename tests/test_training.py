@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import CONFIGURATIONS, NPLM, Configuration, InputError, RunError, evaluate, open_corpus, train
+from keras_nplm.cli import main
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.training import build_model, build_optimizer
 
@@ -43,10 +44,18 @@ class _Killed(BaseException):
     """Stands for kill -9: nothing in the package can catch it."""
 
 
-@pytest.mark.parametrize("file", ["history.json", "last.keras", "model.keras"])
-def test_a_run_that_was_killed_goes_on_to_the_same_weights(tmp_path, monkeypatch, small_configuration, file):
+@pytest.mark.parametrize(
+    "file, options",
+    [
+        ("history.json", {}),
+        ("last.keras", {}),
+        ("model.keras", {}),
+        ("last.keras", {"output_layer": "nce", "num_sampled": 20, "held_out_mass": 0.1, "optimizer": "adagrad"}),
+    ],
+)
+def test_a_run_that_was_killed_goes_on_to_the_same_weights(tmp_path, monkeypatch, small_configuration, file, options):
     """Killed in the second of three epochs, just before one of its files is renamed."""
-    configuration = dataclasses.replace(small_configuration, epochs=3, dropout=0.2)
+    configuration = dataclasses.replace(small_configuration, epochs=3, dropout=0.2, **options)
     whole = train(configuration, open_corpus(), tmp_path / "whole")
     rename = shutil.os.replace
     renamed = []
@@ -96,6 +105,30 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, small_configuration):
     configuration = dataclasses.replace(small_configuration, learning_rate=1e30)
     with pytest.raises(RunError, match="The loss became (nan|inf) at update .* lower --learning-rate"):
         train(configuration, open_corpus(), tmp_path / "model")
+
+
+def test_a_sampled_run_says_what_it_measures_and_how_near_ln_z_is(tmp_path, small_configuration, capsys):
+    options = dict(output_layer="nce", num_sampled=200, self_normalisation=1.0, learning_rate=1.0)
+    metrics = train(dataclasses.replace(small_configuration, **options), open_corpus(), tmp_path / "model")
+    assert metrics["test"]["perplexity"] < 200
+    for epoch in metrics["history"]:
+        assert "nce_loss" in epoch and "loss" not in epoch and "train_perplexity" not in epoch
+    assert metrics["training_cpu_seconds"] < metrics["cpu_seconds"]
+    recorded = metrics["test"]["ln_z"]
+    assert recorded["mean_absolute"] < 0.2
+    assert main(["evaluate", str(tmp_path / "model"), "--ln-z", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["ln_z"] == pytest.approx(recorded, abs=1e-4)
+    text = tmp_path / "text"
+    text.write_text("the value of the object is a string\nreturn the name of the class\n", encoding="utf-8")
+    scores = []
+    for flags in ([], ["--self-normalised"]):
+        assert main(["score", str(tmp_path / "model"), str(text), "--json", *flags]) == 0
+        scores.append(json.loads(capsys.readouterr().out)["sentences"])
+    for exact, fast in zip(*scores, strict=True):
+        assert fast["tokens"] == exact["tokens"]
+        assert fast["log_prob"] != exact["log_prob"]
+        assert abs(fast["log_prob"] - exact["log_prob"]) < 0.5 * exact["tokens"]
 
 
 def test_a_directory_of_another_run_is_left_alone(tmp_path, model_directory, small_configuration):

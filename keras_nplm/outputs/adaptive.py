@@ -9,7 +9,7 @@ from keras import ops
 from keras_nplm.errors import InputError
 from keras_nplm.layers import penalty
 from keras_nplm.operations import linear_softmax, log_normaliser, rows
-from keras_nplm.outputs.output import Output
+from keras_nplm.outputs.output import Output, log_probability
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -79,22 +79,24 @@ class AdaptiveSoftmax(Output):
         return self(features)
 
     def log_prob(self, features, target_ids, which=None):
-        def log_softmax(features, kernel, bias, ids):
-            chosen = ops.sum(features * rows(kernel, ids), axis=-1) + rows(bias, ids)
-            return chosen - log_normaliser(features, kernel, bias)
+        def log_softmax(features, kernel, bias, ids, which):
+            log_z = log_normaliser(features, kernel, bias)
+            if which is not None:
+                features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
+            return ops.sum(features * rows(kernel, ids), axis=-1) + rows(bias, ids) - log_z
 
-        features = features if which is None else ops.take(features, which, axis=0)
-        return self._sum_over_path(features, target_ids, log_softmax)
+        return self._sum_over_path(features, target_ids, log_softmax, which)
 
     def training_loss(self, features, target_ids):
-        def log_softmax(features, kernel, bias, ids):
+        def log_softmax(features, kernel, bias, ids, which):
+            del which
             log_z, chosen, _ = linear_softmax(features, kernel, bias, ids, self.compute_dtype)
             return chosen - log_z
 
         negative_log_likelihood = -self._sum_over_path(features, target_ids, log_softmax)
         return negative_log_likelihood, negative_log_likelihood
 
-    def _sum_over_path(self, features, target_ids, log_softmax):
+    def _sum_over_path(self, features, target_ids, log_softmax, which=None):
         """ln P of the targets: that of the root, and where it is a cluster that within it, for those targets alone."""
         target_ids, known = self.in_vocabulary(target_ids)
         features = ops.cast(features, self.variable_dtype)
@@ -104,19 +106,20 @@ class AdaptiveSoftmax(Output):
             inside = ops.logical_and(target_ids >= first, target_ids < last)
             at_root = ops.where(inside, self.cutoffs[0] + i, at_root)
             tails.append((first, ops.where(inside)[0]))
-        total = log_softmax(features, *self.root, at_root)
+        total = log_softmax(features, *self.root, at_root, which)
         for (first, places), projection, cluster in zip(tails, self.projections, self.clusters, strict=True):
-            projected = ops.matmul(ops.take(features, places, axis=0), projection)
-            within = log_softmax(projected, *cluster, ops.take(target_ids, places) - first)
+            contexts = places if which is None else ops.take(which, places)
+            projected = ops.matmul(ops.take(features, contexts, axis=0), projection)
+            within = log_softmax(projected, *cluster, ops.take(target_ids, places) - first, None)
             total += ops.scatter(ops.expand_dims(places, -1), within, ops.shape(total))
         return total * known
 
     def start_at(self, unigram, lacking):
         parts = np.split(unigram, self.cutoffs)
         masses = [part.sum() for part in parts[1:]]
-        self.root[1].assign(np.log(np.concatenate([parts[0], masses])))
+        self.root[1].assign(log_probability(np.concatenate([parts[0], masses])))
         for (_, bias), part, mass in zip(self.clusters, parts[1:], masses, strict=True):
-            bias.assign(np.log(part / mass))
+            bias.assign(log_probability(part / mass))
 
     def _softmax(self, name: str, size: int, width: int):
         bias = self.add_weight(name=f"{name}_b", shape=(size,), initializer="zeros", autocast=False)

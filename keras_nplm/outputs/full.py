@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_nplm.operations import linear_softmax
-from keras_nplm.outputs.output import LinearOutput
+from keras_nplm.outputs.output import LinearOutput, check_share
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -56,6 +56,7 @@ class FullSoftmax(LinearOutput):
         weight_decay: float = 0.0,
         **kwargs,
     ):
+        check_share(held_out_mass)
         super().__init__(vocabulary_size, weight_decay, **kwargs)
         self.held_out_mass = held_out_mass
         self.self_normalisation = self_normalisation

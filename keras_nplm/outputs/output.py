@@ -100,10 +100,13 @@ class Output(keras.layers.Layer):
         mass = getattr(self, "held_out_mass", 0)
         smoothed = counts if mass else np.where(predicted, np.maximum(counts, 1), 0)
         p = (1 - mass) * smoothed / smoothed.sum() + mass * q / q.sum()
-        self.start_at(np.maximum(np.where(predicted, p, 0), _NEVER), q / q.sum())
+        self.start_at(np.where(predicted, np.maximum(p, _NEVER), 0), q / q.sum())
 
     def start_at(self, unigram: np.ndarray, lacking: np.ndarray) -> None:
-        """Set the weights so that P(w | context) is `unigram`; `lacking` is q of `set_unigram`. Both float [|V|]."""
+        """Set the weights so that P(w | context) is `unigram`; `lacking` is q of `set_unigram`. Both float [|V|].
+
+        `unigram` is 0 for words that are never predicted, and 1e-12 or more for the others.
+        """
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape):
@@ -111,6 +114,17 @@ class Output(keras.layers.Layer):
 
     def get_config(self):
         return super().get_config() | {"vocabulary_size": self.vocabulary_size}
+
+
+def check_share(held_out_mass: float) -> None:
+    """Refuse a `held_out_mass` that is no share."""
+    if not 0 <= held_out_mass < 1:
+        raise InputError(f"`held_out_mass` must be in [0, 1). Received: {held_out_mass}.")
+
+
+def log_probability(probability: np.ndarray) -> np.ndarray:
+    """ln p, that of a word which is never predicted being ln 1e-12."""
+    return np.log(np.maximum(probability, _NEVER))
 
 
 class LinearOutput(Output):
@@ -167,7 +181,7 @@ class LinearOutput(Output):
         return ops.sum(features * rows(self.kernel, target_ids), axis=-1) + rows(self.b, target_ids)
 
     def start_at(self, unigram, lacking):
-        self.b.assign(np.log(unigram))
+        self.b.assign(log_probability(unigram))
 
     def get_config(self):
         return super().get_config() | {"weight_decay": self.weight_decay}

@@ -6,17 +6,17 @@ from keras import ops
 
 from keras_nplm.errors import InputError
 from keras_nplm.operations import rows
-from keras_nplm.outputs.output import LinearOutput
+from keras_nplm.outputs.output import LinearOutput, check_share, log_probability
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 
 PROPOSALS = ("unigram", "log-uniform")
-_NEVER = 1e-30
 
 
 class SampledOutput(LinearOutput):
     """A linear output that is trained on k words drawn from a distribution Q, the proposal, once for a batch.
 
-    A step computes and updates the rows of the targets and of the k words: its cost is free of |V|. The words are
+    A step computes and updates the rows of the targets and of the k words: with a lazy optimiser its cost is free of
+    |V|. A `weight_decay` of the layer's own would pass over every row, and there is none. The words are
     drawn from k strata of equal mass of Q, one each, which keeps the estimate of a sum over words steady: a word with
     Q(w) = 3/k comes thrice. Whatever the loss, `log_probs` and `log_prob` are exactly normalised.
 
@@ -43,6 +43,7 @@ class SampledOutput(LinearOutput):
         seed: int | None = None,
         **kwargs,
     ):
+        check_share(held_out_mass)
         if num_sampled < 1:
             raise InputError(f"`num_sampled` must be 1 or more. Received: {num_sampled}.")
         if proposal not in PROPOSALS:
@@ -89,7 +90,7 @@ class SampledOutput(LinearOutput):
 
     def start_at(self, unigram, lacking):
         super().start_at(unigram, lacking)
-        self._propose(_log_uniform(unigram) if self.proposal == "log-uniform" else unigram * (unigram > 1e-12))
+        self._propose(_log_uniform(unigram) if self.proposal == "log-uniform" else unigram)
         if self.lacking is not None:
             self._assign(self.lacking, lacking)
 
@@ -108,7 +109,7 @@ class SampledOutput(LinearOutput):
     def _propose(self, probabilities: np.ndarray) -> None:
         probabilities = probabilities / probabilities.sum()
         self._assign(self.noise, probabilities)
-        self.log_q.assign(np.log(np.maximum(probabilities, _NEVER)))
+        self.log_q.assign(log_probability(probabilities))
 
     def _distribution(self, name: str):
         """Weights that hold a distribution over words: its cumulated sums, the rarest word first, and those words.
@@ -198,6 +199,6 @@ class NoiseContrastive(SampledOutput):
 
 
 def _log_uniform(frequencies: np.ndarray) -> np.ndarray:
-    """ln((r+2)/(r+1)), r the rank by frequency; 0 where the frequency is next to nothing."""
+    """ln((r+2)/(r+1)), r the rank by frequency; 0 where the frequency is."""
     rank = np.argsort(np.argsort(-frequencies, kind="stable"), kind="stable")
-    return np.log1p(1 / (rank + 1)) * (frequencies > 1e-12)
+    return np.log1p(1 / (rank + 1)) * (frequencies > 0)
