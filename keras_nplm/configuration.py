@@ -112,7 +112,7 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "brown": _paper(held_out_mass=0.04, epochs=6),
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
     "brown-nce": _paper(**_NCE, num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5),
-    "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=4),
+    "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),

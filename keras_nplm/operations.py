@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-_CACHED = 1 << 19  # numbers in a tile of logits: 2 MiB, about a core's cache
-_LEAST = 1024  # columns of a tile: fewer would not repay a matrix product
+_CACHED = 1 << 18  # numbers in a tile of logits: 1 MiB, within the cache of a core
+_LEAST = 512  # columns of a tile: fewer would not repay a matrix product
 _MOST = 64  # tiles
 
 
