@@ -160,5 +160,5 @@ def _tiles(features, kernel) -> list[int]:
     """How many rows of a kernel make a tile, so that its logits stay in cache."""
     size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
     tile = max(_LEAST, _CACHED // max(1, batch), -(-size // _MOST))
-    tile += -tile % 16  # parts that begin at a multiple of 64 bytes are not copied
+    tile += -tile % 16  # whole vectors
     return [min(tile, size - start) for start in range(0, size, tile)]
