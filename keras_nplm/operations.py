@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 _CACHED = 1 << 18  # numbers in a tile of logits: 1 MiB, within the cache of a core
+_WHOLE = 1 << 22  # numbers of logits that are not cut: to put together the gradient of U would cost more
 _LEAST = 512  # columns of a tile: fewer would not repay a matrix product
 _MOST = 64  # tiles
 
@@ -131,11 +132,14 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
         share = d_log_z[:, None] / z  # [B, 1]
         d_features = share * weighted + d_target[:, None] * target_rows
         scaled = tf.cast(features * share, dtype)
-        # [w, tile], transposed: a product that turns the small matrix round and not the large one
-        d_kernel = [tf.transpose(tf.matmul(scaled, tile, transpose_a=True)) for tile in tiles]
-        d_bias = [tf.linalg.matvec(tile, tf.cast(share[:, 0], dtype), transpose_a=True) for tile in tiles]
-        d_kernel = tf.cast(tf.concat(d_kernel, axis=0), tf.float32)
-        d_bias = tf.cast(tf.concat(d_bias, axis=0), tf.float32)
+        if len(tiles) == 1:
+            d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), tf.float32)
+            d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], tf.float32)
+        else:  # [w+1, tile], b's row last, transposed after: a product that turns the small matrix round, not the large
+            scaled = tf.concat([scaled, tf.cast(share, dtype)], axis=-1)
+            products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
+            d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), tf.float32)
+            d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), tf.float32)
         if expected is not None:
             d_features += d_mean[:, None] * mean_row
             d_kernel += expected[:, None] * tf.reduce_sum(d_mean[:, None] * features, axis=0)
@@ -159,6 +163,8 @@ def _in_range(tf, z):
 def _tiles(features, kernel) -> list[int]:
     """How many rows of a kernel make a tile, so that its logits stay in cache."""
     size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
+    if size * batch <= _WHOLE:
+        return [size]
     tile = max(_LEAST, _CACHED // max(1, batch), -(-size // _MOST))
     tile += -tile % 16  # whole vectors
     return [min(tile, size - start) for start in range(0, size, tile)]

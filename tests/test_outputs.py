@@ -7,6 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import keras_nplm.operations as operations
 from keras_nplm import (
     NPLM,
     AdaptiveSoftmax,
@@ -66,9 +67,12 @@ def _softmax_oracle(features, kernel, bias, targets, q, upstream):
 
 
 @pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("whole", [0, 1 << 22])
 @pytest.mark.parametrize("size, shift", [(30, 0), (2500, 0), (2500, 200), (2500, -200)])
-def test_the_tiled_softmax_and_its_gradient(size, shift, jit):
-    """Several tiles, and logits whose exponentials overflow or vanish."""
+def test_the_tiled_softmax_and_its_gradient(size, shift, whole, jit, monkeypatch):
+    """One tile and several, and logits whose exponentials overflow or vanish."""
+    monkeypatch.setattr(operations, "_WHOLE", whole)
+    monkeypatch.setattr(operations, "_CACHED", 1)  # the smallest tiles
     kernel, bias = _variables(size, W)
     bias.assign(bias.numpy() + shift)
     features, _ = _batch()
