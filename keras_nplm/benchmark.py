@@ -165,8 +165,7 @@ def _scoring(corpus: Corpus) -> Iterator[list[Contender]]:
 
 def _count_based(corpus: Corpus, networks: list[Contender]) -> Iterator[list[Contender]]:
     """Kneser-Ney of order n: its scores beside those of KenLM and of the networks."""
-    vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
-    ids = encode_sentences(corpus.sentences("train"), vocabulary)
+    vocabulary, ids = _encoded(corpus)
     model = kneser_ney(ids, len(vocabulary), ORDER, "sentence")
     ngrams = ngrams_of(encode_sentences(corpus.sentences("test"), vocabulary), ORDER, "sentence")
     ngrams = np.tile(ngrams, (max(1, (1 << 17) // len(ngrams)), 1))
@@ -201,8 +200,7 @@ def _windows(corpus: Corpus) -> Iterator[list[Contender]]:
 
 
 def _estimation(corpus: Corpus) -> Iterator[list[Contender]]:
-    vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
-    ids = encode_sentences(corpus.sentences("train"), vocabulary)
+    vocabulary, ids = _encoded(corpus)
 
     def estimate() -> int:
         kneser_ney(ids, len(vocabulary), ORDER, "sentence")
@@ -216,6 +214,12 @@ def _estimation(corpus: Corpus) -> Iterator[list[Contender]]:
         if work := peers.lmplz(text, ORDER, len(ids)):
             group.append(Contender("KenLM, lmplz", work, peer=True))
         yield group
+
+
+def _encoded(corpus: Corpus) -> tuple[Vocabulary, np.ndarray]:
+    """The words of the training text, and their ids."""
+    vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
+    return vocabulary, encode_sentences(corpus.sentences("train"), vocabulary)
 
 
 def _cost(corpus: Corpus) -> Iterator[list[Contender]]:

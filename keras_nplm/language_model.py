@@ -13,7 +13,7 @@ from keras_nplm.evaluation import LogProb, evaluate
 from keras_nplm.files import read_json, write_json
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import kind_of, load_model, save_model
-from keras_nplm.scoring import SelfNormalised, normaliser_figures
+from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, refuse_reserved
 from keras_nplm.windows import BOUNDARIES, ngrams_of
@@ -114,7 +114,7 @@ class LanguageModel:
 
         Args:
             split: `"train"`, `"validation"` or `"test"`.
-            ln_z: add `ln_z`, how near to 0 a network keeps ln Z; see `keras_nplm.scoring.normaliser_figures`.
+            ln_z: add `ln_z`, how near to 0 a network keeps ln Z; see `keras_nplm.scoring.evaluate_with_ln_z`.
 
         Raises:
             InputError: the model directory has no encoded corpus, or no such split, or the model no ln Z.
@@ -136,8 +136,7 @@ class LanguageModel:
             raise InputError("Self-normalised scores have no exact perplexity: load the model without them.")
         if ln_z and not isinstance(self.model, NPLM):
             raise InputError("The model is no network, whose probabilities alone need normalising: it has no ln Z.")
-        figures = evaluate(self.model, ids, self.boundary)
-        return figures | ({"ln_z": normaliser_figures(self.model, ids, self.boundary)} if ln_z else {})
+        return (evaluate_with_ln_z if ln_z else evaluate)(self.model, ids, self.boundary)
 
     def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
         """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""

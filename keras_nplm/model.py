@@ -308,7 +308,10 @@ class NPLM(keras.Model):
         return self.prob.biases + ([self.hidden.d] if self.hidden is not None else [])
 
     def save_own_variables(self, store):
-        """As Keras does, and where dropout's random numbers have got to, so that a loaded model goes on alike."""
+        """As Keras does, and where the random numbers of dropout and of drawn words have got to.
+
+        So a loaded model goes on alike.
+        """
         super().save_own_variables(store)
         for name, state in self._random_states().items():
             store[name] = state.numpy()

@@ -65,6 +65,30 @@ def linear_softmax(features, kernel, bias, target_ids, dtype, expected=None):
     return tf.custom_gradient(softmax)(features, tf.convert_to_tensor(kernel.value), tf.convert_to_tensor(bias.value))
 
 
+def linear_log_prob(features, kernel, bias, target_ids, which=None):
+    """ln P(target | context) = y_t - ln Z of the softmax of y = b + U f, without [B, V] logits; no gradient is meant.
+
+    Args:
+        features: float32 [B, w], f.
+        kernel: weight U, [V, w].
+        bias: weight b, [V].
+        target_ids: int [T], in the vocabulary.
+        which: int [T], the row of the features that is the context of each target; None: target i has row i.
+
+    Returns:
+        float32 [T].
+    """
+    log_z = log_normaliser(features, kernel, bias)
+    if which is not None:
+        features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
+    return linear_logit(features, kernel, bias, target_ids) - log_z
+
+
+def linear_logit(features, kernel, bias, target_ids):
+    """y of the targets alone, b_t + U_t f, float [B], from the rows of the targets."""
+    return ops.sum(features * rows(kernel, target_ids), axis=-1) + rows(bias, target_ids)
+
+
 def log_normaliser(features, kernel, bias):
     """ln Z = ln sum_i exp(b_i + U_i f), float32 [B], without [B, V] logits; no gradient is meant.
 

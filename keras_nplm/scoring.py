@@ -3,10 +3,10 @@
 import numpy as np
 
 from keras_nplm.errors import InputError
-from keras_nplm.evaluation import log_probs
+from keras_nplm.evaluation import evaluate
 from keras_nplm.model import NPLM
 from keras_nplm.outputs import LinearOutput
-from keras_nplm.windows import check_ngrams, gather_ngrams, ngram_positions
+from keras_nplm.windows import check_ngrams
 
 _ROWS = 1024  # n-grams at a time: what is computed for them stays in cache
 
@@ -22,7 +22,7 @@ class SelfNormalised:
     is looked up in C as well.
 
     It is for networks trained so that ln Z is near 0: by `NoiseContrastive`, or with `self_normalisation`.
-    `normaliser_figures` says how near.
+    `evaluate_with_ln_z` says how near.
 
     Args:
         model: a trained network whose output is linear.
@@ -104,8 +104,8 @@ class SelfNormalised:
         return features[0] if len(features) == 1 else np.concatenate(features, axis=1)
 
 
-def normaliser_figures(model: NPLM, ids: np.ndarray, boundary: str) -> dict[str, float]:
-    """How near to 0 a network keeps ln Z over the contexts of a text, by comparing its scores with the exact ones.
+def evaluate_with_ln_z(model: NPLM, ids: np.ndarray, boundary: str) -> dict:
+    """The exact perplexity of a text, and how near to 0 a network keeps ln Z over its contexts, in one pass.
 
     Args:
         model: a network whose output is linear.
@@ -113,17 +113,36 @@ def normaliser_figures(model: NPLM, ids: np.ndarray, boundary: str) -> dict[str,
         boundary: `"stream"` or `"sentence"`.
 
     Returns:
-        `mean`, `standard_deviation` and `mean_absolute` of ln Z, in nats.
+        what `evaluate` returns, and `ln_z`: `mean`, `standard_deviation` and `mean_absolute` of ln Z, in nats.
+
+    Raises:
+        InputError, RunError: as `evaluate` and `SelfNormalised`.
     """
-    scores = SelfNormalised(model)
-    ngrams = gather_ngrams(*ngram_positions(ids, model.order, boundary), model.order)
-    exact = np.concatenate([log_prob for log_prob, _ in log_probs(model, ids, boundary)])
-    log_z = scores.log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(np.float64) - exact
-    return {
-        "mean": float(log_z.mean()),
-        "standard_deviation": float(log_z.std()),
-        "mean_absolute": float(np.abs(log_z).mean()),
+    watched = _Watched(model)
+    figures = evaluate(watched, ids, boundary)
+    log_z = np.concatenate(watched.log_z)
+    return figures | {
+        "ln_z": {
+            "mean": float(log_z.mean()),
+            "standard_deviation": float(log_z.std()),
+            "mean_absolute": float(np.abs(log_z).mean()),
+        }
     }
+
+
+class _Watched:
+    """A network that keeps ln Z, the difference of its scores and its exact log-probabilities, of what it is asked."""
+
+    def __init__(self, model: NPLM):
+        self.model = model
+        self.order = model.order
+        self.scores = SelfNormalised(model)
+        self.log_z: list[np.ndarray] = []
+
+    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        exact = self.model.log_prob(context_ids, target_ids)
+        self.log_z.append(self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact)
+        return exact
 
 
 def _float32(weight) -> np.ndarray:

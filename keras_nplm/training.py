@@ -20,7 +20,7 @@ from keras_nplm.model import NPLM
 from keras_nplm.model_directory import prepare_directory
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
-from keras_nplm.scoring import normaliser_figures
+from keras_nplm.scoring import evaluate_with_ln_z
 from keras_nplm.vocabulary import EOS_ID
 from keras_nplm.windows import ngram_dataset
 
@@ -69,10 +69,9 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     model = keras.models.load_model(directory / "model.keras")
     history = read_json(directory / "history.json")["epochs"]
     best = min(history, key=lambda epoch: epoch["validation_perplexity"])
-    metrics = {split: evaluate(model, encoded.ids(split), configuration.boundary) for split in ("validation", "test")}
-    if configuration.output_layer == "nce" or configuration.self_normalisation:
-        for split, figures in metrics.items():
-            figures["ln_z"] = normaliser_figures(model, encoded.ids(split), configuration.boundary)
+    ln_z = configuration.output_layer == "nce" or configuration.self_normalisation
+    measure = evaluate_with_ln_z if ln_z else evaluate
+    metrics = {split: measure(model, encoded.ids(split), configuration.boundary) for split in ("validation", "test")}
     metrics |= {
         "parameters": model.count_params() - sum(weight.numpy().size for weight in model.non_trainable_weights),
         "predicted_types": len(vocabulary) - 3 + (configuration.boundary == "sentence"),
@@ -140,9 +139,13 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
         options = {"cutoffs": tuple(map(int, filter(None, configuration.cutoffs.split(",")))) or None}
     else:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
-    if configuration.output_layer in ("sampled", "nce"):
+    if _is_sampled(configuration):
         options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
     return OUTPUTS[configuration.output_layer](vocabulary_size, name="prob", dtype=configuration.dtype, **options)
+
+
+def _is_sampled(configuration: Configuration) -> bool:
+    return issubclass(OUTPUTS[configuration.output_layer], SampledOutput)
 
 
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
@@ -150,8 +153,8 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
 
     Under plain SGD the paper's weight decay and the optimiser's are the same, theta <- theta - eps_t (gradient + lambda
     theta), and the optimiser's needs no pass over the weights for the penalty's value; under the others it is
-    decoupled, and not the paper's. With a sampled output it falls
-    on the rows that a step touches (see `keras_nplm.optimizers`).
+    decoupled, and not the paper's. With a sampled output it falls on the rows that a step touches (see
+    `keras_nplm.optimizers`).
 
     linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
 
@@ -175,7 +178,7 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     return OPTIMIZERS[configuration.optimizer](
         rate,
         weight_decay=configuration.weight_decay or None,
-        dense_decay=configuration.output_layer not in ("sampled", "nce"),
+        dense_decay=not _is_sampled(configuration),
     )
 
 

@@ -66,13 +66,18 @@ def test_the_table_of_speed_is_the_recorded_one():
     assert shown == benchmark_table(report) and len(report["rows"]) > 20
 
 
-def test_the_figures_of_count_based_models_are_those_of_the_recorded_runs():
-    rows = re.findall(r"^\| `keras-nplm ngram .*$", README, re.MULTILINE)
+def _recorded(command):
+    """Of each row that shows a command: the run's name, its metrics, and the five figures shown."""
+    rows = re.findall(rf"^\| .*`keras-nplm {command} [^`]+`.*$", README, re.MULTILINE)
     assert rows
     for row in rows:
         name = re.search(r"--output \S*?([\w-]+)`", row)[1]
         metrics = json.loads((RECORDS / name / "metrics.json").read_text(encoding="utf-8"))
-        shown = [cell.strip().replace(",", "") for cell in row.strip("|").split("|")][-5:]
+        yield name, metrics, [cell.strip().replace(",", "") for cell in row.strip("|").split("|")][-5:]
+
+
+def test_the_figures_of_count_based_models_are_those_of_the_recorded_runs():
+    for name, metrics, shown in _recorded("ngram"):
         assert shown == [
             f"{metrics['validation']['perplexity']:.2f}",
             f"{metrics['test']['perplexity']:.2f}",
@@ -83,12 +88,7 @@ def test_the_figures_of_count_based_models_are_those_of_the_recorded_runs():
 
 
 def test_the_figures_are_those_of_the_recorded_runs():
-    rows = re.findall(r"^\| .*`keras-nplm (train [^`]+)`.*$", README, re.MULTILINE)
-    assert rows
-    for row in re.findall(r"^\| .*`keras-nplm train [^`]+`.*$", README, re.MULTILINE):
-        name = re.search(r"--output \S*?([\w-]+)`", row)[1]
-        metrics = json.loads((RECORDS / name / "metrics.json").read_text(encoding="utf-8"))
-        shown = [cell.strip().replace(",", "") for cell in row.strip("|").split("|")][-5:]
+    for name, metrics, shown in _recorded("train"):
         assert shown == [
             f"{metrics['validation']['perplexity']:.1f}",
             f"{metrics['test']['perplexity']:.1f}",

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError
-from keras_nplm.scoring import SelfNormalised, normaliser_figures
+from keras_nplm import NPLM, InputError, evaluate
+from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 
 V = 40
 
@@ -39,9 +39,10 @@ def test_the_figures_of_ln_z():
     ids = np.random.default_rng(3).integers(4, V, 50).astype(np.int32)
     contexts = np.stack([np.concatenate([np.zeros(3, int), ids])[i : i + 3] for i in range(50)])
     log_z = np.log(np.exp(keras.ops.convert_to_numpy(model(contexts))).sum(axis=1))
-    figures = normaliser_figures(model, ids, "stream")
+    figures = evaluate_with_ln_z(model, ids, "stream")
     expected = [log_z.mean(), log_z.std(), np.abs(log_z).mean()]
-    np.testing.assert_allclose(list(figures.values()), expected, rtol=1e-4)
+    np.testing.assert_allclose(list(figures.pop("ln_z").values()), expected, rtol=1e-4)
+    assert figures == evaluate(model, ids, "stream")
 
 
 def test_what_has_no_such_scores_is_refused():

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_nplm.errors import InputError
 from keras_nplm.layers import penalty
-from keras_nplm.operations import linear_softmax, log_normaliser, rows
+from keras_nplm.operations import linear_log_prob, linear_softmax
 from keras_nplm.outputs.output import Output, log_probability
 
 
@@ -60,8 +60,7 @@ class AdaptiveSoftmax(Output):
         width = input_shape[-1]
         self.root = self._softmax("root", self.cutoffs[0] + len(self.cutoffs), width)
         self.projections, self.clusters = [], []
-        ends = (*self.cutoffs, self.vocabulary_size)
-        for i, (first, last) in enumerate(itertools.pairwise(ends), start=1):
+        for i, (first, last) in enumerate(self._ends(), start=1):
             narrow = min(width, max(4, width // 4**i))
             self.projections.append(self._matrix(f"P{i}", (width, narrow)))
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
@@ -79,13 +78,7 @@ class AdaptiveSoftmax(Output):
         return self(features)
 
     def log_prob(self, features, target_ids, which=None):
-        def log_softmax(features, kernel, bias, ids, which):
-            log_z = log_normaliser(features, kernel, bias)
-            if which is not None:
-                features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
-            return ops.sum(features * rows(kernel, ids), axis=-1) + rows(bias, ids) - log_z
-
-        return self._sum_over_path(features, target_ids, log_softmax, which)
+        return self._sum_over_path(features, target_ids, linear_log_prob, which)
 
     def training_loss(self, features, target_ids):
         def log_softmax(features, kernel, bias, ids, which):
@@ -100,9 +93,8 @@ class AdaptiveSoftmax(Output):
         """ln P of the targets: that of the root, and where it is a cluster that within it, for those targets alone."""
         target_ids, known = self.in_vocabulary(target_ids)
         features = ops.cast(features, self.variable_dtype)
-        ends = (*self.cutoffs, self.vocabulary_size)
         at_root, tails = target_ids, []
-        for i, (first, last) in enumerate(itertools.pairwise(ends)):
+        for i, (first, last) in enumerate(self._ends()):
             inside = ops.logical_and(target_ids >= first, target_ids < last)
             at_root = ops.where(inside, self.cutoffs[0] + i, at_root)
             tails.append((first, ops.where(inside)[0]))
@@ -120,6 +112,10 @@ class AdaptiveSoftmax(Output):
         self.root[1].assign(log_probability(np.concatenate([parts[0], masses])))
         for (_, bias), part, mass in zip(self.clusters, parts[1:], masses, strict=True):
             bias.assign(log_probability(part / mass))
+
+    def _ends(self):
+        """The first id of each cluster, and the first after it."""
+        return itertools.pairwise((*self.cutoffs, self.vocabulary_size))
 
     def _softmax(self, name: str, size: int, width: int):
         bias = self.add_weight(name=f"{name}_b", shape=(size,), initializer="zeros", autocast=False)

@@ -82,9 +82,9 @@ class FullSoftmax(LinearOutput):
         return self._loss(negative_log_likelihood, log_z, q_logit), negative_log_likelihood
 
     def training_loss_of_logits(self, logits, target_ids):
-        negative_log_likelihood = self.negative_log_likelihood(logits, target_ids)
+        negative_log_likelihood, log_z = self.negative_log_likelihood(logits, target_ids)
         q_logit = ops.matmul(logits, self.q) if self.held_out_mass else 0.0
-        return self._loss(negative_log_likelihood, ops.logsumexp(logits, axis=-1), q_logit), negative_log_likelihood
+        return self._loss(negative_log_likelihood, log_z, q_logit), negative_log_likelihood
 
     def _loss(self, negative_log_likelihood, log_z, q_logit):
         loss = negative_log_likelihood

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_nplm.errors import InputError
 from keras_nplm.layers import penalty
-from keras_nplm.operations import log_normaliser, rows
+from keras_nplm.operations import linear_log_prob
 from keras_nplm.vocabulary import EOS_ID, UNK_ID
 
 _NEVER = 1e-12  # the probability of an id that is never a target
@@ -24,6 +24,7 @@ class Output(keras.layers.Layer):
     """
 
     loss_name = "loss"  # in the logs of training; another where it is no likelihood
+    held_out_mass = 0.0  # ε of `set_unigram`; some have a share of their own
 
     def __init__(self, vocabulary_size: int, **kwargs):
         super().__init__(**kwargs)
@@ -50,14 +51,15 @@ class Output(keras.layers.Layer):
         raise NotImplementedError
 
     def negative_log_likelihood(self, logits, target_ids):
-        """-ln P(target | context) in nats, float [B], from logits [B, |V|] and int targets [B]."""
+        """-ln P(target | context) in nats and ln Z, float [B] each, from logits [B, |V|] and int targets [B]."""
         target_ids, known = self.in_vocabulary(target_ids)
         chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
-        return (ops.logsumexp(logits, axis=-1) - chosen) * known
+        log_z = ops.logsumexp(logits, axis=-1)
+        return (log_z - chosen) * known, log_z
 
     def training_loss_of_logits(self, logits, target_ids):
         """`training_loss` where the logits [B, |V|] are there already."""
-        negative_log_likelihood = self.negative_log_likelihood(logits, target_ids)
+        negative_log_likelihood, _ = self.negative_log_likelihood(logits, target_ids)
         return negative_log_likelihood, negative_log_likelihood
 
     def in_vocabulary(self, target_ids):
@@ -97,7 +99,7 @@ class Output(keras.layers.Layer):
         predicted[EOS_ID + 1 :] = True
         q = np.where(predicted, np.maximum(min_count - counts, 0), 0)
         q = q if q.any() else predicted.astype(np.float64)
-        mass = getattr(self, "held_out_mass", 0)
+        mass = self.held_out_mass
         smoothed = counts if mass else np.where(predicted, np.maximum(counts, 1), 0)
         p = (1 - mass) * smoothed / smoothed.sum() + mass * q / q.sum()
         self.start_at(np.where(predicted, np.maximum(p, _NEVER), 0), q / q.sum())
@@ -167,18 +169,11 @@ class LinearOutput(Output):
     def log_prob(self, features, target_ids, which=None):
         target_ids, known = self.in_vocabulary(target_ids)
         features = ops.cast(features, self.variable_dtype)
-        log_z = log_normaliser(features, self.kernel, self.b)
-        if which is not None:
-            features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
-        return (self.logit(features, target_ids) - log_z) * known
+        return linear_log_prob(features, self.kernel, self.b, target_ids, which) * known
 
     @property
     def biases(self):
         return [self.b]
-
-    def logit(self, features, target_ids):
-        """y of the targets alone, float [B]: ln P(target | context) + ln Z."""
-        return ops.sum(features * rows(self.kernel, target_ids), axis=-1) + rows(self.b, target_ids)
 
     def start_at(self, unigram, lacking):
         self.b.assign(log_probability(unigram))

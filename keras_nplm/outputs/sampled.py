@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.errors import InputError
-from keras_nplm.operations import rows
+from keras_nplm.operations import linear_logit, rows
 from keras_nplm.outputs.output import LinearOutput, check_share, log_probability
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 
@@ -78,7 +78,7 @@ class SampledOutput(LinearOutput):
         log_k = float(np.log(self.num_sampled))
         shift = rows(self.b, sampled_ids) - rows(self.log_q, sampled_ids) - log_k  # k Q(w): how often w is drawn
         sampled = ops.matmul(features, ops.transpose(rows(self.kernel, sampled_ids))) + shift  # [B, k]
-        target = self.logit(features, target_ids) - rows(self.log_q, target_ids) - log_k
+        target = linear_logit(features, self.kernel, self.b, target_ids) - rows(self.log_q, target_ids) - log_k
         loss = self.contrast(target, sampled)
         if self.self_normalisation:
             loss += self.self_normalisation * ops.square(ops.logsumexp(sampled, axis=-1))
