@@ -17,6 +17,7 @@ from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
 from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
 from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, SampledSoftmax
+from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.training import train
 from keras_nplm.version import __version__
 from keras_nplm.vocabulary import Vocabulary
@@ -50,6 +51,9 @@ __all__ = [
     "encode_sentences",
     "estimate",
     "evaluate",
+    "export_litert",
+    "export_onnx",
+    "export_saved_model",
     "fit_mixture",
     "mix",
     "ngram_dataset",

@@ -20,8 +20,11 @@ from keras_nplm.files import read_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import BackoffModel, write_arpa
 from keras_nplm.report import benchmark_table
+from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.training import train
 from keras_nplm.version import __version__
+
+_FORMATS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa"}  # and their files' endings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,8 +102,11 @@ def _parser() -> argparse.ArgumentParser:
 
     export = command("export", _export, _show_export, "Write a model in the form that other programs read.")
     flags.directory(export)
-    export.add_argument("target", metavar="TARGET", help="the file to write; gzipped if it ends in .gz")
-    export.add_argument("--format", choices=("arpa",), default="arpa", help="arpa: of Kneser-Ney and ARPA models")
+    export.add_argument("target", metavar="TARGET", help="the directory of SavedModel versions, or the file, to write")
+    kinds = "saved-model: any model, for TF Serving; litert, onnx: networks; arpa (.gz: gzipped): Kneser-Ney, ARPA"
+    export.add_argument("--format", choices=tuple(_FORMATS), help=f"{kinds}; default: by the ending of TARGET")
+    export.add_argument("--top-k", type=int, default=10, help="saved-model: words that it suggests; default: 10")
+    export.add_argument("--quantise", action="store_true", help="litert: matrices in 8 bits, a quarter of the size")
 
     help = "What one core does in a second, against the peers that are installed."
     flags.benchmark(command("benchmark", _benchmark, _show_benchmark, help))
@@ -189,15 +195,37 @@ def _show_mix(result: dict) -> None:
 
 
 def _export(options: argparse.Namespace) -> dict:
+    endings = [
+        name for name, ending in _FORMATS.items() if ending and options.target.removesuffix(".gz").endswith(ending)
+    ]
+    chosen = options.format or (endings or ["saved-model"])[0]
     language_model = LanguageModel.load(options.directory)
-    if not isinstance(language_model.model, BackoffModel):
-        raise InputError(f"{options.directory} is no model in back-off form: estimate one with `ngram`.")
-    write_arpa(options.target, language_model.model, language_model.vocabulary)
-    return {"target": options.target, "ngrams": language_model.model.num_ngrams}
+    if options.quantise and chosen != "litert":
+        raise InputError(f"--quantise is for LiteRT files. Received: the format {chosen}.")
+    if chosen == "arpa":
+        if not isinstance(language_model.model, BackoffModel):
+            raise InputError(f"{options.directory} is no model in back-off form: estimate one with `ngram`.")
+        write_arpa(options.target, language_model.model, language_model.vocabulary)
+        written = [options.target]
+    elif chosen == "saved-model":
+        known = {name: _read_if_there(Path(options.directory, f"{name}.json")) for name in ("config", "metrics")}
+        written = [export_saved_model(language_model, options.target, top_k=options.top_k, **known)]
+    elif chosen == "litert":
+        written = export_litert(language_model, options.target, quantise=options.quantise)
+    else:
+        written = export_onnx(language_model, options.target)
+    return {"format": chosen, "written": list(map(str, written))}
 
 
 def _show_export(result: dict) -> None:
-    print(f"wrote {sum(result['ngrams']):,} n-grams to {result['target']}")
+    print(f"wrote {', '.join(result['written'])}")
+    if result["format"] == "saved-model":
+        target = Path(result["written"][0]).parent
+        print(f"{target / 'README.md'} tells how to serve and ask it; next: docker compose up, in {target}")
+
+
+def _read_if_there(path: Path) -> dict:
+    return read_json(path) if path.exists() else {}
 
 
 def _benchmark(options: argparse.Namespace) -> dict:
@@ -260,7 +288,7 @@ def _score(options: argparse.Namespace) -> dict:
 
 def _how_near(directory: Path) -> str:
     """What is known of ln Z, which self-normalised scores leave in."""
-    metrics = read_json(directory / "metrics.json") if (directory / "metrics.json").exists() else {}
+    metrics = _read_if_there(directory / "metrics.json")
     if "ln_z" in metrics.get("test", {}):
         return f"Scores are off by ln Z, on test {metrics['test']['ln_z']['mean_absolute']:.3f} nats a word on average."
     return "Scores are off by ln Z, which this network was not trained to keep near 0: see `evaluate --ln-z`."

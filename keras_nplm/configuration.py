@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+import shlex
 
 from keras_nplm.errors import InputError
 from keras_nplm.optimizers import OPTIMIZERS
@@ -121,3 +122,34 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "mlp1-paper": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, **_PAPER_OPTIMISER),
     "sketch": _paper(order=11, hidden_units=50, embedding_dim=30, direct_connections=True),
 }
+
+
+def train_command(config: dict) -> str | None:
+    """The command that trains a model with the options of a `config.json`, all but its `--output`.
+
+    Returns:
+        None where the model is no network, or its text files are not known by name.
+
+    Example:
+
+    >>> train_command({"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown-quick"])})
+    'keras-nplm train --corpus brown --config brown-quick'
+    """
+    corpus = config.get("corpus", "text ")
+    if config.get("kind") != "nplm" or corpus.startswith("text "):
+        return None
+    words = ["keras-nplm", "train"]
+    words += ["--corpus", corpus] if corpus != "python_reference" else []
+    words += ["--tokenizer", config["tokenizer"]] if corpus.startswith("tfds:") else []
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    chosen = Configuration(**{name: config[name] for name in names if name in config})
+    differing = {
+        named: [name for name in names if getattr(chosen, name) != getattr(base, name)]
+        for named, base in CONFIGURATIONS.items()
+    }
+    named = min(differing, key=lambda named: len(differing[named]))
+    words += ["--config", named] if named != "default" else []
+    for name in differing[named]:
+        flag, value = name.replace("_", "-"), getattr(chosen, name)
+        words += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
+    return shlex.join(words)

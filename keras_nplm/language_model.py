@@ -160,9 +160,9 @@ class LanguageModel:
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-        log_probs = self.model.next_log_probs(self._context(self._ids(context))[None])[0, self._proposed]
+        log_probs = self.model.next_log_probs(self._context(self._ids(context))[None])[0, self.proposed_ids]
         best = np.argsort(-log_probs, kind="stable")[:top_k]
-        return [(self.vocabulary.words[self._proposed[i]], float(np.exp(log_probs[i]))) for i in best]
+        return [(self.vocabulary.words[self.proposed_ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
     def generate(
         self,
@@ -199,8 +199,8 @@ class LanguageModel:
         random = np.random.default_rng(seed)
         context, lines, drawn = self._context(self._ids(prompt)), [[]], 0
         while drawn < num_words:
-            log_probs = self.model.next_log_probs(context[None])[0, self._proposed].astype(np.float64)
-            word = int(self._proposed[_draw(log_probs, random, temperature, top_k)])
+            log_probs = self.model.next_log_probs(context[None])[0, self.proposed_ids].astype(np.float64)
+            word = int(self.proposed_ids[_draw(log_probs, random, temperature, top_k)])
             if word == EOS_ID:
                 context = self._context(np.zeros(0, np.int32))
                 lines.append([])
@@ -213,8 +213,8 @@ class LanguageModel:
         return "\n".join(" ".join(line) for line in lines)
 
     @property
-    def _proposed(self) -> np.ndarray:
-        """The ids that may be proposed as a next word."""
+    def proposed_ids(self) -> np.ndarray:
+        """The ids that may be proposed as a next word, ascending without a gap."""
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 

@@ -28,18 +28,20 @@ def benchmark_table(result: dict) -> str:
         ]
         for row in result["rows"]
     ]
-    return "\n".join(_lines(header, rows))
+    return markdown_table(header, rows)
+
+
+def markdown_table(header: list[str], rows: list[list]) -> str:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    cells = ([str(cell).replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in cells)])
 
 
 def _table(title: str, header: list[str], rows: list[list]) -> str:
     if not rows:
         return ""
-    return "\n".join([f"### {title}", "", *_lines(header, rows)])
-
-
-def _lines(header: list[str], rows: list[list]) -> list[str]:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return [*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)]
+    return f"### {title}\n\n{markdown_table(header, rows)}"
 
 
 def _pair(figures: list | None) -> list[str]:

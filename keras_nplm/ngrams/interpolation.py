@@ -106,10 +106,11 @@ class FrequencyBins:
     @property
     def number(self) -> int:
         """How many bins there are."""
-        return self._bins_a_length * (len(self.frequencies.counts) if self.back_off else 1)
+        return self.bins_a_length * (len(self.frequencies.counts) if self.back_off else 1)
 
     @property
-    def _bins_a_length(self) -> int:
+    def bins_a_length(self) -> int:
+        """How many bins the contexts of one length have."""
         return int(np.ceil(np.log(self.frequencies.tokens))) + 1
 
     def of(self, context_ids: np.ndarray) -> np.ndarray:
@@ -121,7 +122,7 @@ class FrequencyBins:
             length = np.where(seen.any(axis=1), seen.argmax(axis=1), frequencies.shape[1] - 1)
         frequency = np.take_along_axis(frequencies, length[:, None], axis=1)[:, 0]
         level = np.ceil(-np.log((1 + frequency) / self.frequencies.tokens))
-        return np.maximum(level, 0).astype(np.int64) + length * self._bins_a_length
+        return np.maximum(level, 0).astype(np.int64) + length * self.bins_a_length
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
         """What `load` needs of the file that a model is saved in."""

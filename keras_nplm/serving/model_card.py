@@ -1,0 +1,139 @@
+"""The model card of an exported model: what it is, what it was trained on, how good it is, how to serve and ask it."""
+
+import json
+
+from keras_nplm.configuration import train_command
+from keras_nplm.language_model import LanguageModel
+from keras_nplm.model_directory import kind_of
+from keras_nplm.report import markdown_table
+from keras_nplm.serving.signatures import DEFAULT, DOCUMENTATION
+
+_KINDS = {
+    "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",
+    "back-off": "An n-gram model in back-off form",
+    "deleted-interpolation": "An n-gram model by deleted interpolation",
+    "class-based": "A class-based n-gram model",
+    "uniform": "The uniform distribution",
+    "mixture": "A mixture of language models",
+}
+_CORPORA = {
+    "python_reference": "the Python language reference, as CPython carries it (PSF licence)",
+    "brown": "the Brown corpus (non-commercial use), split as in the paper",
+}
+_TOKENS = {
+    "words": "runs of letters and digits, with single apostrophes and hyphens within, and any other mark by itself",
+    "whitespace": "what white space separates",
+}
+
+
+def model_card(name: str, language_model: LanguageModel, signatures: dict, config: dict, metrics: dict) -> str:
+    """The card, in Markdown.
+
+    Args:
+        name: what the model is served as.
+        language_model: the model.
+        signatures: the functions that it is served with.
+        config: what `config.json` of the model directory holds, as far as there is one.
+        metrics: what `metrics.json` holds.
+    """
+    sections = [
+        f"# {name}\n\n{_what(language_model, config, metrics)}",
+        _figures(language_model, metrics),
+        _making(config),
+        _serving(name),
+        _asking(name, signatures),
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _what(language_model: LanguageModel, config: dict, metrics: dict) -> str:
+    model = language_model.model
+    order, size = model.order, len(language_model.vocabulary)
+    facts = [f"{_KINDS[kind_of(model)]} of order {order}, exported by keras_nplm. It gives P(w | the {order - 1} words"]
+    facts.append(
+        f"before w), normalised over its vocabulary of {size:,} words, of which `<unk>` stands for all others."
+    )
+    if "parameters" in metrics:
+        facts.append(f"It has {metrics['parameters']:,} parameters.")
+    facts.append(f"Words are {_TOKENS[language_model.tokenizer_name]}; case counts.")
+    if language_model.boundary == "sentence":
+        facts.append("It takes a text for one sentence, which begins after `<s>` and ends with `</s>`.")
+    else:
+        facts.append("It takes a text for a piece of a running stream, without sentence ends.")
+    if corpus := config.get("corpus"):
+        known = _CORPORA.get(corpus.partition("/")[0])
+        facts.append(f"\n\nIt was trained on {f'`{corpus}`, {known}' if known else f'`{corpus}`'}. ")
+        facts.append("It knows nothing else: expect little of it on other text, and no judgement of what it says.")
+    return " ".join(facts).replace(" \n\n ", "\n\n").replace("  ", " ")
+
+
+def _figures(language_model: LanguageModel, metrics: dict) -> str:
+    splits = [split for split in ("validation", "test") if split in metrics]
+    if not splits:
+        return ""
+    rows = [
+        [
+            split,
+            f"{metrics[split]['perplexity']:.2f}",
+            f"{metrics[split]['perplexity_without_unk']:.2f}",
+            f"{metrics[split]['tokens']:,}",
+            f"{metrics[split]['unk_tokens']:,}",
+        ]
+        for split in splits
+    ]
+    table = markdown_table(["split", "perplexity", "without `<unk>`", "tokens", "`<unk>` among them"], rows)
+    counted = "words and `</s>`" if language_model.boundary == "sentence" else "words, without sentence ends"
+    return f"## Figures\n\nExact, over {counted}:\n\n{table}"
+
+
+def _making(config: dict) -> str:
+    if not config:
+        return ""
+    command = train_command(config)
+    made = f"```bash\n{command} --output runs/model\n```\n\n" if command else ""
+    return f"## How it was made\n\n{made}```json\n{json.dumps(config, indent=2, ensure_ascii=False)}\n```"
+
+
+def _serving(name: str) -> str:
+    return f"""## Serve it
+
+This directory is what TF Serving watches: `<version>/` are SavedModels, the newest is served, and warm-up requests lie
+in each. In this directory:
+
+```bash
+docker compose up
+```
+
+or, where the server is installed and the directory is `/models/{name}`:
+
+```bash
+tensorflow_model_server --port=8500 --rest_api_port=8501 --model_config_file=/models/{name}/models.config \\
+  --enable_batching --batching_parameters_file=/models/{name}/batching.config \\
+  --monitoring_config_file=/models/{name}/monitoring.config
+```"""
+
+
+def _asking(name: str, signatures: dict) -> str:
+    sections = [
+        f"""## Ask it
+
+```bash
+curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:8501/v1/models/{name}:predict
+```
+
+The signatures (`"signature_name"` in a request); `serving_default` is `{DEFAULT}`. B is any number, 0 included, and no
+row's answer depends on the others. Text is UTF-8; bytes that are not become U+FFFD."""
+    ]
+    for signature, function in signatures.items():
+        documented = DOCUMENTATION[signature]
+        tensors = [("input", spec.name, spec) for spec in function.input_signature]
+        outputs = function.get_concrete_function().structured_outputs
+        tensors += [("output", name, spec) for name, spec in sorted(outputs.items())]
+        rows = [[kind, f"`{name}`", _type(spec), documented[name]] for kind, name, spec in tensors]
+        table = markdown_table(["", "name", "type", "what"], rows)
+        sections.append(f"### `{signature}`\n\n{documented['']}\n\n{table}")
+    return "\n\n".join(sections)
+
+
+def _type(spec) -> str:
+    return f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]"

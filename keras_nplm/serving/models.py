@@ -1,0 +1,299 @@
+"""The language models as TensorFlow graphs: the same questions, tensors in and out."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.errors import InputError
+from keras_nplm.evaluation import LogProb
+from keras_nplm.mixture import Mixture, Uniform
+from keras_nplm.model import NPLM
+from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
+from keras_nplm.ngrams.counts import ContextTrie
+from keras_nplm.vocabulary import BOS_ID, PAD_ID
+
+_ROWS = 512  # n-grams whose output is computed at a time: what they need of memory does not grow with a text
+
+
+class GraphModel(tf.Module):
+    """A language model in a graph: `log_prob` [B] and `next_log_probs` [B, |V|] of int32 tensors, in nats.
+
+    What a model of the package answers in Python with NumPy, this answers with the same numbers in a graph.
+    """
+
+    def __init__(self, model: LogProb):
+        super().__init__()
+        self.order = model.order
+        self.vocabulary_size = model.vocabulary_size
+
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
+        """ln P(target | context), float [B], for int32 [B, n-1] and int32 [B] in the vocabulary."""
+        raise NotImplementedError
+
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
+        """ln P(w | context) for every word w, float [B, |V|]."""
+        raise NotImplementedError
+
+
+def graph_of(model: LogProb) -> GraphModel:
+    """The graph of a language model of any kind that a model directory holds.
+
+    Raises:
+        InputError: there is none for it.
+    """
+    for kind, graph in _GRAPHS.items():
+        if isinstance(model, kind):
+            return graph(model)
+    raise InputError(f"A {type(model).__name__} cannot be served: export an NPLM, an n-gram model or a mixture.")
+
+
+class _Network(GraphModel):
+    """The network's own layers; its weights are variables."""
+
+    def __init__(self, model: NPLM):
+        super().__init__(model)
+        self._call = lambda context_ids: model.prob.log_probs(model.features(context_ids))
+        self._ask = lambda context_ids, targets: model.prob.log_prob(model.features(context_ids), targets)
+        self.weights = [weight.value for weight in model.weights]
+
+    def log_prob(self, context_ids, target_ids):
+        def more(start, done):
+            del done
+            return start < tf.size(target_ids)
+
+        def some(start, done):
+            part = slice(start, start + _ROWS)
+            return start + _ROWS, tf.concat([done, self._ask(context_ids[part], target_ids[part])], axis=0)
+
+        shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+        return tf.while_loop(more, some, [0, tf.zeros([0])], shapes, parallel_iterations=1)[1]
+
+    def next_log_probs(self, context_ids):
+        return self._call(context_ids)
+
+
+class _Uniform(GraphModel):
+    def __init__(self, model: Uniform):
+        super().__init__(model)
+        self.distribution = _table(model.next_log_probs(np.zeros((1, 1), np.int32))[0])
+
+    def log_prob(self, context_ids, target_ids):
+        return tf.gather(self.distribution, target_ids)
+
+    def next_log_probs(self, context_ids):
+        return tf.tile(self.distribution[None], [tf.shape(context_ids)[0], 1])
+
+
+class _Tables(tf.Module):
+    """Sorted keys, context number * |V| + word, with a value each; see `BackoffModel`."""
+
+    def __init__(self, keys: np.ndarray, values: np.ndarray, vocabulary_size: int):
+        super().__init__()
+        # One entry more, which no key is: a table is never empty, and every place can be looked up
+        self.keys = _table(np.append(keys, np.iinfo(np.int64).max))
+        self.values = _table(np.append(values, 0).astype(values.dtype))
+        self.vocabulary_size = vocabulary_size
+
+    def find(self, nodes: tf.Tensor, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Whether (context, word) is there, its place and its value."""
+        wanted = nodes * self.vocabulary_size + tf.cast(words, tf.int64)
+        place = tf.searchsorted(self.keys, wanted, out_type=tf.int64)
+        return tf.equal(tf.gather(self.keys, place), wanted), place, tf.gather(self.values, place)
+
+    def followers(self, alive: tf.Tensor, nodes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """(row, word) int64 [M, 2] of all n-grams with the contexts that are alive, and their values [M]."""
+        begin = tf.searchsorted(self.keys, nodes * self.vocabulary_size, out_type=tf.int64)
+        end = tf.searchsorted(self.keys, (nodes + 1) * self.vocabulary_size, out_type=tf.int64)
+        places = tf.ragged.range(begin, tf.where(alive, end, begin))
+        words = tf.gather(self.keys, places.flat_values) % self.vocabulary_size
+        return tf.stack([places.value_rowids(), words], axis=1), tf.gather(self.values, places.flat_values)
+
+
+class _Trie(tf.Module):
+    """The contexts that were seen; see `ContextTrie`."""
+
+    def __init__(self, trie: ContextTrie):
+        super().__init__()
+        self.tables = [_Tables(keys, np.zeros(len(keys), np.int8), trie.vocabulary_size) for keys in trie.keys]
+
+    def walk(self, context_ids: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """For contexts of 1, 2, … words: whether each row has a known one of that length [B], and its number [B]."""
+        words = tf.cast(context_ids, tf.int64)
+        nodes = words[:, -1]
+        alive = nodes != PAD_ID
+        steps = [(alive, nodes)]
+        for length, table in enumerate(self.tables[: context_ids.shape[1] - 1], start=2):
+            alive &= (words[:, -length] != PAD_ID) & (words[:, 1 - length] != BOS_ID)
+            known, place, _ = table.find(nodes, words[:, -length])
+            alive &= known
+            nodes = tf.where(alive, place, 0)
+            steps.append((alive, nodes))
+        return steps
+
+
+class _Backoff(GraphModel):
+    """N-gram models in back-off form; see `BackoffModel`."""
+
+    def __init__(self, model: BackoffModel):
+        super().__init__(model)
+        self.contexts = _Trie(model.contexts)
+        self.unigrams = _table(model.unigrams)
+        pairs = zip(model.keys, model.log_probs, strict=True)
+        self.listed = [_Tables(keys, values, model.vocabulary_size) for keys, values in pairs]
+        self.backoffs = [_table(backoffs) for backoffs in model.backoffs]
+
+    def log_prob(self, context_ids, target_ids):
+        log_prob = tf.gather(self.unigrams, target_ids)
+        for (alive, nodes), backoffs, listed in self._steps(context_ids):
+            found, _, value = listed.find(nodes, target_ids)
+            backed_off = log_prob + tf.where(alive, tf.gather(backoffs, nodes), 0)
+            log_prob = tf.where(alive & found, value, backed_off)
+        return log_prob
+
+    def next_log_probs(self, context_ids):
+        log_probs = tf.tile(self.unigrams[None], [tf.shape(context_ids)[0], 1])
+        for (alive, nodes), backoffs, listed in self._steps(context_ids):
+            log_probs += tf.where(alive, tf.gather(backoffs, nodes), 0)[:, None]
+            log_probs = tf.tensor_scatter_nd_update(log_probs, *listed.followers(alive, nodes))
+        return log_probs
+
+    def _steps(self, context_ids):
+        return zip(self.contexts.walk(context_ids), self.backoffs, self.listed, strict=False)
+
+
+class _Bins(tf.Module):
+    """Which set of weights a context has; see `FrequencyBins`."""
+
+    def __init__(self, bins: FrequencyBins):
+        super().__init__()
+        self.contexts = _Trie(bins.frequencies.contexts)
+        self.counts = [_table(counts) for counts in bins.frequencies.counts]
+        self.tokens, self.back_off = bins.frequencies.tokens, bins.back_off
+        self.bins_a_length = bins.bins_a_length
+
+    def of(self, context_ids: tf.Tensor) -> tf.Tensor:
+        """The bin of each context, int64 [B]."""
+        steps = zip(self.contexts.walk(context_ids), self.counts, strict=False)
+        seen = [tf.where(alive, tf.gather(counts, nodes), 0) for (alive, nodes), counts in steps]
+        seen += [tf.zeros_like(seen[0])] * (len(self.counts) - len(seen))
+        frequency, missing = seen[-1], tf.zeros_like(seen[-1])
+        if self.back_off:
+            for length, shorter in enumerate(seen[-2::-1], start=1):
+                missing = tf.where(frequency > 0, missing, length)
+                frequency = tf.where(frequency > 0, frequency, shorter)
+        level = tf.math.ceil(-tf.math.log((1 + tf.cast(frequency, tf.float64)) / self.tokens))
+        return tf.cast(tf.maximum(level, 0), tf.int64) + missing * self.bins_a_length
+
+
+class _DeletedInterpolation(GraphModel):
+    """Relative frequencies of all orders; see `DeletedInterpolation`."""
+
+    def __init__(self, model: DeletedInterpolation):
+        super().__init__(model)
+        self.bins = _Bins(model.bins)
+        self.uniform, self.unigrams = _table(model.uniform), _table(model.unigrams)
+        pairs = zip(model.keys, model.counts, strict=True)
+        self.listed = [_Tables(keys, counts, model.vocabulary_size) for keys, counts in pairs]
+        self.weights = _table(model.weights)
+
+    def log_prob(self, context_ids, target_ids):
+        columns = [tf.gather(self.uniform, target_ids), tf.gather(self.unigrams, target_ids)]
+        for alive, nodes, listed, totals in self._seen(context_ids):
+            found, _, count = listed.find(nodes, target_ids)
+            frequency = tf.where(found, tf.cast(count, tf.float64), 0) / totals
+            columns.append(tf.where(alive, frequency, columns[-1]))
+        columns += [columns[-1]] * (self.order + 1 - len(columns))
+        weights = tf.gather(self.weights, self.bins.of(context_ids))
+        return tf.math.log(tf.reduce_sum(weights * tf.stack(columns, axis=1), axis=1))
+
+    def next_log_probs(self, context_ids):
+        weights = tf.unstack(tf.gather(self.weights, self.bins.of(context_ids)), axis=1)
+        seen = list(self._seen(context_ids))
+        seen += [(tf.zeros_like(seen[0][0]), *seen[0][1:])] * (self.order - 1 - len(seen))
+        for k in range(self.order, 1, -1):  # the weight of a context that was not seen goes to the next shorter one
+            weights[k - 1] += tf.where(seen[k - 2][0], 0, weights[k])
+        probability = weights[0][:, None] * self.uniform + weights[1][:, None] * self.unigrams
+        for weight, (alive, nodes, listed, totals) in zip(weights[2:], seen, strict=True):
+            places, counts = listed.followers(alive, nodes)
+            share = tf.gather(weight / totals, places[:, 0]) * tf.cast(counts, tf.float64)
+            probability = tf.tensor_scatter_nd_add(probability, places, share)
+        return tf.math.log(probability)
+
+    def _seen(self, context_ids):
+        """For contexts of 1, 2, … words: whether it was seen, its number, its n-grams, c(h •)."""
+        steps = zip(self.bins.contexts.walk(context_ids), self.bins.counts, self.listed, strict=False)
+        for (alive, nodes), counts, listed in steps:
+            totals = tf.cast(tf.gather(counts, nodes), tf.float64)
+            yield alive & (totals > 0), nodes, listed, tf.maximum(totals, 1)
+
+
+class _ClassBased(GraphModel):
+    """Classes from classes, words from their class; see `ClassBased`."""
+
+    def __init__(self, model: ClassBased):
+        super().__init__(model)
+        self.class_model = _Backoff(model.class_model)
+        self.classes = _table(model.classes.astype(np.int32))
+        self.word_log_probs, self.uniform = _table(model.word_log_probs), _table(model.uniform)
+        self.weights = np.array([1 - model.uniform_weight, model.uniform_weight])
+
+    def log_prob(self, context_ids, target_ids):
+        by_class = self.class_model.log_prob(tf.gather(self.classes, context_ids), tf.gather(self.classes, target_ids))
+        by_class = tf.cast(by_class, tf.float64) + tf.gather(self.word_log_probs, target_ids)
+        return _combined([by_class, tf.gather(self.uniform, target_ids)], self.weights)
+
+    def next_log_probs(self, context_ids):
+        by_class = self.class_model.next_log_probs(tf.gather(self.classes, context_ids))
+        by_word = tf.cast(tf.gather(by_class, self.classes, axis=1), tf.float64) + self.word_log_probs
+        return _combined([by_word, self.uniform[None]], self.weights)
+
+
+class _Mixture(GraphModel):
+    """A convex combination; see `Mixture`."""
+
+    def __init__(self, model: Mixture):
+        super().__init__(model)
+        self.models = [graph_of(component) for component in model.models]
+        self.weights = _table(model.weights)
+        self.bins = _Bins(model.bins) if model.bins else None
+
+    def log_prob(self, context_ids, target_ids):
+        parts = [model.log_prob(_last(context_ids, model.order - 1), target_ids) for model in self.models]
+        return _combined(parts, self._weights(context_ids))
+
+    def next_log_probs(self, context_ids):
+        parts = [model.next_log_probs(_last(context_ids, model.order - 1)) for model in self.models]
+        return _combined(parts, [weight[:, None] for weight in self._weights(context_ids)])
+
+    def _weights(self, context_ids):
+        number = tf.shape(context_ids)[0]
+        bins = self.bins.of(context_ids) if self.bins else tf.zeros(number, tf.int32)
+        return tf.unstack(tf.gather(self.weights, bins), axis=1)
+
+
+_GRAPHS = {
+    NPLM: _Network,
+    Uniform: _Uniform,
+    BackoffModel: _Backoff,
+    DeletedInterpolation: _DeletedInterpolation,
+    ClassBased: _ClassBased,
+    Mixture: _Mixture,
+}
+
+
+def _table(array: np.ndarray) -> tf.Variable:
+    return tf.Variable(array, trainable=False)
+
+
+def _last(context_ids, size: int):
+    return context_ids[:, context_ids.shape[1] - size :]
+
+
+def _combined(log_probs, weights):
+    """ln sum_k weight_k P_k, float64; see `keras_nplm.ngrams.interpolation.combine`."""
+    log_probs = [tf.cast(part, tf.float64) for part in log_probs]
+    highest = functools.reduce(tf.maximum, log_probs)
+    highest = tf.where(tf.math.is_finite(highest), highest, 0)
+    terms = [weight * tf.exp(part - highest) for part, weight in zip(log_probs, weights, strict=True)]
+    return tf.math.log(functools.reduce(tf.add, terms)) + highest

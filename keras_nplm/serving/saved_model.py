@@ -1,0 +1,175 @@
+"""`keras-nplm export`: a version of a SavedModel for TF Serving, with warm-up requests and the server's own files."""
+
+import contextlib
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.errors import InputError, RunError
+from keras_nplm.files import replacing
+from keras_nplm.language_model import LanguageModel
+from keras_nplm.serving.model_card import model_card
+from keras_nplm.serving.signatures import DEFAULT, Served
+from keras_nplm.vocabulary import SPECIALS, UNK_ID
+
+WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
+_WARMUP_BATCHES = (1, 32)
+_BATCH = 128  # the most requests that the server runs together
+
+# Started as `docker compose up` in the exported directory, or by the same options of a `tensorflow_model_server`.
+_SERVER_FILES = {
+    "models.config": """\
+model_config_list {{
+  config {{ name: "{name}" base_path: "/models/{name}" model_platform: "tensorflow" }}
+}}
+""",
+    "batching.config": """\
+max_batch_size {{ value: {batch} }}
+batch_timeout_micros {{ value: 0 }}
+max_enqueued_batches {{ value: 1000 }}
+num_batch_threads {{ value: {cores} }}
+""",
+    "monitoring.config": """\
+prometheus_config {{ enable: true path: "/monitoring/prometheus/metrics" }}
+""",
+    "compose.yaml": """\
+services:
+  {name}:
+    image: tensorflow/serving
+    volumes: [".:/models/{name}:ro"]
+    ports: ["8500:8500", "8501:8501"]  # gRPC, REST
+    command:
+      - --model_config_file=/models/{name}/models.config
+      - --enable_batching
+      - --batching_parameters_file=/models/{name}/batching.config
+      - --monitoring_config_file=/models/{name}/monitoring.config
+""",
+}
+
+
+def export_saved_model(
+    language_model: LanguageModel,
+    target: str | os.PathLike,
+    *,
+    top_k: int = 10,
+    config: dict | None = None,
+    metrics: dict | None = None,
+) -> Path:
+    """Write the next version of a SavedModel, and beside it what TF Serving needs to serve it.
+
+    `TARGET/<version>/` is written whole under another name and then renamed, so that a server that watches TARGET never
+    sees half a model; its name is the next integer. `TARGET/` also holds `models.config`, `batching.config`,
+    `monitoring.config` and `compose.yaml` for the server, with TARGET's own name for the model's, and `README.md`, the
+    model card. The version has the vocabulary and warm-up requests for every signature in `assets.extra/`.
+
+    Args:
+        language_model: of any kind.
+        target: the directory of the served model; absent, or with versions that were exported before.
+        top_k: how many words `predict_next` gives; see `Served`.
+        config: what `config.json` of a model directory holds, for the model card.
+        metrics: what `metrics.json` holds, for the model card.
+
+    Returns:
+        the directory of the new version.
+
+    Raises:
+        InputError: `target` is a file, or `top_k` is out of range.
+        RunError: the files cannot be written.
+    """
+    target = Path(target)
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} is a file: name a directory for the versions of the served model.")
+    served = Served(language_model, top_k)
+    signatures = served.signatures()
+    name = target.resolve().name
+    with _new_version(target) as temporary:
+        tf.saved_model.save(served, temporary, signatures=signatures | {"serving_default": signatures[DEFAULT]})
+        language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
+        _write_warmup(temporary / WARMUP, name, served, signatures)
+    filled = dict(name=name, batch=_BATCH, cores=os.cpu_count() or 1)
+    files = {file: template.format(**filled) for file, template in _SERVER_FILES.items()}
+    files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {})
+    for file, text in files.items():
+        with replacing(target / file) as path:
+            path.write_text(text, encoding="utf-8")
+    return target / str(_versions(target)[-1])
+
+
+def _versions(target: Path) -> list[int]:
+    """The versions that a served model has, ascending."""
+    return sorted(int(path.name) for path in target.iterdir() if path.name.isascii() and path.name.isdigit())
+
+
+@contextlib.contextmanager
+def _new_version(target: Path) -> Iterator[Path]:
+    """Yield a directory to write; it becomes the next version if the block ends well, else it is removed."""
+    temporary = target / f".new.{os.getpid()}"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        for version in itertools.count(max(_versions(target), default=0) + 1):
+            try:
+                temporary.rename(target / str(version))
+                break
+            except OSError:  # another export was first
+                if not (target / str(version)).exists():
+                    raise
+    except (OSError, tf.errors.OpError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.message
+        raise RunError(
+            f"Cannot write a SavedModel to {target}: {reason or error}. Free some space there or name another "
+            "directory; versions exported before are untouched."
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_warmup(path: Path, name: str, served: Served, signatures: dict) -> None:
+    """The requests that the server plays through a model before it takes others: each signature, one row and many."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for signature, function in signatures.items():
+            for batch in _WARMUP_BATCHES:
+                inputs = {spec.name: _example(spec, served, batch) for spec in function.input_signature}
+                writer.write(_prediction_log(name, signature, inputs))
+
+
+def _example(spec: tf.TensorSpec, served: Served, batch: int) -> np.ndarray:
+    """Words of the vocabulary, the most frequent first, or their ids, in the shape of an input."""
+    places = np.arange(batch * (spec.shape[1] or 1) if spec.shape.rank == 2 else batch)
+    ids = (places % (served.model.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
+    if spec.dtype == tf.string:
+        words = served.text.words.numpy()[np.append(ids, UNK_ID)]
+        return np.array([b" ".join(words[: 1 + i % 20]) if spec.name != "words" else words[i] for i in range(batch)])
+    return ids.reshape([batch, *spec.shape[1:]])
+
+
+def _prediction_log(model: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
+    """A `PredictionLog` that holds a `PredictRequest`, in protocol buffers' own form.
+
+    The field numbers are those of TF Serving's `prediction_log.proto`, `predict.proto` and `model.proto`; its Python
+    package is not asked for, since it will have no TensorFlow but the one with the GPU's libraries.
+    """
+    request = _field(1, _field(1, model.encode()) + _field(3, signature.encode()))  # model_spec: name, signature_name
+    for name, value in inputs.items():
+        tensor = tf.make_tensor_proto(value).SerializeToString()
+        request += _field(2, _field(1, name.encode()) + _field(2, tensor))  # inputs: map<string, TensorProto>
+    return _field(6, _field(1, request))  # predict_log: request
+
+
+def _field(number: int, value: bytes) -> bytes:
+    """A length-delimited field of a protocol buffer."""
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(number: int) -> bytes:
+    digits = []
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*digits, number])
