@@ -14,6 +14,9 @@ from setuptools import find_packages, setup
 root = pathlib.Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (root / "keras_nplm" / "version.py").read_text(encoding="utf-8"))[1]
 tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
+plots = ["matplotlib>=3.8"]
+litert = ["ai-edge-litert>=2"]
+onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
 
 setup(
     name="keras-nplm",
@@ -34,8 +37,10 @@ setup(
         "numpy>=1.26,<3",
     ],
     extras_require={
-        "test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14", "matplotlib>=3.8", "nbclient>=0.10", "ipykernel>=6"],
-        "notebooks": ["notebook>=7", "matplotlib>=3.8"],
+        "test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14", *plots, "nbclient>=0.10", "ipykernel>=6", *litert, *onnx],
+        "notebooks": ["notebook>=7", *plots, *litert],
+        "litert": litert,
+        "onnx": onnx,
         "benchmark": ["torch>=2.6", "kenlm"],
     },
     entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli:main"]},

@@ -1,6 +1,7 @@
 """Speed: what a core does in a second, as ratios to the peers and to the core's own peak, measured in one run."""
 
 import dataclasses
+import functools
 import gc
 import os
 import platform
@@ -18,19 +19,23 @@ import tensorflow as tf
 import keras_nplm.peers as peers
 from keras_nplm.corpora import Corpus
 from keras_nplm.encoding import encode_sentences
+from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
 from keras_nplm.ngrams import kneser_ney, write_arpa
 from keras_nplm.optimizers import LazySGD
 from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, Output, SampledSoftmax
 from keras_nplm.peers import Work
 from keras_nplm.scoring import SelfNormalised
-from keras_nplm.vocabulary import Vocabulary
+from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.windows import ngram_dataset, ngrams_of
 
 VOCABULARY_SIZE, ORDER, EMBEDDING_DIM, HIDDEN_UNITS = 17_905, 5, 60, 100  # Brown's, and the paper's shape
 NUM_SAMPLED = 256
 BATCH_SIZE = 512
 _PEAK = "matrix product"
+_REQUESTS = (1, 32, 256)  # contexts that a request holds
+_REQUESTED = 1000  # contexts in a round, 20 requests at least
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,14 +75,14 @@ def run(names: list[str], corpus: Corpus, rounds: int = 5) -> dict:
 
     Returns:
         `rows`, and of the machine: `cpu`, `tensorflow`, `peers`. A row has `benchmark`, `name`, `unit`, `rate` (the
-        median a CPU second, with `low` and `high` over the rounds), `share_of_peak` where the arithmetic is known, and
-        `ratio_to` peers, [median, low, high] over the rounds.
+        median a CPU second, with `low` and `high` over the rounds), `share_of_peak` where the arithmetic is known,
+        `milliseconds` of single requests, [p50, p99], and `ratio_to` peers, [median, low, high] over the rounds.
     """
     rows = []
     for name in names:
         for group in BENCHMARKS[name](corpus):
             rows += [{"benchmark": name} | row for row in _measure(group, rounds)]
-    found = [name for name in ("torch", "kenlm") if peers.installed(name)]
+    found = [name for name in ("torch", "kenlm", "ai_edge_litert", "onnxruntime") if peers.installed(name)]
     return {"rows": rows, "cpu": _cpu(), "tensorflow": tf.__version__, "peers": found, "rounds": rounds}
 
 
@@ -89,6 +94,7 @@ class Contender:
     work: Work
     flops: float = 0  # of an n-gram, if to be told as a share of the peak
     peer: bool = False
+    seconds: list[float] = dataclasses.field(default_factory=list)  # of each request, if the work is requests
 
 
 def _measure(group: list[Contender], rounds: int) -> list[dict]:
@@ -102,7 +108,9 @@ def _measure(group: list[Contender], rounds: int) -> list[dict]:
             began = _cpu_seconds()
             done = contender.work()
             seconds = _cpu_seconds() - began
-            if number:
+            if not number:
+                contender.seconds.clear()
+            else:
                 rates[contender.name].append(done / max(seconds, 1e-9))
         print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
     others = [contender.name for contender in group if contender.peer]
@@ -121,6 +129,8 @@ def _row(contender: Contender, rates: dict[str, list[float]], others: list[str])
     if contender.flops:
         shares = [rate * contender.flops / peak for rate, peak in zip(mine, rates[_PEAK], strict=True)]
         row["share_of_peak"] = statistics.median(shares)
+    if contender.seconds:
+        row["milliseconds"] = [1000 * float(share) for share in np.percentile(contender.seconds, [50, 99])]
     if not contender.peer:
         row["ratio_to"] = {}
         for other in others:
@@ -235,11 +245,66 @@ def _cost(corpus: Corpus) -> Iterator[list[Contender]]:
         ]
 
 
+def _serving(corpus: Corpus) -> Iterator[list[Contender]]:
+    """Strings to next words by a loaded SavedModel, beside its matrix products alone; and by what runs on a device."""
+    del corpus
+    shape = Shape()
+    vocabulary = Vocabulary([f"w{number}" for number in range(VOCABULARY_SIZE - len(SPECIALS))])
+    language_model = LanguageModel(_network(shape, FullSoftmax), vocabulary, "words", "sentence")
+    context_ids = _ngrams(shape, max(_REQUESTS))[:, :-1]
+    texts = [" ".join(vocabulary.decode(context)) for context in context_ids]
+    x = tf.random.normal([max(_REQUESTS), EMBEDDING_DIM * (ORDER - 1)])
+    hidden, output = tf.random.normal([x.shape[1], HIDDEN_UNITS]), tf.random.normal([VOCABULARY_SIZE, HIDDEN_UNITS])
+    products = tf.function(lambda x: tf.matmul(tf.matmul(x, hidden), output, transpose_b=True), reduce_retracing=True)
+    with tempfile.TemporaryDirectory() as directory:
+        loaded = tf.saved_model.load(export_saved_model(language_model, directory))
+        for batch in _REQUESTS:
+            predict = functools.partial(loaded.signatures["predict_next"], contexts=tf.constant(texts[:batch]))
+            yield [
+                _requests(f"SavedModel, {batch} a request", predict, batch),
+                _requests("matrix products", functools.partial(products, x[:batch]), batch, peer=True),
+            ]
+        yield list(_on_device(language_model, Path(directory), context_ids[:1]))
+
+
+def _on_device(language_model: LanguageModel, directory: Path, context_ids: np.ndarray) -> Iterator[Contender]:
+    """One context's log-probabilities by LiteRT and by ONNX Runtime, so far as they are installed."""
+    if peers.installed("ai_edge_litert"):
+        for name, quantise in (("LiteRT", False), ("LiteRT in 8 bits", True)):
+            path, _ = export_litert(language_model, directory / f"{name}.tflite", quantise=quantise)
+            runner = peers.litert_runner(path)
+            yield _requests(f"{name}, {_megabytes(path)}", functools.partial(runner, context_ids=context_ids))
+    if peers.installed("tf2onnx") and peers.installed("onnxruntime"):
+        path, _ = export_onnx(language_model, directory / "model.onnx")
+        run = functools.partial(peers.onnx_session(path).run, None, {"context_ids": context_ids})
+        yield _requests(f"ONNX Runtime, {_megabytes(path)}", run)
+
+
+def _requests(name: str, ask: Callable[[], object], batch: int = 1, peer: bool = False) -> Contender:
+    """Requests one after another, timed singly."""
+    seconds = []
+
+    def work() -> int:
+        number = max(20, _REQUESTED // batch)
+        for _ in range(number):
+            began = time.perf_counter()
+            ask()
+            seconds.append(time.perf_counter() - began)
+        return number * batch
+
+    return Contender(name, work, peer=peer, seconds=seconds)
+
+
+def _megabytes(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:.1f} MB"
+
+
 BENCHMARKS: dict[str, Callable[[Corpus], Iterator[list[Contender]]]] = {
     "training": _training,
     "scoring": _scoring,
     "windows": _windows,
     "estimation": _estimation,
+    "serving": _serving,
     "cost": _cost,
 }
 

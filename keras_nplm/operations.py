@@ -119,6 +119,16 @@ def log_normaliser(features, kernel, bias):
     return tf.cond(_in_range(tf, z), lambda: tf.math.log(z), shifted)
 
 
+def log_sum_exp(logits):
+    """ln sum_i exp(y_i) of each row of TensorFlow logits, float32 [B]: without looking for the greatest, if none is
+    so great or small that it must be subtracted first; no gradient is meant.
+    """
+    import tensorflow as tf
+
+    z = tf.reduce_sum(tf.exp(logits), axis=-1)
+    return tf.cond(_in_range(tf, z), lambda: tf.math.log(z), lambda: tf.reduce_logsumexp(logits, axis=-1))
+
+
 def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     """The value of `linear_softmax` and its gradient, for TensorFlow."""
     given, low, table = features.dtype, tf.cast(features, dtype), tf.cast(kernel, dtype)

@@ -117,3 +117,17 @@ def isi_nplm(vocabulary_size: int, order: int, m: int, h: int, ngrams: np.ndarra
             return len(ngrams)
 
         yield train
+
+
+def litert_runner(path: Path) -> Callable:
+    """The function of a LiteRT file, on one core."""
+    interpreter = importlib.import_module("ai_edge_litert.interpreter").Interpreter(str(path), num_threads=1)
+    return interpreter.get_signature_runner()
+
+
+def onnx_session(path: Path):
+    """A session of ONNX Runtime, on one core."""
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return runtime.InferenceSession(str(path), options)

@@ -14,7 +14,7 @@ def write_markdown(path: str | os.PathLike, report: dict) -> None:
 
 def benchmark_table(result: dict) -> str:
     """The rows of a benchmark, each contender with its peers; see `benchmark.run`."""
-    header = ["benchmark", "", "n-grams/s, median", "lowest to highest", "share of peak", "times the peer's rate"]
+    header = ["benchmark", "", "n-grams/s, median", "lowest to highest", "share of peak", "ms, p50 and p99"]
     rows = [
         [
             row["benchmark"],
@@ -22,13 +22,14 @@ def benchmark_table(result: dict) -> str:
             f"{row['rate']:,.0f}",
             f"{row['low']:,.0f} to {row['high']:,.0f}",
             f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "",
+            " and ".join(f"{milliseconds:.2f}" for milliseconds in row.get("milliseconds", ())),
             "; ".join(
                 f"{m:.2f} ({low:.2f} to {high:.2f}) {name}" for name, (m, low, high) in row.get("ratio_to", {}).items()
             ),
         ]
         for row in result["rows"]
     ]
-    return markdown_table(header, rows)
+    return markdown_table([*header, "times the peer's rate"], rows)
 
 
 def markdown_table(header: list[str], rows: list[list]) -> str:

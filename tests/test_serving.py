@@ -28,6 +28,7 @@ from keras_nplm.ngrams import (
     deleted_interpolation,
     kneser_ney,
 )
+from keras_nplm.serving.models import _top_k
 from keras_nplm.serving.signatures import DOCUMENTATION, Served
 from keras_nplm.serving.text import TextGraph
 from keras_nplm.tokenization import TOKENIZERS
@@ -155,6 +156,30 @@ def test_each_kind_of_model_answers_alike(kind, boundary):
     for i, sentence in enumerate(sentences):
         probabilities = [probability for _, probability in language_model.next_words(sentence, 3)]
         np.testing.assert_allclose(answer["probabilities"][i], probabilities, rtol=rtol)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(0, 3),
+    size=st.integers(5, 3000),
+    k=st.integers(1, 5),
+    high=st.integers(1, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_greatest_numbers_are_those_that_tensorflow_finds(seed, rows, size, k, high):
+    values = np.random.default_rng(seed).integers(-high, high, (rows, size)).astype(np.float32)
+    greatest, places = _top_k(tf.constant(values), k)
+    np.testing.assert_array_equal(greatest, tf.math.top_k(values, k).values)
+    np.testing.assert_array_equal(np.take_along_axis(values, places.numpy(), axis=1), greatest)
+    assert all(len(set(row)) == k for row in places.numpy())
+
+
+def test_great_logits_are_normalised_too(model_directory):
+    language_model = LanguageModel.load(model_directory)
+    language_model.model.prob.b.assign(language_model.model.prob.b + 200.0)
+    expected = language_model.next_words("The value of", 4)
+    probabilities = Served(language_model, 4).predict_next(tf.constant(["The value of"]))["probabilities"][0]
+    np.testing.assert_allclose(probabilities, [p for _, p in expected], rtol=1e-4)
 
 
 def test_text_longer_than_a_piece_scores_alike(language_model):
@@ -293,7 +318,9 @@ def _prediction_log():
         described = file.message_type.add(name=kind_of_message)
         for field, (number, kind) in fields.items():
             added = described.field.add(name=field, number=number, label=3 if kind == ".t.Entry" else 1)
-            added.type, added.type_name = (11, kind) if kind else (9, "")
+            added.type = 11 if kind else 9
+            if kind:
+                added.type_name = kind
 
     message("Entry", key=(1, ""), value=(2, ".tensorflow.TensorProto"))
     message("ModelSpec", name=(1, ""), signature_name=(3, ""))

@@ -11,8 +11,11 @@ from keras_nplm.mixture import Mixture, Uniform
 from keras_nplm.model import NPLM
 from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.ngrams.counts import ContextTrie
+from keras_nplm.operations import log_sum_exp
+from keras_nplm.outputs import LinearOutput
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 
+_BLOCK = 128  # numbers whose greatest is found together
 _ROWS = 512  # n-grams whose output is computed at a time: what they need of memory does not grow with a text
 
 
@@ -35,6 +38,11 @@ class GraphModel(tf.Module):
         """ln P(w | context) for every word w, float [B, |V|]."""
         raise NotImplementedError
 
+    def most_probable(self, context_ids: tf.Tensor, first: int, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """The k most probable of the ids from `first` on, int32 [B, k], and P of each, float32 [B, k]."""
+        log_probs, ids = _top_k(self.next_log_probs(context_ids)[:, first:], k)
+        return ids + first, tf.cast(tf.exp(log_probs), tf.float32)
+
 
 def graph_of(model: LogProb) -> GraphModel:
     """The graph of a language model of any kind that a model directory holds.
@@ -53,8 +61,7 @@ class _Network(GraphModel):
 
     def __init__(self, model: NPLM):
         super().__init__(model)
-        self._call = lambda context_ids: model.prob.log_probs(model.features(context_ids))
-        self._ask = lambda context_ids, targets: model.prob.log_prob(model.features(context_ids), targets)
+        self._features, self._output = model.features, model.prob
         self.weights = [weight.value for weight in model.weights]
 
     def log_prob(self, context_ids, target_ids):
@@ -64,13 +71,21 @@ class _Network(GraphModel):
 
         def some(start, done):
             part = slice(start, start + _ROWS)
-            return start + _ROWS, tf.concat([done, self._ask(context_ids[part], target_ids[part])], axis=0)
+            log_prob = self._output.log_prob(self._features(context_ids[part]), target_ids[part])
+            return start + _ROWS, tf.concat([done, log_prob], axis=0)
 
         shapes = [tf.TensorShape([]), tf.TensorShape([None])]
         return tf.while_loop(more, some, [0, tf.zeros([0])], shapes, parallel_iterations=1)[1]
 
     def next_log_probs(self, context_ids):
-        return self._call(context_ids)
+        return self._output.log_probs(self._features(context_ids))
+
+    def most_probable(self, context_ids, first, k):
+        if not isinstance(self._output, LinearOutput):
+            return super().most_probable(context_ids, first, k)
+        logits = self._output(self._features(context_ids))  # ln Z alone is wanted, not all log-probabilities
+        chosen, ids = _top_k(logits[:, first:], k)
+        return ids + first, tf.exp(chosen - log_sum_exp(logits)[:, None])
 
 
 class _Uniform(GraphModel):
@@ -288,6 +303,23 @@ def _table(array: np.ndarray) -> tf.Variable:
 
 def _last(context_ids, size: int):
     return context_ids[:, context_ids.shape[1] - size :]
+
+
+def _top_k(values, k: int):
+    """The k greatest of each row, descending, and their places; as `tf.math.top_k`, which compares all with a heap.
+
+    Of long rows, blocks are compared by their greatest number first, and then the numbers of the k best blocks.
+    """
+    number = values.shape[1] // _BLOCK
+    if number < 2 * k:
+        return tf.math.top_k(values, k)
+    blocks, rest = tf.reshape(values[:, : number * _BLOCK], [-1, number, _BLOCK]), values[:, number * _BLOCK :]
+    best = tf.sort(tf.math.top_k(tf.reduce_max(blocks, axis=-1), k).indices)  # [B, k]; of equals the first, as there
+    chosen = tf.reshape(tf.gather(blocks, best, batch_dims=1), [-1, k * _BLOCK])
+    places = tf.reshape(best[:, :, None] * _BLOCK + tf.range(_BLOCK), [-1, k * _BLOCK])
+    after = tf.broadcast_to(tf.range(number * _BLOCK, values.shape[1]), tf.shape(rest))
+    greatest, which = tf.math.top_k(tf.concat([chosen, rest], axis=1), k)
+    return greatest, tf.gather(tf.concat([places, after], axis=1), which, batch_dims=1)
 
 
 def _combined(log_probs, weights):

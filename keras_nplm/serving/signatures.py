@@ -102,7 +102,8 @@ class Served(tf.Module):
         }
 
     def predict_next(self, contexts):
-        ids, probabilities = self._most_probable(self.text.contexts(contexts, self.model.order))
+        context_ids = self.text.contexts(contexts, self.model.order)
+        ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
         return {"words": tf.gather(self.text.words, ids), "probabilities": probabilities}
 
     def score(self, sentences):
@@ -115,7 +116,7 @@ class Served(tf.Module):
 
     def predict_next_ids(self, context_ids):
         known, inside = self._in_vocabulary(context_ids)
-        ids, probabilities = self._most_probable(inside)
+        ids, probabilities = self.model.most_probable(inside, self._first, self.top_k)
         return {"ids": ids, "probabilities": tf.where(tf.reduce_all(known, 1)[:, None], probabilities, _NAN)}
 
     def log_prob_ids(self, context_ids, target_ids):
@@ -126,11 +127,6 @@ class Served(tf.Module):
     def embed(self, words):
         ids = self.text.look_up(words)
         return {"vectors": tf.gather(self.C, ids), "ids": ids}
-
-    def _most_probable(self, context_ids):
-        log_probs = self.model.next_log_probs(context_ids)[:, self._first :]
-        best = tf.math.top_k(log_probs, self.top_k)
-        return best.indices + self._first, tf.cast(tf.exp(best.values), tf.float32)
 
     def _in_vocabulary(self, ids):
         """Which ids the vocabulary has, and the ids moved inside."""
