@@ -57,12 +57,15 @@ def graph_of(model: LogProb) -> GraphModel:
 
 
 class _Network(GraphModel):
-    """The network's own layers; its weights are variables."""
+    """The network's own layers; what they read is kept, and what training alone needs is left behind."""
 
     def __init__(self, model: NPLM):
         super().__init__(model)
-        self._features, self._output = model.features, model.prob
-        self.weights = [weight.value for weight in model.weights]
+        self._features = model.features
+        self._output = lambda: model.prob  # not the layer itself, all of whose weights would be saved
+        context = tf.TensorSpec([None, self.order - 1], tf.int32)
+        read = tf.function(self.next_log_probs, autograph=False).get_concrete_function(context).graph.variables
+        self.weights = list(read)
 
     def log_prob(self, context_ids, target_ids):
         def more(start, done):
@@ -71,19 +74,19 @@ class _Network(GraphModel):
 
         def some(start, done):
             part = slice(start, start + _ROWS)
-            log_prob = self._output.log_prob(self._features(context_ids[part]), target_ids[part])
+            log_prob = self._output().log_prob(self._features(context_ids[part]), target_ids[part])
             return start + _ROWS, tf.concat([done, log_prob], axis=0)
 
         shapes = [tf.TensorShape([]), tf.TensorShape([None])]
         return tf.while_loop(more, some, [0, tf.zeros([0])], shapes, parallel_iterations=1)[1]
 
     def next_log_probs(self, context_ids):
-        return self._output.log_probs(self._features(context_ids))
+        return self._output().log_probs(self._features(context_ids))
 
     def most_probable(self, context_ids, first, k):
-        if not isinstance(self._output, LinearOutput):
+        if not isinstance(self._output(), LinearOutput):
             return super().most_probable(context_ids, first, k)
-        logits = self._output(self._features(context_ids))  # ln Z alone is wanted, not all log-probabilities
+        logits = self._output()(self._features(context_ids))  # ln Z alone is wanted, not all log-probabilities
         chosen, ids = _top_k(logits[:, first:], k)
         return ids + first, tf.exp(chosen - log_sum_exp(logits)[:, None])
 
