@@ -23,7 +23,8 @@ def _blocks(language):
 
 
 def test_the_python_runs(tmp_path):
-    (program,) = _blocks("python")
+    program, *clients = _blocks("python")
+    assert all("localhost" in client for client in clients)  # which test_clients.py runs
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout.splitlines()[-2]) < 100  # the perplexity on test

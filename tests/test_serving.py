@@ -228,6 +228,16 @@ def test_every_signature_is_documented_batchable_and_takes_empty_batches(exporte
             assert all(f"`{key}`" in card for key in [name, *inputs, *outputs])
 
 
+def test_what_training_alone_needs_is_left_behind(tmp_path):
+    model = NPLM(len(WORDS) + 4, order=3, embedding_dim=2, hidden_units=5, dropout=0.1, output_layer="nce")
+    version = export_saved_model(
+        LanguageModel(model, Vocabulary(WORDS), "words", "stream"), tmp_path / "served", top_k=2
+    )
+    stored = tf.train.list_variables(str(version / "variables" / "variables"))
+    shapes = sorted(shape for name, shape in stored if shape)
+    assert shapes == sorted([[12, 2], [4, 5], [5], [12, 5], [12]])  # C, H, d, U, b: neither drawn words nor seeds
+
+
 def test_no_row_depends_on_the_others(loaded):
     function = loaded.signatures["score"]
     together = function(sentences=tf.constant(SENTENCES))

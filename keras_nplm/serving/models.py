@@ -61,32 +61,35 @@ class _Network(GraphModel):
 
     def __init__(self, model: NPLM):
         super().__init__(model)
-        self._features = model.features
-        self._output = lambda: model.prob  # not the layer itself, all of whose weights would be saved
+        self._network = lambda: model  # were it an attribute, all of its weights would be saved
         context = tf.TensorSpec([None, self.order - 1], tf.int32)
         read = tf.function(self.next_log_probs, autograph=False).get_concrete_function(context).graph.variables
         self.weights = list(read)
 
     def log_prob(self, context_ids, target_ids):
+        network = self._network()
+
         def more(start, done):
             del done
             return start < tf.size(target_ids)
 
         def some(start, done):
             part = slice(start, start + _ROWS)
-            log_prob = self._output().log_prob(self._features(context_ids[part]), target_ids[part])
+            log_prob = network.prob.log_prob(network.features(context_ids[part]), target_ids[part])
             return start + _ROWS, tf.concat([done, log_prob], axis=0)
 
         shapes = [tf.TensorShape([]), tf.TensorShape([None])]
         return tf.while_loop(more, some, [0, tf.zeros([0])], shapes, parallel_iterations=1)[1]
 
     def next_log_probs(self, context_ids):
-        return self._output().log_probs(self._features(context_ids))
+        network = self._network()
+        return network.prob.log_probs(network.features(context_ids))
 
     def most_probable(self, context_ids, first, k):
-        if not isinstance(self._output(), LinearOutput):
+        network = self._network()
+        if not isinstance(network.prob, LinearOutput):
             return super().most_probable(context_ids, first, k)
-        logits = self._output()(self._features(context_ids))  # ln Z alone is wanted, not all log-probabilities
+        logits = network.prob(network.features(context_ids))  # ln Z alone is wanted, not all log-probabilities
         chosen, ids = _top_k(logits[:, first:], k)
         return ids + first, tf.exp(chosen - log_sum_exp(logits)[:, None])
 

@@ -32,7 +32,7 @@ model_config_list {{
 max_batch_size {{ value: {batch} }}
 batch_timeout_micros {{ value: 0 }}
 max_enqueued_batches {{ value: 1000 }}
-num_batch_threads {{ value: {cores} }}
+num_batch_threads {{ value: {cores} }}  # as many as the server has cores
 """,
     "monitoring.config": """\
 prometheus_config {{ enable: true path: "/monitoring/prometheus/metrics" }}
