@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # without TensorFlow's notices of what it found; warnings stay
 
+from keras_nplm.callbacks import LanguageModelBoard
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.encoding import EncodedCorpus, encode_corpus, encode_sentences
@@ -35,6 +36,7 @@ __all__ = [
     "FullSoftmax",
     "InputError",
     "LanguageModel",
+    "LanguageModelBoard",
     "LazyAdagrad",
     "LazyAdam",
     "LazySGD",

@@ -131,6 +131,8 @@ def _show_train(result: dict) -> None:
         f"{result['ngrams_per_second']:,} n-grams/s, best epoch {result['best_epoch']}"
     )
     _show_splits(result)
+    if (report := Path(result["directory"], "report.html")).exists():
+        print(f"{report} shows its curves, samples and words: open it in a browser")
 
 
 def _show_splits(result: dict) -> None:

@@ -20,9 +20,15 @@ from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.report import write_figure, write_markdown
+from keras_nplm.vocabulary import SPECIALS
 from keras_nplm.windows import ngrams_of, predicted_ids
+from keras_nplm.word_vectors import word_map
 
 _SPLITS = ("validation", "test")
+_SHOWN = "brown-no-held-out"  # the network whose word vectors are shown
+_PROBED = "she him three Monday London father could said went green small because during years States".split()
+_NEIGHBOURS = 6
+_MAP_WORDS = 300
 _MORE_MIXTURES = (
     ["kneser-ney-5", "uniform"],
     ["brown-no-held-out", "kneser-ney-5"],
@@ -185,6 +191,8 @@ def build_report(directory: Path) -> dict:
         report["mixtures"] = _mixtures(made, scores, encoded)
         report["unseen"] = _unseen(made, scores, encoded)
         report["parameters"] = _parameters(encoded)
+    if _SHOWN in made:
+        report["words"] = _words(LanguageModel.load(directory / "rows" / _SHOWN))
     pair = ("mlp1-paper", "mlp1-paper-no-direct")
     report["curves"] = {
         name: [epoch["validation_perplexity"] for epoch in metrics[name]["history"]] for name in pair if name in made
@@ -277,6 +285,20 @@ def _unseen(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> dict:
         for n in names
     }
     return {"tokens": len(seen), "unseen_tokens": int((~seen).sum()), "mean_log_prob": means}
+
+
+def _words(language_model: LanguageModel) -> dict:
+    """What the word vectors learned: the nearest words of some, and a map of the most frequent ones."""
+    words = [word for word in language_model.vocabulary.words[len(SPECIALS) :] if word.isalpha()][:_MAP_WORDS]
+    places = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
+    places /= np.abs(places).max()
+    known = [word for word in _PROBED if word in language_model.vocabulary.words]
+    near = {word: language_model.nearest(word, _NEIGHBOURS) for word in known}
+    return {
+        "network": _SHOWN,
+        "nearest": {word: [[other, round(cosine, 3)] for other, cosine in row] for word, row in near.items()},
+        "map": [[word, *map(float, place.round(3))] for word, place in zip(words, places, strict=True)],
+    }
 
 
 def _parameters(encoded: EncodedCorpus, most: int = 6) -> list[dict]:

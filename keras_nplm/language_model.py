@@ -15,8 +15,9 @@ from keras_nplm.model import NPLM
 from keras_nplm.model_directory import kind_of, load_model, save_model
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.tokenization import tokenizer
-from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, refuse_reserved
+from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
 from keras_nplm.windows import BOUNDARIES, ngrams_of
+from keras_nplm.word_vectors import nearest
 
 _SENTENCES = 256  # scored together
 
@@ -211,6 +212,28 @@ class LanguageModel:
             lines[-1].append(self.vocabulary.words[word])
             context = np.append(context[1:], word).astype(np.int32)
         return "\n".join(" ".join(line) for line in lines)
+
+    def nearest(self, word: str, top_k: int = 10) -> list[tuple[str, float]]:
+        """The words whose feature vectors, rows of C, have the smallest angle to a word's, with the cosine.
+
+        Special tokens are never among them, nor is the word itself; see `keras_nplm.word_vectors.nearest`.
+
+        Args:
+            word: a word of the vocabulary, as it is written there.
+            top_k: how many at most, 1 or more.
+
+        Raises:
+            InputError: `top_k` is out of range, the vocabulary lacks the word, or the model has no word vectors.
+        """
+        if not isinstance(self.model, NPLM):
+            raise InputError("The model is no network: it has no word vectors to compare. Train one with `train`.")
+        try:
+            row = self.vocabulary.words.index(word, len(SPECIALS)) - len(SPECIALS)
+        except ValueError as error:
+            raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.") from error
+        neighbours, cosines = nearest(self.model.embed.C.numpy()[len(SPECIALS) :], [row], top_k)
+        words = self.vocabulary.words[len(SPECIALS) :]
+        return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]
 
     @property
     def proposed_ids(self) -> np.ndarray:

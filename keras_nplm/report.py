@@ -7,7 +7,7 @@ from keras_nplm.files import replacing
 
 def write_markdown(path: str | os.PathLike, report: dict) -> None:
     """Write the tables of a report; see `experiments.build_report`."""
-    sections = [_rows(report), _mixtures(report), _unseen(report), _curves(report), _parameters(report)]
+    sections = [_rows(report), _mixtures(report), _unseen(report), _words(report), _curves(report), _parameters(report)]
     with replacing(path) as temporary:
         temporary.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
 
@@ -88,6 +88,15 @@ def _unseen(report: dict) -> str:
     rows = [[name, f"{mean['unseen']:.3f}", f"{mean['seen']:.3f}"] for name, mean in unseen["mean_log_prob"].items()]
     title = f"Mean ln P of test words, {share} of them in a 5-gram that training lacks"
     return _table(title, ["model", "unseen 5-grams", "seen 5-grams"], rows)
+
+
+def _words(report: dict) -> str:
+    if not (words := report.get("words")):
+        return ""
+    rows = [
+        [word, ", ".join(f"{other} {cosine:.2f}" for other, cosine in near)] for word, near in words["nearest"].items()
+    ]
+    return _table(f"Nearest words by the cosine of C, {words['network']}", ["word", "nearest"], rows)
 
 
 def _curves(report: dict) -> str:

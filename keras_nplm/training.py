@@ -10,21 +10,25 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_nplm.callbacks import LanguageModelBoard
 from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
 from keras_nplm.encoding import EncodedCorpus
-from keras_nplm.errors import RunError
+from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import evaluate
 from keras_nplm.files import read_json, replacing, write_json
+from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import prepare_directory
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.run_report import write_run_report
 from keras_nplm.scoring import evaluate_with_ln_z
-from keras_nplm.vocabulary import EOS_ID
-from keras_nplm.windows import ngram_dataset
+from keras_nplm.vocabulary import EOS_ID, Vocabulary
+from keras_nplm.windows import ngram_dataset, ngrams_of
 
 _VALIDATION_BATCH = 1024
+_PROBE = 256  # n-grams of the validation split, for the gradient's norms
 _STEPS_PER_CHECK = 50  # updates between looks at the loss, which wait for the device
 _STEPS_PER_EXECUTION = 32  # at most: a sampled update takes about as long as Keras takes to begin one
 
@@ -33,9 +37,9 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     """Train a model on a corpus, or go on with a run that was interrupted, and evaluate it.
 
     The model directory has `model.keras` (the epoch with the best validation perplexity), `vocabulary.txt`,
-    `config.json`, `metrics.json`, `corpus/` (the ids of the text) and `logs/` (TensorBoard). A run that ended early
-    leaves `last.keras` and `history.json` as well; the same call goes on from them to the same result as if it had
-    never ended.
+    `config.json`, `metrics.json`, `report.html` (a page with curves, samples and a map of the words), `corpus/` (the
+    ids of the text) and `logs/` (TensorBoard). A run that ended early leaves `last.keras` and `history.json` as well;
+    the same call goes on from them to the same result as if it had never ended.
 
     Args:
         configuration: the options.
@@ -63,8 +67,11 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     )
     if (directory / "metrics.json").exists():
         print(f"The run in {directory} is finished; these are its figures.", file=sys.stderr)
-        return read_json(directory / "metrics.json")
-    _fit(configuration, encoded, len(vocabulary), directory)
+        metrics = read_json(directory / "metrics.json")
+        if not (directory / "report.html").exists():
+            _write_report(directory, metrics)
+        return metrics
+    _fit(configuration, encoded, vocabulary, directory)
 
     model = keras.models.load_model(directory / "model.keras")
     history = read_json(directory / "history.json")["epochs"]
@@ -84,24 +91,34 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
     }
     write_json(directory / "metrics.json", metrics)
     (directory / "last.keras").unlink(missing_ok=True)
+    _write_report(directory, metrics)
     return metrics
 
 
-def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: int, directory: Path) -> None:
+def _write_report(directory: Path, metrics: dict) -> None:
+    """Write `report.html`; where that fails the run is whole without it."""
+    try:
+        config = read_json(directory / "config.json")
+        write_run_report(directory / "report.html", LanguageModel.load(directory), config, metrics)
+    except (InputError, RunError) as error:
+        print(f"There is no report.html: {error} Give the same command again to have it.", file=sys.stderr)
+
+
+def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary: Vocabulary, directory: Path) -> None:
     """Fit from the start or from `last.keras`, saving both the last and the best epoch."""
     ids = encoded.ids("train")
     options = dict(order=configuration.order, boundary=configuration.boundary)
     number = len(ids) if configuration.boundary == "sentence" else int(np.count_nonzero(ids != EOS_ID))
     steps = max(1, number // configuration.batch_size)
     batch_size = min(configuration.batch_size, number)
+    counts = np.bincount(ids, minlength=len(vocabulary))
+    counts[EOS_ID] *= configuration.boundary == "sentence"
     if (directory / "last.keras").exists():
         model = keras.models.load_model(directory / "last.keras")
         history = read_json(directory / "history.json")["epochs"][: int(model.optimizer.iterations) // steps]
     else:
         history = []
-        model = build_model(configuration, vocabulary_size)
-        counts = np.bincount(ids, minlength=vocabulary_size)
-        counts[EOS_ID] *= configuration.boundary == "sentence"
+        model = build_model(configuration, len(vocabulary))
         model.prob.set_unigram(counts, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
     if isinstance(model.prob, SampledOutput):
@@ -113,6 +130,15 @@ def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: 
         ids, batch_size=batch_size, seed=configuration.seed, drop_remainder=True, first_epoch=len(history), **options
     )
     validation_data = ngram_dataset(encoded.ids("validation"), batch_size=_VALIDATION_BATCH, shuffle=False, **options)
+    probe = ngrams_of(encoded.ids("validation"), **options)[:_PROBE]
+    board = LanguageModelBoard(
+        directory / "logs",
+        LanguageModel(model, vocabulary, encoded.tokenizer, configuration.boundary),
+        probe=(probe[:, :-1], probe[:, -1]),
+        batch_size=batch_size,
+        word_counts=counts,
+        hparams=dataclasses.asdict(configuration),
+    )
     with contextlib.redirect_stdout(sys.stderr):
         model.fit(
             train_data,
@@ -120,7 +146,7 @@ def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary_size: 
             steps_per_epoch=steps,
             initial_epoch=len(history),
             epochs=configuration.epochs,
-            callbacks=[checkpoint, keras.callbacks.TensorBoard(directory / "logs", write_graph=False)],
+            callbacks=[checkpoint, board],
             shuffle=False,  # the dataset does
             verbose=1 if sys.stderr.isatty() else 2,
         )

@@ -128,33 +128,40 @@ def _models(boundary: str) -> dict:
     }
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-@pytest.mark.parametrize("kind", [*NETWORKS, *COUNT_BASED, *MIXTURES])
-def test_each_kind_of_model_answers_alike(kind, boundary):
+@pytest.mark.parametrize(
+    "kind, boundary",
+    [(kind, "sentence") for kind in (*NETWORKS, *COUNT_BASED, *MIXTURES)]
+    + [(kind, "stream") for kind in ("full", "Kneser-Ney", "mixture by frequency")],
+)
+def test_each_kind_of_model_answers_alike(kind, boundary, tmp_path):
     vocabulary = Vocabulary(WORDS)
     language_model = LanguageModel(_models(boundary)[kind], vocabulary, "words", boundary)
-    served = Served(language_model, top_k=3)
-    order, size = served.model.order, len(vocabulary)
-    contexts = np.random.default_rng(1).integers(0, size, (700, order - 1)).astype(np.int32)
-    targets = np.random.default_rng(2).integers(1, size, 700).astype(np.int32)
-    with np.errstate(divide="ignore"):
-        expected = language_model.model.log_prob(contexts, targets)
-        every = language_model.model.next_log_probs(contexts)
+    proposed = language_model.proposed_ids
+    served = tf.saved_model.load(export_saved_model(language_model, tmp_path / "served", top_k=len(proposed)))
+    order = language_model.model.order
+    contexts = np.random.default_rng(1).integers(0, len(vocabulary), (700, order - 1)).astype(np.int32)
+    targets = np.random.default_rng(2).integers(1, len(vocabulary), 700).astype(np.int32)
     rtol = 0.03 if kind == "bfloat16" else 2e-5  # in a graph its sums are rounded in other places
-    got = served.model.log_prob(tf.constant(contexts), tf.constant(targets)).numpy()
-    np.testing.assert_allclose(np.exp(got), np.exp(expected), rtol=rtol, atol=1e-7)
-    np.testing.assert_allclose(
-        np.exp(served.model.next_log_probs(tf.constant(contexts))), np.exp(every), rtol=rtol, atol=1e-7
-    )
+    expected = np.exp(language_model.model.log_prob(contexts, targets))
+    asked = {"context_ids": tf.constant(contexts), "target_ids": tf.constant(targets)}
+    got = np.exp(served.signatures["log_prob_ids"](**asked)["log_prob"])
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-7)
+
+    expected = np.exp(language_model.model.next_log_probs(contexts))[:, proposed]
+    answer = served.signatures["predict_next_ids"](context_ids=tf.constant(contexts))
+    by_id = np.argsort(answer["ids"], axis=1)
+    np.testing.assert_array_equal(np.take_along_axis(answer["ids"].numpy(), by_id, axis=1), np.tile(proposed, (700, 1)))
+    got = np.take_along_axis(answer["probabilities"].numpy(), by_id, axis=1)
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-7)
 
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
-    scores = served.score(tf.constant(sentences))
+    scores = served.signatures["score"](sentences=tf.constant(sentences))
     for i, score in enumerate(language_model.score(sentences)):
         assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
         assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=rtol)
-    answer = served.predict_next(tf.constant(sentences))
+    answer = served.signatures["predict_next"](contexts=tf.constant(sentences))
     for i, sentence in enumerate(sentences):
-        probabilities = [probability for _, probability in language_model.next_words(sentence, 3)]
+        probabilities = [probability for _, probability in language_model.next_words(sentence, len(proposed))]
         np.testing.assert_allclose(answer["probabilities"][i], probabilities, rtol=rtol)
 
 

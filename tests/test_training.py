@@ -18,7 +18,7 @@ def _weights(directory):
 
 def test_the_model_directory_is_whole_and_its_figures_are_the_models(model_directory, small_configuration):
     assert {path.name for path in model_directory.iterdir()} == {
-        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras", "vocabulary.txt",
+        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras", "report.html", "vocabulary.txt",
     }  # fmt: skip
     metrics = json.loads((model_directory / "metrics.json").read_text())
     model = keras.models.load_model(model_directory / "model.keras")

@@ -233,7 +233,7 @@ class _DeletedInterpolation(GraphModel):
         seen = list(self._seen(context_ids))
         seen += [(tf.zeros_like(seen[0][0]), *seen[0][1:])] * (self.order - 1 - len(seen))
         for k in range(self.order, 1, -1):  # the weight of a context that was not seen goes to the next shorter one
-            weights[k - 1] += tf.where(seen[k - 2][0], 0, weights[k])
+            weights[k - 1] += tf.where(seen[k - 2][0], tf.zeros_like(weights[k]), weights[k])
         probability = weights[0][:, None] * self.uniform + weights[1][:, None] * self.unigrams
         for weight, (alive, nodes, listed, totals) in zip(weights[2:], seen, strict=True):
             places, counts = listed.followers(alive, nodes)
