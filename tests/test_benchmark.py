@@ -33,7 +33,7 @@ def test_rates_and_ratios_are_those_of_the_work(monkeypatch):
     assert rows[0]["rate"] == 50 and (rows[0]["low"], rows[0]["high"]) == (25, 100)
     assert rows[0]["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in rows[1]
     table = benchmark_table({"rows": [{"benchmark": "training"} | row for row in rows]})
-    assert "| training | ours | 50 | 25 to 100 |  | 2.00 (1.00 to 4.00) theirs |" in table
+    assert "| training | ours | 50 | 25 to 100 |  |  | 2.00 (1.00 to 4.00) theirs |" in table
 
 
 def test_the_share_of_the_peak_counts_operations(monkeypatch):
@@ -45,6 +45,31 @@ def test_the_share_of_the_peak_counts_operations(monkeypatch):
     shape = benchmark.Shape(1000, order=3, hidden_units=10, direct=True)
     assert shape.flops(training=False) == 2 * (1000 * (10 + 120) + 120 * 10)
     assert shape.flops(training=True) == 3 * shape.flops(training=False)
+
+
+def test_requests_are_timed_singly_but_for_the_unmeasured_round(monkeypatch):
+    monkeypatch.setattr(benchmark, "_REQUESTED", 64)
+    asked = []
+
+    def ask():
+        asked.append(time.perf_counter())
+        time.sleep(0.05 if len(asked) == 5 else 0)  # in the unmeasured round
+
+    row = benchmark._measure([benchmark._requests("ours", ask, batch=2)], rounds=1)[0]
+    assert len(asked) == 64 and row["milliseconds"][1] < 10
+    row = benchmark._measure([benchmark._requests("ours", ask, batch=1)], rounds=1)[0]
+    table = benchmark_table({"rows": [{"benchmark": "serving"} | row]})
+    assert f"{row['milliseconds'][0]:.2f} and {row['milliseconds'][1]:.2f}" in table
+
+
+def test_a_served_model_and_those_on_a_device_are_asked(monkeypatch):
+    small = benchmark.Shape(300, hidden_units=8)
+    monkeypatch.setattr(benchmark, "Shape", lambda: small)
+    for name, value in {"VOCABULARY_SIZE": 300, "HIDDEN_UNITS": 8, "_REQUESTS": (1, 3), "_REQUESTED": 1}.items():
+        monkeypatch.setattr(benchmark, name, value)
+    for group in benchmark._serving(None):
+        for contender in group:
+            assert contender.work() >= 20 and len(contender.seconds) == 20, contender.name
 
 
 def test_the_command_measures_and_prints_json(monkeypatch, capsys):

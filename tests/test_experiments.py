@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_nplm import CONFIGURATIONS, EncodedCorpus, InputError, experiments
+from keras_nplm import CONFIGURATIONS, EncodedCorpus, InputError, LanguageModel, experiments
 from keras_nplm.cli import main
 from keras_nplm.experiments import ROWS, Row
 
@@ -74,6 +74,17 @@ def test_rows_are_made_resumed_and_reported(tmp_path, brown_directory, monkeypat
     assert five["network"] == 17905 * (1 + 300 + 50) + 50 * (1 + 240) and five["possible_ngrams"] == 17905**5
     markdown = (tmp_path / "table.md").read_text()
     assert f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |" in markdown
+
+
+def test_the_words_are_those_of_the_network(model_directory, monkeypatch):
+    language_model = LanguageModel.load(model_directory)
+    monkeypatch.setattr(experiments, "_PROBED", ("class", "zyzzyva", "may"))
+    words = experiments._words(language_model)
+    assert list(words["nearest"]) == ["class", "may"]
+    for word, near in words["nearest"].items():
+        assert near == [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
+    assert [word for word, *_ in words["map"]] == [w for w in language_model.vocabulary.words[4:] if w.isalpha()][:300]
+    assert np.abs([place for _, *place in words["map"]]).max() == 1
 
 
 def test_a_failed_row_is_named_and_the_others_are_kept(tmp_path, brown_directory, monkeypatch, capsys):
