@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,11 +122,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> dict:
-    metrics = train(flags.configuration(options), flags.corpus(options), options.output)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: save, then end
+    metrics = train(flags.configuration(options), flags.corpus(options), options.output, strategy=options.strategy)
     return metrics | {"directory": str(options.output)}
 
 
 def _show_train(result: dict) -> None:
+    if "parameters" not in result:
+        print("this worker is done; worker 0 has written the model")
+        return
     print(
         f"trained {result['parameters']:,} parameters: {result['seconds']} s, {result['cpu_seconds']} CPU s, "
         f"{result['ngrams_per_second']:,} n-grams/s, best epoch {result['best_epoch']}"

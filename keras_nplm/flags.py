@@ -8,6 +8,7 @@ from keras_nplm.benchmark import BENCHMARKS
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
+from keras_nplm.distribution import STRATEGIES
 from keras_nplm.estimation import METHODS, NUM_CLASSES
 from keras_nplm.experiments import ROWS
 from keras_nplm.tokenization import TOKENIZERS
@@ -24,6 +25,8 @@ def train(parser: argparse.ArgumentParser) -> None:
     """Those of `train`."""
     _corpus_options(parser)
     parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
+    kinds = "one device, all GPUs of the machine, or the workers of TF_CONFIG; default: by what there is"
+    parser.add_argument("--strategy", choices=STRATEGIES, default="auto", help=kinds)
     _configuration_options(parser, [field.name for field in dataclasses.fields(Configuration)])
 
 

@@ -9,9 +9,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_nplm.distribution import has_several_workers
 from keras_nplm.errors import InputError
 from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden, penalty
 from keras_nplm.metrics import Perplexity
+from keras_nplm.optimizers import Lazy
 from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
 from keras_nplm.windows import check_ngrams, distinct_rows
 
@@ -155,6 +157,8 @@ class NPLM(keras.Model):
             if replicas or not tf.config.list_logical_devices("GPU") or isinstance(self.prob, SampledOutput):
                 jit_compile = False
         super().compile(*args, jit_compile=jit_compile, **kwargs)
+        if keras.backend.backend() == "tensorflow" and self.distribute_strategy.num_replicas_in_sync > 1:
+            self._check_replicable()
         if isinstance(self.prob, SampledOutput) and self._wants_logits():
             raise InputError(
                 "A sampled output is trained without logits, and on TensorFlow: leave `loss` and `metrics` out."
@@ -162,6 +166,25 @@ class NPLM(keras.Model):
         chosen = getattr(self.optimizer, "_exclude_from_weight_decay", None)  # the user's own
         if getattr(self.optimizer, "weight_decay", None) and not self.optimizer.built and not chosen:
             self.optimizer.exclude_from_weight_decay(var_list=self._biases())
+
+    def _check_replicable(self) -> None:
+        """Refuse what fails, or is silently wrong, where several replicas train.
+
+        Raises:
+            InputError: such an option is on.
+        """
+        optimizer = self.optimizer
+        wrong = {
+            "steps_per_execution": (self.steps_per_execution > 1, "1: Keras's loop over steps fails there"),
+            "jit_compile": (self.jit_compile is True, "False: XLA does not find the other replicas' variables"),
+            "gradient_accumulation_steps": (optimizer.gradient_accumulation_steps, "None: the replicas do not agree"),
+        }
+        for clip in ("clipnorm", "global_clipnorm", "clipvalue"):
+            wrong[clip] = (getattr(optimizer, clip), "None: each replica would clip its own share of the gradient")
+        sparse = isinstance(self.prob, SampledOutput) and not isinstance(optimizer, Lazy | keras.optimizers.SGD)
+        wrong["optimizer"] = (sparse, "a lazy one: Keras's count a row twice which two replicas touch")
+        for option, (given, wanted) in wrong.items():
+            _check(option, not given, f"{wanted} (this model is made under tf.distribute)", given)
 
     def compile_from_config(self, config):
         config = keras.saving.deserialize_keras_object(config)
@@ -208,11 +231,22 @@ class NPLM(keras.Model):
             logs = super().train_step(*args)
         if self.prob.loss_name != "loss":  # a sampled loss: neither a likelihood nor comparable with that of validation
             logs = {self.prob.loss_name: logs["loss"]}
-        return logs
+        return self._for_workers(logs)
 
     def test_step(self, *args):
         with self._in_fit():
-            return super().test_step(*args)
+            return self._for_workers(super().test_step(*args))
+
+    def _for_workers(self, logs: dict) -> dict:
+        """Several workers' logs are averaged over a first dimension, which scalars lack."""
+        several = keras.backend.backend() == "tensorflow" and has_several_workers(self.distribute_strategy)
+        return {name: ops.reshape(value, (1,)) for name, value in logs.items()} if several else logs
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Keras would draw a batch to build by, and fails where replicas have parts of it; its shape is known."""
+        del iterator, data_batch
+        batch = keras.KerasTensor((None, self.order - 1), "int32"), keras.KerasTensor((None,), "int32")
+        super()._maybe_symbolic_build(data_batch=batch)
 
     @contextlib.contextmanager
     def _in_fit(self):
@@ -313,15 +347,16 @@ class NPLM(keras.Model):
         So a loaded model goes on alike.
         """
         super().save_own_variables(store)
-        for name, state in self._random_states().items():
+        for name, state in self.random_states().items():
             store[name] = state.numpy()
 
     def load_own_variables(self, store):
-        for name, state in self._random_states().items():
+        for name, state in self.random_states().items():
             if name in store:  # not where it was saved without dropout
                 state.assign(store[name])
 
-    def _random_states(self) -> dict[str, keras.Variable]:
+    def random_states(self) -> dict[str, keras.Variable]:
+        """Where the random numbers of dropout and of drawn words have got to."""
         random = [layer for layer in (self.drop_embedding, self.drop_hidden) if layer.rate > 0]
         random += [self.prob] if isinstance(self.prob, SampledOutput) else []
         return {f"{layer.name}_state": layer.seed_generator.state for layer in random}

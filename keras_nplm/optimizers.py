@@ -12,7 +12,7 @@ _BASE = """
 """
 
 
-class _Lazy:
+class Lazy:
     """Weight decay and row-wise updates over one of Keras's optimisers.
 
     Each has `_update_rows`: the gradient, the distinct ids in it, and where each of its rows stands among these.
@@ -47,7 +47,7 @@ class _Lazy:
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class LazySGD(_Lazy, keras.optimizers.SGD):
+class LazySGD(Lazy, keras.optimizers.SGD):
     __doc__ = f"""Plain stochastic gradient descent, theta <- theta - rate * gradient, without momentum.
 {_BASE}
     Args:
@@ -78,7 +78,7 @@ class LazySGD(_Lazy, keras.optimizers.SGD):
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class LazyAdagrad(_Lazy, keras.optimizers.Adagrad):
+class LazyAdagrad(Lazy, keras.optimizers.Adagrad):
     __doc__ = f"""Adagrad: the sums of squared gradients of a row grow, and it moves, when a step touches it.
 {_BASE}
     For sparse gradients this is Adagrad itself: a row without a gradient would neither grow nor move. Arguments as
@@ -96,7 +96,7 @@ class LazyAdagrad(_Lazy, keras.optimizers.Adagrad):
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class LazyAdam(_Lazy, keras.optimizers.Adam):
+class LazyAdam(Lazy, keras.optimizers.Adam):
     __doc__ = f"""Adam, but the moments of a row decay, and it moves, only when a step touches it.
 {_BASE}
     So it differs from Adam where a row rests: Adam goes on moving it by what is left of its first moment. The

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_nplm.callbacks import LanguageModelBoard
 from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
+from keras_nplm.distribution import from_chief, has_several_workers, is_chief, open_strategy
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import evaluate
-from keras_nplm.files import read_json, replacing, write_json
+from keras_nplm.files import read_arrays, read_json, replacing, write_arrays, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import prepare_directory
@@ -29,34 +31,63 @@ from keras_nplm.windows import ngram_dataset, ngrams_of
 
 _VALIDATION_BATCH = 1024
 _PROBE = 256  # n-grams of the validation split, for the gradient's norms
+SECONDS_PER_SAVE = 600  # at most this much work is lost with a run that is killed
 _STEPS_PER_CHECK = 50  # updates between looks at the loss, which wait for the device
 _STEPS_PER_EXECUTION = 32  # at most: a sampled update takes about as long as Keras takes to begin one
 
 
-def train(configuration: Configuration, corpus: Corpus, directory: str | os.PathLike) -> dict:
+def train(
+    configuration: Configuration, corpus: Corpus, directory: str | os.PathLike, *, strategy: str = "auto"
+) -> dict:
     """Train a model on a corpus, or go on with a run that was interrupted, and evaluate it.
 
     The model directory has `model.keras` (the epoch with the best validation perplexity), `vocabulary.txt`,
     `config.json`, `metrics.json`, `report.html` (a page with curves, samples and a map of the words), `corpus/` (the
-    ids of the text) and `logs/` (TensorBoard). A run that ended early leaves `last.keras` and `history.json` as well;
-    the same call goes on from them to the same result as if it had never ended.
+    ids of the text) and `logs/` (TensorBoard). A run that ended early, killed at whatever moment, leaves `last.npz` and
+    `history.json` as well, written every ten minutes, after each epoch and when it is interrupted; the same call goes
+    on from them to the same weights, bit for bit, as if it had never ended, on as many devices as before.
+
+    With several workers each calls this with the same arguments. Worker 0 writes the directory; the others need the
+    corpus alone, and find its ids in the directory where they see it, else make them there for themselves.
 
     Args:
         configuration: the options.
         corpus: the text.
         directory: the model directory: absent, or of a run with the same options, which is finished or goes on.
+        strategy: the devices; see `keras_nplm.distribution.open_strategy`.
 
     Returns:
         what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), with `ln_z` where the model
         was trained to keep it near 0; `parameters`, `best_epoch`, `seconds`, `cpu_seconds`, `training_cpu_seconds`
-        (without validation), `ngrams_per_second` and the `history` of the epochs.
+        (without validation), `ngrams_per_second` and the `history` of the epochs. At workers but the first, `{}`.
 
     Raises:
-        InputError: the directory holds another run, or the text or an option cannot be used.
-        RunError: the loss became NaN or infinite, or a file cannot be written.
+        InputError: the directory holds another run, or the text, an option or the strategy cannot be used.
+        RunError: the loss became NaN or infinite, a file cannot be written, or another worker was lost.
     """
     directory = Path(directory)
+    devices = open_strategy(strategy)
+    if configuration.batch_size % devices.num_replicas_in_sync:
+        raise InputError(
+            f"`batch_size` must be a multiple of the {devices.num_replicas_in_sync} devices that share a batch. "
+            f"Received: {configuration.batch_size}."
+        )
+    try:
+        return _train(configuration, corpus, directory, devices)
+    except tf.errors.OpError as error:
+        if not has_several_workers(devices):
+            raise
+        raise RunError(
+            f"Another worker was lost ({error.message.splitlines()[0][:200]}). What was saved is kept: start the same "
+            "command at all workers to go on."
+        ) from error
+
+
+def _train(configuration: Configuration, corpus: Corpus, directory: Path, devices: tf.distribute.Strategy) -> dict:
     keras.utils.set_random_seed(configuration.seed)
+    chief = is_chief(devices)
+    if not chief:
+        from_chief(devices, [np.zeros(1)])  # until it has prepared the directory
     encoded, vocabulary = prepare_directory(
         directory,
         corpus,
@@ -65,13 +96,20 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
         min_count=configuration.min_count,
         max_size=configuration.max_size,
     )
-    if (directory / "metrics.json").exists():
+    if chief:
+        from_chief(devices, [np.zeros(1)])
+    (finished,) = from_chief(devices, [np.array((directory / "metrics.json").exists())])
+    if finished:
         print(f"The run in {directory} is finished; these are its figures.", file=sys.stderr)
+        if not chief:
+            return {}
         metrics = read_json(directory / "metrics.json")
         if not (directory / "report.html").exists():
             _write_report(directory, metrics)
         return metrics
-    _fit(configuration, encoded, vocabulary, directory)
+    _fit(configuration, encoded, vocabulary, directory, devices)
+    if not chief:
+        return {}
 
     model = keras.models.load_model(directory / "model.keras")
     history = read_json(directory / "history.json")["epochs"]
@@ -90,7 +128,7 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
         "history": history,
     }
     write_json(directory / "metrics.json", metrics)
-    (directory / "last.keras").unlink(missing_ok=True)
+    (directory / "last.npz").unlink(missing_ok=True)
     _write_report(directory, metrics)
     return metrics
 
@@ -104,52 +142,75 @@ def _write_report(directory: Path, metrics: dict) -> None:
         print(f"There is no report.html: {error} Give the same command again to have it.", file=sys.stderr)
 
 
-def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary: Vocabulary, directory: Path) -> None:
-    """Fit from the start or from `last.keras`, saving both the last and the best epoch."""
+def _fit(
+    configuration: Configuration,
+    encoded: EncodedCorpus,
+    vocabulary: Vocabulary,
+    directory: Path,
+    devices: tf.distribute.Strategy,
+) -> None:
+    """Fit from the start or from where `last.npz` has got to, saving both the last state and the best epoch."""
     ids = encoded.ids("train")
     options = dict(order=configuration.order, boundary=configuration.boundary)
     number = len(ids) if configuration.boundary == "sentence" else int(np.count_nonzero(ids != EOS_ID))
-    steps = max(1, number // configuration.batch_size)
-    batch_size = min(configuration.batch_size, number)
+    batch_size = min(configuration.batch_size, number - number % devices.num_replicas_in_sync)
+    steps = number // max(1, batch_size)
     counts = np.bincount(ids, minlength=len(vocabulary))
     counts[EOS_ID] *= configuration.boundary == "sentence"
-    if (directory / "last.keras").exists():
-        model = keras.models.load_model(directory / "last.keras")
-        history = read_json(directory / "history.json")["epochs"][: int(model.optimizer.iterations) // steps]
-    else:
-        history = []
+    with devices.scope():
         model = build_model(configuration, len(vocabulary))
         model.prob.set_unigram(counts, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
-    if isinstance(model.prob, SampledOutput):
+        model.optimizer.build(model.trainable_variables)
+    if isinstance(model.prob, SampledOutput) and devices.num_replicas_in_sync == 1:
         model.steps_per_execution = max(k for k in range(1, _STEPS_PER_EXECUTION + 1) if steps % k == 0)
-    checkpoint = _Checkpoint(directory, history, configuration.patience, steps * batch_size)
-    if checkpoint.is_done(configuration.epochs):
-        return
-    train_data = ngram_dataset(
-        ids, batch_size=batch_size, seed=configuration.seed, drop_remainder=True, first_epoch=len(history), **options
-    )
+    run = _Run(model, directory, configuration, steps, batch_size, devices)
     validation_data = ngram_dataset(encoded.ids("validation"), batch_size=_VALIDATION_BATCH, shuffle=False, **options)
     probe = ngrams_of(encoded.ids("validation"), **options)[:_PROBE]
-    board = LanguageModelBoard(
-        directory / "logs",
-        LanguageModel(model, vocabulary, encoded.tokenizer, configuration.boundary),
-        probe=(probe[:, :-1], probe[:, -1]),
-        batch_size=batch_size,
-        word_counts=counts,
-        hparams=dataclasses.asdict(configuration),
-    )
-    with contextlib.redirect_stdout(sys.stderr):
-        model.fit(
-            train_data,
-            validation_data=validation_data,
-            steps_per_epoch=steps,
-            initial_epoch=len(history),
-            epochs=configuration.epochs,
-            callbacks=[checkpoint, board],
-            shuffle=False,  # the dataset does
-            verbose=1 if sys.stderr.isatty() else 2,
+    callbacks = [run]
+    if is_chief(devices):
+        board = LanguageModelBoard(
+            directory / "logs",
+            LanguageModel(model, vocabulary, encoded.tokenizer, configuration.boundary),
+            probe=(probe[:, :-1], probe[:, -1]),
+            batch_size=batch_size,
+            word_counts=counts,
+            hparams=dataclasses.asdict(configuration),
         )
+        callbacks.append(board)
+    while not run.is_done:
+        epoch, step = run.reached
+        train_data = ngram_dataset(
+            ids,
+            batch_size=batch_size,
+            seed=configuration.seed,
+            drop_remainder=True,
+            first_epoch=epoch,
+            first_batch=step,
+            **options,
+        )
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                model.fit(
+                    _sharded(train_data),
+                    validation_data=_sharded(validation_data),
+                    steps_per_epoch=steps - step,
+                    initial_epoch=epoch,
+                    epochs=epoch + 1 if step else configuration.epochs,  # what is left of an epoch, then the others
+                    callbacks=callbacks,
+                    shuffle=False,  # the dataset does
+                    verbose=(1 if sys.stderr.isatty() else 2) if is_chief(devices) else 0,
+                )
+        except KeyboardInterrupt:
+            run.save()
+            raise
+
+
+def _sharded(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset, of which every worker is to take its share of each batch."""
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return dataset.with_options(options)
 
 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
@@ -208,39 +269,62 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     )
 
 
-class _Checkpoint(keras.callbacks.Callback):
-    """Keeps the best epoch and the last, a history of them all, and stops when patience is spent.
+class _Run(keras.callbacks.Callback):
+    """Where a run has got to: its history, the best epoch, and all that decides how it goes on.
 
-    Each file is replaced whole, the history before `last.keras`: a run killed between the two finds one epoch too many
-    in the history, which resuming cuts off by the optimiser's count of updates.
+    `last.npz` has the weights, where random numbers have got to, the optimiser with its count of updates, and what the
+    metrics hold of an epoch begun. It is replaced whole, the history before it: a run killed between the two
+    finds one epoch too many in the history, which the count of updates cuts off. With several workers the chief's state
+    goes to all at the start, so that none but the chief need have a file.
     """
 
-    def __init__(self, directory: Path, history: list[dict], patience: int, ngrams_per_epoch: int):
+    def __init__(
+        self, model: NPLM, directory: Path, configuration: Configuration, steps: int, batch_size: int, devices
+    ):
         super().__init__()
+        self.set_model(model)
         self.directory = directory
-        self.history = history
-        self.patience = patience
-        self.ngrams_per_epoch = ngrams_per_epoch
+        self.epochs, self.patience = configuration.epochs, configuration.patience
+        self.steps, self.batch_size = steps, batch_size
+        self.devices, self.chief = devices, is_chief(devices)
+        self.history: list[dict] = []
+        self.spent = np.zeros(2)  # on the training of an epoch begun: seconds, CPU seconds
+        self.metrics_begun: list[np.ndarray] = []  # what the metrics hold of an epoch begun
+        self.saved = time.monotonic()
+        self._resume()
 
-    def is_done(self, epochs: int) -> bool:
+    @property
+    def reached(self) -> tuple[int, int]:
+        """The epoch, from 0, and the update within it that come next."""
+        return divmod(int(self.model.optimizer.iterations), self.steps)
+
+    @property
+    def is_done(self) -> bool:
         """Whether all epochs are trained, or the last ones brought nothing better."""
         perplexities = [epoch["validation_perplexity"] for epoch in self.history]
         best = int(np.argmin(perplexities)) if perplexities else -1
-        return len(perplexities) >= epochs or len(perplexities) - 1 - best >= self.patience
+        return len(perplexities) >= self.epochs or len(perplexities) - 1 - best >= self.patience
 
     def on_train_begin(self, logs=None):
         self.executions_per_check = max(1, _STEPS_PER_CHECK // self.model.steps_per_execution)
 
     def on_epoch_begin(self, epoch, logs=None):
+        for variable, value in zip(self.model.metrics_variables, self.metrics_begun, strict=False):
+            variable.assign(value)
+        self.metrics_begun = []
         self.began = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, batch, logs=None):
+        if batch // self.model.steps_per_execution % self.executions_per_check:
+            return
         loss = logs[self.model.prob.loss_name]
-        if batch // self.model.steps_per_execution % self.executions_per_check == 0 and not np.isfinite(loss):
+        if not np.isfinite(loss):
             raise RunError(
                 f"The loss became {loss} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
                 "--learning-rate. The best epoch before it, if any, is still saved."
             )
+        if time.monotonic() - self.saved > SECONDS_PER_SAVE:
+            self.save()
 
     def on_test_begin(self, logs=None):
         self.trained = time.perf_counter(), time.process_time()
@@ -251,6 +335,7 @@ class _Checkpoint(keras.callbacks.Callback):
             raise RunError(f"The validation perplexity {became}: lower --learning-rate.")
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
         name = self.model.prob.loss_name
+        training, training_cpu = self.spent + np.subtract(self.trained, self.began)
         self.history.append(
             {
                 "epoch": epoch + 1,
@@ -258,18 +343,68 @@ class _Checkpoint(keras.callbacks.Callback):
                 **({"train_perplexity": float(logs["perplexity"])} if "perplexity" in logs else {}),
                 "validation_perplexity": float(logs["val_perplexity"]),
                 "learning_rate": float(self.model.optimizer.learning_rate),
-                "seconds": round(time.perf_counter() - self.began[0], 2),
-                "cpu_seconds": round(time.process_time() - self.began[1], 2),
-                "training_cpu_seconds": round(self.trained[1] - self.began[1], 2),
-                "ngrams_per_second": round(self.ngrams_per_epoch / (self.trained[0] - self.began[0])),
+                "seconds": round(training + time.perf_counter() - self.trained[0], 2),
+                "cpu_seconds": round(training_cpu + time.process_time() - self.trained[1], 2),
+                "training_cpu_seconds": round(training_cpu, 2),
+                "ngrams_per_second": round(self.steps * self.batch_size / training),
             }
         )
-        if self.history[-1]["validation_perplexity"] < best:
-            self._save("model.keras")
-        write_json(self.directory / "history.json", {"epochs": self.history})
-        self._save("last.keras")
-        self.model.stop_training = self.is_done(self.params["epochs"])
+        self.spent = np.zeros(2)
+        if self.chief:
+            if self.history[-1]["validation_perplexity"] < best:
+                self._save_best()
+            write_json(self.directory / "history.json", {"epochs": self.history})
+        self._write(self.spent)
+        self.model.stop_training = self.is_done
 
-    def _save(self, name: str) -> None:
-        with replacing(self.directory / name) as temporary:
-            self.model.save(temporary)
+    def save(self) -> None:
+        """Write where the run has got to, unless an epoch's updates are done and its figures are not yet."""
+        if self.reached[0] == len(self.history):
+            self._write(self.spent + np.subtract((time.perf_counter(), time.process_time()), self.began))
+
+    def _write(self, spent: np.ndarray) -> None:
+        if self.chief:
+            arrays = {name: [variable.numpy() for variable in part] for name, part in self._state().items()}
+            write_arrays(self.directory / "last.npz", arrays | {"spent": spent})
+        self.saved = time.monotonic()
+
+    def _state(self) -> dict[str, list[keras.Variable]]:
+        model = self.model
+        state = {"weights": model.weights, "random": list(model.random_states().values())}
+        state["optimizer"] = model.optimizer.variables
+        if not has_several_workers(self.devices):  # to read them all workers would have to ask
+            state["metrics"] = model.metrics_variables
+        return state
+
+    def _resume(self) -> None:
+        """Take up what `last.npz` and `history.json` hold, at all workers."""
+        state, perplexities = self._state(), np.full(self.epochs, np.nan)
+        metrics = state.pop("metrics", [])
+        if self.chief and (self.directory / "last.npz").exists():
+            stored = read_arrays(self.directory / "last.npz", ["spent"], [*state, "metrics"])
+            for name, variables in state.items():
+                if [array.shape for array in stored[name]] != [tuple(variable.shape) for variable in variables]:
+                    raise InputError(f"{self.directory / 'last.npz'} is of another model: remove it to begin anew.")
+                for variable, array in zip(variables, stored[name], strict=True):
+                    variable.assign(array)
+            self.history = read_json(self.directory / "history.json")["epochs"] if self.reached[0] else []
+            self.history = self.history[: self.reached[0]]
+            self.spent = stored["spent"]
+            self.metrics_begun = stored["metrics"] if self.reached[1] and len(stored["metrics"]) == len(metrics) else []
+            perplexities[: len(self.history)] = [epoch["validation_perplexity"] for epoch in self.history]
+        variables = [variable for part in state.values() for variable in part]
+        given = [perplexities, *(variable.numpy() for variable in variables)]
+        if has_several_workers(self.devices):
+            perplexities, *values = from_chief(self.devices, given)
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+            if not self.chief:
+                self.history = [{"validation_perplexity": p} for p in perplexities[np.isfinite(perplexities)].tolist()]
+
+    def _save_best(self) -> None:
+        model = self.model
+        if has_several_workers(self.devices):  # saving this one would ask the others
+            model = NPLM.from_config(model.get_config())
+            model.set_weights(self.model.get_weights())
+        with replacing(self.directory / "model.keras") as temporary:
+            model.save(temporary)

@@ -140,6 +140,7 @@ def ngram_dataset(
     seed: int = 0,
     drop_remainder: bool = False,
     first_epoch: int | None = None,
+    first_batch: int = 0,
 ) -> tf.data.Dataset:
     """Batches of (context_ids int32 [B, n-1] oldest first, target_ids int32 [B]): each n-gram once an epoch.
 
@@ -157,6 +158,7 @@ def ngram_dataset(
         drop_remainder: leave out the last, smaller batch of an epoch (training under tf.distribute wants that).
         first_epoch: give an endless dataset instead, whose epochs are numbered from this one and follow one another:
             what a run that was interrupted goes on from. For `fit(steps_per_epoch=…)`.
+        first_batch: leave out so many batches of the first epoch, at no cost.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
@@ -196,18 +198,17 @@ def ngram_dataset(
         context = tf.gather(tokens, position[:, None] + tf.range(1 - order, 0))  # [chunk, n-1]
         return context, tf.gather(tokens, position)
 
-    def epoch(epoch_seed: tf.Tensor) -> tf.data.Dataset:
-        epoch_seed = tf.ensure_shape(tf.cast(epoch_seed, tf.int32), [3])
-        chunks = tf.data.Dataset.range(0, used, chunk, output_type=tf.int32).map(
-            lambda start: ngrams(start, epoch_seed)
-        )
+    def epoch(number: tf.Tensor) -> tf.data.Dataset:
+        epoch_seed = tf.cast(tf.stack([seed, number, 0]), tf.int32)
+        first = tf.where(number == first_epoch, first_batch * batch_size, 0) if first_batch else 0
+        starts = tf.data.Dataset.range(tf.cast(first, tf.int64), used, chunk, output_type=tf.int32)
+        chunks = starts.map(lambda start: ngrams(start, epoch_seed))
         return chunks.prefetch(2).rebatch(batch_size, drop_remainder=drop_remainder)
 
-    def seeded(numbers: tf.data.Dataset) -> tf.data.Dataset:
-        return numbers.map(lambda epoch_number: tf.stack([seed, epoch_number, 0])).flat_map(epoch)
-
+    if not 0 <= first_batch < batches or (first_batch and first_epoch is None):
+        raise InputError(f"`first_batch` must be 0 to {batches - 1}, with `first_epoch`. Received: {first_batch}.")
     if first_epoch is not None:
-        return seeded(tf.data.Dataset.counter(first_epoch, 1))
+        return tf.data.Dataset.counter(first_epoch, 1).flat_map(epoch)
     epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # of this dataset, whatever else draws random numbers
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
-    return seeded(numbers).apply(tf.data.experimental.assert_cardinality(batches))
+    return numbers.flat_map(epoch).apply(tf.data.experimental.assert_cardinality(batches))

@@ -48,9 +48,9 @@ class _Killed(BaseException):
     "file, options",
     [
         ("history.json", {}),
-        ("last.keras", {}),
+        ("last.npz", {}),
         ("model.keras", {}),
-        ("last.keras", {"output_layer": "nce", "num_sampled": 20, "held_out_mass": 0.1, "optimizer": "adagrad"}),
+        ("last.npz", {"output_layer": "nce", "num_sampled": 20, "held_out_mass": 0.1, "optimizer": "adagrad"}),
     ],
 )
 def test_a_run_that_was_killed_goes_on_to_the_same_weights(tmp_path, monkeypatch, small_configuration, file, options):

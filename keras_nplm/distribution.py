@@ -1,0 +1,122 @@
+"""Where a training runs: one device, several of one machine, or several machines, and who of them writes."""
+
+import json
+import os
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.errors import InputError
+
+STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
+_KERAS = (3, 15)  # the last whose `fit` was seen to work over several workers
+
+
+def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
+    """The strategy of tf.distribute of that name.
+
+    Args:
+        name: `"one-device"`: none; `"mirrored"`: all GPUs of this machine, or where it has none all logical CPUs;
+            `"multi-worker"`: the workers that the environment variable `TF_CONFIG` names, each started by the same
+            command; `"auto"`: of these multi-worker if there is a `TF_CONFIG` of several workers, mirrored if there are
+            several GPUs, else one device.
+
+    Raises:
+        InputError: no such name, only one device to mirror, or a `TF_CONFIG` that is absent or none.
+
+    Example:
+
+    >>> open_strategy("one-device").num_replicas_in_sync
+    1
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: {name!r}.")
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    if name == "auto":
+        several = len(devices) > 1 and devices[0].device_type == "GPU"
+        name = "multi-worker" if len(_workers()) > 1 else "mirrored" if several else "one-device"
+    if name == "one-device":
+        return tf.distribute.get_strategy()
+    if name == "mirrored":
+        if len(devices) == 1:
+            raise InputError(f"There is only one device to mirror, {devices[0].name}: leave --strategy out.")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    if not _workers():
+        raise InputError("--strategy multi-worker needs TF_CONFIG, which names all workers: see the README.")
+    if tuple(map(int, keras.__version__.split(".")[:2])) > _KERAS:
+        raise InputError(
+            f"`fit` over several workers leans on parts of Keras that may change, and was tested up to Keras "
+            f"{'.'.join(map(str, _KERAS))}. This is {keras.__version__}: take an earlier one, or one machine."
+        )
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
+    """Whether replicas run in other processes, too."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and len(_workers()) > 1
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process is the one that writes the model directory: the only one, or worker 0."""
+    return not has_several_workers(strategy) or strategy.cluster_resolver.task_id == 0
+
+
+def from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The chief's arrays, bit for bit, at every worker.
+
+    Every worker asks at the same point and with arrays of the same shapes and types: none returns before all have
+    asked. With one worker there is nothing to do.
+
+    Args:
+        strategy: of the training.
+        arrays: numbers of any type.
+
+    Example:
+
+    >>> from_chief(open_strategy("one-device"), [np.array([1, 2])])
+    [array([1, 2])]
+    """
+    arrays = [np.ascontiguousarray(array) for array in arrays]
+    if not has_several_workers(strategy):
+        return arrays
+    packed = b"".join(array.tobytes() for array in arrays)
+    sent = tf.constant(np.frombuffer(packed + bytes(-len(packed) % 4), np.int32))
+
+    @tf.function
+    def summed() -> tf.Tensor:
+        def replica() -> tf.Tensor:
+            context = tf.distribute.get_replica_context()
+            first = tf.equal(context.replica_id_in_sync_group, 0)
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(first, sent, tf.zeros_like(sent)))
+
+        return strategy.experimental_local_results(strategy.run(replica))[0]
+
+    received, taken = summed().numpy().tobytes(), []
+    for array in arrays:
+        taken.append(np.frombuffer(received[: array.nbytes], array.dtype).reshape(array.shape))
+        received = received[array.nbytes :]
+    return taken
+
+
+def _workers() -> list[str]:
+    """The addresses of all workers in `TF_CONFIG`; none where there is no such variable.
+
+    Raises:
+        InputError: it does not describe a cluster with this process in it.
+    """
+    described = os.environ.get("TF_CONFIG", "")
+    if not described:
+        return []
+    example = '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, "task": {"type": "worker", "index": 0}}'
+    try:
+        config = json.loads(described)
+        workers, task = config["cluster"]["worker"], config["task"]
+        whole = all(isinstance(worker, str) and ":" in worker for worker in workers) and task["type"] == "worker"
+        whole = whole and set(config["cluster"]) == {"worker"} and 0 <= int(task["index"]) < len(workers)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"TF_CONFIG does not describe a cluster ({error!r}): it looks like {example}.") from error
+    if not whole:
+        raise InputError(f"TF_CONFIG must have workers alone, and this process among them: it looks like {example}.")
+    return list(workers)
