@@ -201,6 +201,7 @@ def _export(options: argparse.Namespace) -> dict:
         name for name, ending in _FORMATS.items() if ending and options.target.removesuffix(".gz").endswith(ending)
     ]
     chosen = options.format or (endings or ["saved-model"])[0]
+    told = {"format": chosen}
     language_model = LanguageModel.load(options.directory)
     if options.quantise and chosen != "litert":
         raise InputError(f"--quantise is for LiteRT files. Received: the format {chosen}.")
@@ -209,6 +210,7 @@ def _export(options: argparse.Namespace) -> dict:
             raise InputError(f"{options.directory} is no model in back-off form: estimate one with `ngram`.")
         write_arpa(options.target, language_model.model, language_model.vocabulary)
         written = [options.target]
+        told["ngrams"] = language_model.model.num_ngrams
     elif chosen == "saved-model":
         known = {name: _read_if_there(Path(options.directory, f"{name}.json")) for name in ("config", "metrics")}
         written = [export_saved_model(language_model, options.target, top_k=options.top_k, **known)]
@@ -216,11 +218,12 @@ def _export(options: argparse.Namespace) -> dict:
         written = export_litert(language_model, options.target, quantise=options.quantise)
     else:
         written = export_onnx(language_model, options.target)
-    return {"format": chosen, "written": list(map(str, written))}
+    return told | {"written": list(map(str, written))}
 
 
 def _show_export(result: dict) -> None:
-    print(f"wrote {', '.join(result['written'])}")
+    what = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
+    print(f"wrote {what}{', '.join(result['written'])}")
     if result["format"] == "saved-model":
         target = Path(result["written"][0]).parent
         print(f"{target / 'README.md'} tells how to serve and ask it; next: docker compose up, in {target}")

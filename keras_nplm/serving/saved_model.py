@@ -1,10 +1,8 @@
 """`keras-nplm export`: a version of a SavedModel for TF Serving, with warm-up requests and the server's own files."""
 
-import contextlib
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,7 @@ from keras_nplm.serving.signatures import DEFAULT, Served
 from keras_nplm.vocabulary import SPECIALS, UNK_ID
 
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
+_MARK = "models.config"  # what tells that a directory was written here; the first of the server's files
 _WARMUP_BATCHES = (1, 32)
 _BATCH = 128  # the most requests that the server runs together
 
@@ -78,47 +77,30 @@ def export_saved_model(
         the directory of the new version.
 
     Raises:
-        InputError: `target` is a file, or `top_k` is out of range.
+        InputError: `target` is a file or holds other files, or `top_k` is out of range.
         RunError: the files cannot be written.
     """
     target = Path(target)
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file: name a directory for the versions of the served model.")
+    if target.is_dir() and not (target / _MARK).exists() and any(path.name[0] != "." for path in target.iterdir()):
+        raise InputError(f"{target} holds other files, not versions of a served model: name a directory of its own.")
     served = Served(language_model, top_k)
     signatures = served.signatures()
     name = target.resolve().name
-    with _new_version(target) as temporary:
-        tf.saved_model.save(served, temporary, signatures=signatures | {"serving_default": signatures[DEFAULT]})
-        language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
-        _write_warmup(temporary / WARMUP, name, served, signatures)
     filled = dict(name=name, batch=_BATCH, cores=os.cpu_count() or 1)
     files = {file: template.format(**filled) for file, template in _SERVER_FILES.items()}
     files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {})
-    for file, text in files.items():
-        with replacing(target / file) as path:
-            path.write_text(text, encoding="utf-8")
-    return target / str(_versions(target)[-1])
-
-
-def _versions(target: Path) -> list[int]:
-    """The versions that a served model has, ascending."""
-    return sorted(int(path.name) for path in target.iterdir() if path.name.isascii() and path.name.isdigit())
-
-
-@contextlib.contextmanager
-def _new_version(target: Path) -> Iterator[Path]:
-    """Yield a directory to write; it becomes the next version if the block ends well, else it is removed."""
     temporary = target / f".new.{os.getpid()}"
     try:
         target.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        for version in itertools.count(max(_versions(target), default=0) + 1):
-            try:
-                temporary.rename(target / str(version))
-                break
-            except OSError:  # another export was first
-                if not (target / str(version)).exists():
-                    raise
+        tf.saved_model.save(served, temporary, signatures=signatures | {"serving_default": signatures[DEFAULT]})
+        language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
+        _write_warmup(temporary / WARMUP, name, served, signatures)
+        for file, text in files.items():
+            with replacing(target / file) as path:
+                path.write_text(text, encoding="utf-8")
+        return _as_next_version(temporary)
     except (OSError, tf.errors.OpError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.message
         raise RunError(
@@ -127,6 +109,17 @@ def _new_version(target: Path) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _as_next_version(directory: Path) -> Path:
+    """Rename a directory to the next integer beside it."""
+    versions = [int(path.name) for path in directory.parent.iterdir() if path.name.isascii() and path.name.isdigit()]
+    for version in itertools.count(max(versions, default=0) + 1):
+        try:
+            return directory.rename(directory.with_name(str(version)))
+        except OSError:  # another export was first
+            if not directory.with_name(str(version)).exists():
+                raise
 
 
 def _write_warmup(path: Path, name: str, served: Served, signatures: dict) -> None:
