@@ -97,10 +97,11 @@ def train(configuration: Configuration, corpus: Corpus, directory: str | os.Path
 
 def _write_report(directory: Path, metrics: dict) -> None:
     """Write `report.html`; where that fails the run is whole without it."""
+    print(f"Writing {directory / 'report.html'}.", file=sys.stderr)
     try:
         config = read_json(directory / "config.json")
         write_run_report(directory / "report.html", LanguageModel.load(directory), config, metrics)
-    except (InputError, RunError) as error:
+    except (InputError, RunError, KeyError, TypeError) as error:  # or another version's figures
         print(f"There is no report.html: {error} Give the same command again to have it.", file=sys.stderr)
 
 
@@ -146,7 +147,7 @@ def _fit(configuration: Configuration, encoded: EncodedCorpus, vocabulary: Vocab
             steps_per_epoch=steps,
             initial_epoch=len(history),
             epochs=configuration.epochs,
-            callbacks=[checkpoint, board],
+            callbacks=[board, checkpoint],  # so that no epoch is lost in the logs where a run is killed between them
             shuffle=False,  # the dataset does
             verbose=1 if sys.stderr.isatty() else 2,
         )
