@@ -92,11 +92,17 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model = language_model.model
+        model, self._trial = language_model.model, None
         if not isinstance(model, NPLM):
             raise InputError(f"`language_model` must be around an NPLM. Received: around a {type(model).__name__}.")
         if word_counts is not None and np.shape(word_counts) != (model.vocabulary_size,):
             raise InputError(f"`word_counts` must be [{model.vocabulary_size}]. Received: {np.shape(word_counts)}.")
+        if isinstance(prompts, str):
+            raise InputError(f"`prompts` must be a list of texts. Received: {prompts!r}.")
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
+        if probe is not None and not (isinstance(probe, tuple | list) and len(probe) == 2):
+            raise InputError("`probe` must be a pair, (context_ids, target_ids).")
         if projector_words < 0:
             raise InputError(f"`projector_words` must be 0 or more. Received: {projector_words}.")
         for prompt in prompts:
@@ -125,11 +131,10 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._trial = None
         if self.hparams is not None:
             options = {name: _plain(value) for name, value in self.hparams.items() if value is not None}
             directory = Path(self.log_dir).resolve()
-            name = f"{directory.parent.name}/{directory.name} in {directory.parent.parent}"
+            name = f"{directory.parent.name}/{directory.name}"
             self._trial = hp.KerasCallback(self._train_writer, options, trial_id=name)
             self._trial.on_train_begin()
             self._train_writer.flush()
@@ -153,8 +158,12 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self._trained = self._trained or time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        self._trained, logs = self._trained or time.perf_counter(), logs or {}
-        super().on_epoch_end(epoch, logs)
+        self._trained = self._trained or time.perf_counter()
+        with self.summary.record_if(True):  # whatever `update_freq` has for single batches
+            super().on_epoch_end(epoch, logs)
+            self._record_epoch(epoch, logs or {})
+
+    def _record_epoch(self, epoch: int, logs: dict) -> None:
         scalars = self._norms("weight_norm", [weight.value for weight, _ in self._matrices()])
         if self.probe is not None:
             scalars |= self._over_probe()
@@ -180,7 +189,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         """The matrices that are trained, and the columns of each that have a name: the output's are U's, then W's."""
         model, matrices = self.model, []
         for weight in model.trainable_variables:
-            if weight.name == "UW" and model.project is None:
+            if weight is getattr(model.prob, "kernel", None) and model.project is None:
                 columns = {"U": slice(model.hidden_units)} if model.hidden_units else {}
                 columns |= {"W": slice(model.hidden_units, None)} if model.direct_connections else {}
                 matrices.append((weight, columns))

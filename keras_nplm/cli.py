@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("target", metavar="TARGET", help="the directory of SavedModel versions, or the file, to write")
     kinds = "saved-model: any model, for TF Serving; litert, onnx: networks; arpa (.gz: gzipped): Kneser-Ney, ARPA"
     export.add_argument("--format", choices=tuple(_FORMATS), help=f"{kinds}; default: by the ending of TARGET")
-    export.add_argument("--top-k", type=int, default=10, help="saved-model: words that it suggests; default: 10")
+    export.add_argument("--top-k", type=int, help="saved-model: words that it suggests; default: 10")
     export.add_argument("--quantise", action="store_true", help="litert: matrices in 8 bits, a quarter of the size")
 
     help = "What one core does in a second, against the peers that are installed."
@@ -202,30 +202,46 @@ def _show_mix(result: dict) -> None:
 
 
 def _export(options: argparse.Namespace) -> dict:
-    endings = [
-        name for name, ending in _FORMATS.items() if ending and options.target.removesuffix(".gz").endswith(ending)
-    ]
-    chosen = options.format or (endings or ["saved-model"])[0]
+    chosen = _format(options)
     language_model = LanguageModel.load(options.directory)
-    if options.quantise and chosen != "litert":
-        raise InputError(f"--quantise is for LiteRT files. Received: the format {chosen}.")
+    told = {"format": chosen}
     if chosen == "arpa":
         if not isinstance(language_model.model, BackoffModel):
             raise InputError(f"{options.directory} is no model in back-off form: estimate one with `ngram`.")
         write_arpa(options.target, language_model.model, language_model.vocabulary)
         written = [options.target]
+        told["ngrams"] = language_model.model.num_ngrams
     elif chosen == "saved-model":
         known = {name: _read_if_there(Path(options.directory, f"{name}.json")) for name in ("config", "metrics")}
-        written = [export_saved_model(language_model, options.target, top_k=options.top_k, **known)]
+        written = [export_saved_model(language_model, options.target, top_k=options.top_k or 10, **known)]
     elif chosen == "litert":
         written = export_litert(language_model, options.target, quantise=options.quantise)
     else:
         written = export_onnx(language_model, options.target)
-    return {"format": chosen, "written": list(map(str, written))}
+    return told | {"written": list(map(str, written))}
+
+
+def _format(options: argparse.Namespace) -> str:
+    """The format that `export` is to write: the one that is named, or that of the target's ending."""
+    if not options.target:
+        raise InputError("TARGET is empty: name a directory or a file to write.")
+    target = options.target.lower()
+    zipped = target.endswith(".gz")
+    endings = [name for name, ending in _FORMATS.items() if ending and target.removesuffix(".gz").endswith(ending)]
+    chosen = options.format or (endings or ["saved-model"])[0]
+    if (endings and chosen not in endings) or (zipped and chosen != "arpa"):
+        raise InputError(f"The ending of {options.target} is not one of the format {chosen}: name another.")
+    for flag, given, of in (("--quantise", options.quantise, "litert"), ("--top-k", options.top_k, "saved-model")):
+        if given is not None and given is not False and chosen != of:
+            raise InputError(f"{flag} is for the format {of}. Received: {chosen}.")
+    if options.top_k is not None and options.top_k < 1:
+        raise InputError(f"`top_k` must be 1 or more. Received: {options.top_k}.")
+    return chosen
 
 
 def _show_export(result: dict) -> None:
-    print(f"wrote {', '.join(result['written'])}")
+    what = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
+    print(f"wrote {what}{', '.join(result['written'])}")
     if result["format"] == "saved-model":
         target = Path(result["written"][0]).parent
         print(f"{target / 'README.md'} tells how to serve and ask it; next: docker compose up, in {target}")

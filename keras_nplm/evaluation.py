@@ -101,3 +101,14 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
 
 def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
+
+
+def shown_perplexity(perplexity: float | None) -> str:
+    """A perplexity as tables show it, one over no tokens as a dash.
+
+    Example:
+
+    >>> shown_perplexity(61.368), shown_perplexity(None)
+    ('61.37', '–')
+    """
+    return "–" if perplexity is None else f"{perplexity:.2f}"

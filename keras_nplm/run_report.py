@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_nplm.charts import STYLE, bar_chart, escaped, line_chart, word_chart
 from keras_nplm.configuration import train_command
-from keras_nplm.evaluation import evaluate
+from keras_nplm.evaluation import evaluate, shown_perplexity
 from keras_nplm.files import replacing
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import kneser_ney
@@ -145,7 +145,11 @@ def _baseline(language_model: LanguageModel, ids: np.ndarray, metrics: dict) -> 
         said = f"No n-gram model stands beside it: one of {tokens:,} training tokens would take too much memory."
     counted = "words and &lt;/s&gt;" if boundary == "sentence" else "words, without sentence ends"
     rows = [
-        [name, *(f"{model[split]['perplexity']:.2f}" for split in splits), _known(model["test"])]
+        [
+            name,
+            *(f"{model[split]['perplexity']:.2f}" for split in splits),
+            shown_perplexity(model["test"]["perplexity_without_unk"]),
+        ]
         for name, model in models.items()
     ]
     table = _table(["", *splits, "test without <unk>"], rows)
@@ -158,11 +162,6 @@ def _baseline(language_model: LanguageModel, ids: np.ndarray, metrics: dict) -> 
     )
 
 
-def _known(figures: dict) -> str:
-    known = figures["perplexity_without_unk"]
-    return f"{known:.2f}" if known is not None else "–"
-
-
 def _table(header: list[str], rows: list[list[str]]) -> str:
     head = "".join(f"<th>{escaped(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
@@ -172,7 +171,7 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 def _contexts(language_model: LanguageModel) -> list[str]:
     """The first words, all with letters, of sentences that stand evenly spread in the validation text."""
     ids, words = language_model.corpus.ids("validation"), language_model.vocabulary.words
-    plain = np.array([place >= len(SPECIALS) and any(map(str.isalpha, word)) for place, word in enumerate(words)])
+    plain = np.array([place >= len(SPECIALS) and _has_letter(word) for place, word in enumerate(words)])
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     starts = starts[starts + _CONTEXT_WORDS <= len(ids)]
     openings = ids[starts[:, None] + np.arange(_CONTEXT_WORDS)]  # [S, W]
@@ -233,13 +232,17 @@ def _content_words(words: list[str]) -> list[str]:
     >>> _content_words([*SPECIALS, "the", ",", "language", "a", "neural"])
     ['language', 'neural', 'the', 'a']
     """
-    lettered = [word for word in words[len(SPECIALS) + len(words) // 100 :] if any(map(str.isalpha, word))]
+    lettered = [word for word in words[len(SPECIALS) + len(words) // 100 :] if _has_letter(word)]
     return sorted(lettered, key=lambda word: sum(map(str.isalpha, word)) < _WORD_LETTERS)[:_NEIGHBOURS_OF]
+
+
+def _has_letter(word: str) -> bool:
+    return any(map(str.isalpha, word))
 
 
 def _map(language_model: LanguageModel, counts: np.ndarray) -> str:
     words = language_model.vocabulary.words
-    lettered = [place for place in range(len(SPECIALS), len(words)) if any(map(str.isalpha, words[place]))]
+    lettered = [place for place in range(len(SPECIALS), len(words)) if _has_letter(words[place])]
     ids = lettered[:_MAP_WORDS] or list(range(len(SPECIALS), len(words)))[:_MAP_WORDS]
     places = word_map(language_model.model.embed.C.numpy()[ids])
     notes = [f"{counts[place]:,} times in the training text" for place in ids]

@@ -75,11 +75,12 @@ def train(
     try:
         return _train(configuration, corpus, directory, devices)
     except tf.errors.OpError as error:
-        if not has_several_workers(devices):
-            raise
+        several = has_several_workers(devices)
+        what = "Another worker was lost" if several else "TensorFlow could not go on"
+        where = " at all workers" if several else ""
         raise RunError(
-            f"Another worker was lost ({error.message.splitlines()[0][:200]}). What was saved is kept: start the same "
-            "command at all workers to go on."
+            f"{what} ({error.message.splitlines()[0][:200]}). What was saved is kept: give the same command again{where} "
+            "to go on."
         ) from error
 
 
@@ -135,10 +136,11 @@ def _train(configuration: Configuration, corpus: Corpus, directory: Path, device
 
 def _write_report(directory: Path, metrics: dict) -> None:
     """Write `report.html`; where that fails the run is whole without it."""
+    print(f"Writing {directory / 'report.html'}.", file=sys.stderr)
     try:
         config = read_json(directory / "config.json")
         write_run_report(directory / "report.html", LanguageModel.load(directory), config, metrics)
-    except (InputError, RunError) as error:
+    except (InputError, RunError, KeyError, TypeError) as error:  # or another version's figures
         print(f"There is no report.html: {error} Give the same command again to have it.", file=sys.stderr)
 
 
@@ -153,8 +155,9 @@ def _fit(
     ids = encoded.ids("train")
     options = dict(order=configuration.order, boundary=configuration.boundary)
     number = len(ids) if configuration.boundary == "sentence" else int(np.count_nonzero(ids != EOS_ID))
-    batch_size = min(configuration.batch_size, number - number % devices.num_replicas_in_sync)
-    steps = number // max(1, batch_size)
+    replicas = devices.num_replicas_in_sync
+    batch_size = min(configuration.batch_size, max(replicas, number - number % replicas))
+    steps = max(1, number // batch_size)
     counts = np.bincount(ids, minlength=len(vocabulary))
     counts[EOS_ID] *= configuration.boundary == "sentence"
     with devices.scope():
@@ -162,7 +165,7 @@ def _fit(
         model.prob.set_unigram(counts, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
         model.optimizer.build(model.trainable_variables)
-    if isinstance(model.prob, SampledOutput) and devices.num_replicas_in_sync == 1:
+    if isinstance(model.prob, SampledOutput) and replicas == 1:
         model.steps_per_execution = max(k for k in range(1, _STEPS_PER_EXECUTION + 1) if steps % k == 0)
     run = _Run(model, directory, configuration, steps, batch_size, devices)
     validation_data = ngram_dataset(encoded.ids("validation"), batch_size=_VALIDATION_BATCH, shuffle=False, **options)
@@ -177,7 +180,7 @@ def _fit(
             word_counts=counts,
             hparams=dataclasses.asdict(configuration),
         )
-        callbacks.append(board)
+        callbacks = [board, run]  # so that no epoch is lost in the logs where a run is killed between them
     while not run.is_done:
         epoch, step = run.reached
         train_data = ngram_dataset(

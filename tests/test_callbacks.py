@@ -128,6 +128,16 @@ def test_the_norms_and_ln_z_are_those_of_numpy(tmp_path, output, direct_connecti
         np.testing.assert_allclose(values["ln_z/mean_absolute"][1], np.abs(log_z).mean(), rtol=1e-4)
 
 
+def test_epochs_are_recorded_whatever_single_batches_are(tmp_path):
+    model = _model()
+    _fit(model, [_board(model, tmp_path, batch_size=8, update_freq=5)], epochs=3)
+    train, validation = (_values(tmp_path / run) for run in ("train", "validation"))
+    for tag in ("weight_norm/C", "ngrams_per_second", "continuations", "epoch_loss"):
+        assert set(train[tag]) == {0, 1, 2}, tag
+    assert set(validation["epoch_perplexity"]) == {0, 1, 2}
+    assert "batch_loss" in train
+
+
 @pytest.mark.parametrize(
     "options, matrices",
     [
@@ -300,6 +310,9 @@ def test_a_loss_that_is_not_a_number_leaves_the_callback_running(tmp_path):
     [
         ({"word_counts": np.ones(3)}, r"`word_counts` must be \[40\]"),
         ({"projector_words": -1}, "`projector_words` must be 0 or more"),
+        ({"prompts": "The value"}, "`prompts` must be a list of texts"),
+        ({"batch_size": 0}, "`batch_size` must be 1 or more"),
+        ({"probe": _ngrams(3)[0]}, "`probe` must be a pair"),
         ({"probe": (np.full((2, ORDER - 1), SIZE), np.array([4, 4]))}, "Ids must be 0 to 39"),
         ({"prompts": ["<s>"]}, "reserved token"),
         ({"num_words": 0}, "`num_words` must be 1 or more"),

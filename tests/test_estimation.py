@@ -143,7 +143,7 @@ def test_probability_0_is_named_as_such(tmp_path, capsys):
     assert _json(capsys, "score", sentence, text)["sentences"][0]["log_prob"] is None
     assert main(["score", sentence, str(text)]) == 0
     assert capsys.readouterr().out.startswith("-inf\t8\t")
-    assert main(["export", stream, str(tmp_path)]) == 2
+    assert main(["export", stream, str(tmp_path), "--format", "arpa"]) == 2
     assert "is a directory: name a file" in capsys.readouterr().err
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, LanguageModel, Uniform, Vocabulary, export_litert, export_onnx
+from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Uniform, Vocabulary, export_litert, export_onnx
 from keras_nplm.cli import main
 
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 30, 7], [0, 0, 5]], np.int32)
@@ -31,8 +31,8 @@ def test_the_command_writes_a_model_and_its_words(name, run, model_directory, la
     if name.endswith("onnx"):
         pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     assert main(["export", str(model_directory), str(tmp_path / name)]) == 0
-    assert capsys.readouterr().out == f"wrote {tmp_path / name}, {tmp_path / 'next.vocabulary.txt'}\n"
-    assert Vocabulary.load(tmp_path / "next.vocabulary.txt") == language_model.vocabulary
+    assert capsys.readouterr().out == f"wrote {tmp_path / name}, {tmp_path / name}.vocabulary.txt\n"
+    assert Vocabulary.load(f"{tmp_path / name}.vocabulary.txt") == language_model.vocabulary
     for rows in (1, 4):  # any number of rows
         expected = language_model.model.next_log_probs(CONTEXTS[:rows])
         np.testing.assert_allclose(run(tmp_path / name, CONTEXTS[:rows]), expected, atol=2e-5)
@@ -46,6 +46,14 @@ def test_each_kind_of_network_goes(options, dtype, language_model, tmp_path):
     path, _ = export_litert(LanguageModel(model, words, "words", "stream"), tmp_path / "next.tflite")
     tolerance = 1e-5 if dtype == "float32" else 0.02  # files have float32 products
     np.testing.assert_allclose(_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=tolerance)
+
+
+def test_an_output_of_another_dtype_goes(tmp_path):
+    words = Vocabulary([f"w{i}" for i in range(36)])
+    output = FullSoftmax(40, dtype="mixed_bfloat16")
+    model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, output_layer=output)
+    path, _ = export_litert(LanguageModel(model, words, "words", "stream"), tmp_path / "next.tflite")
+    np.testing.assert_allclose(_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=0.02)
 
 
 def test_quantised_it_is_a_quarter_of_the_size_and_nearly_the_same(tmp_path):
@@ -70,5 +78,16 @@ def test_misuse(language_model, model_directory, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "tf2onnx", None)
     with pytest.raises(InputError, match="pip install 'keras-nplm"):
         export_onnx(language_model, tmp_path / "next.onnx")
-    assert main(["export", str(model_directory), str(tmp_path / "served"), "--quantise"]) == 2
-    assert "--quantise is for LiteRT" in capsys.readouterr().err
+    for flags, message in {
+        "served --quantise": "--quantise is for the format litert",
+        "a.tflite --top-k 3": "--top-k is for the format saved-model",
+        "served --top-k 0": "`top_k` must be 1 or more",
+        "a.onnx --format litert": "not one of the format litert",
+        "a.tflite.gz": "not one of the format litert",
+    }.items():
+        assert main(["export", str(model_directory), *f"{tmp_path}/{flags}".split()]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["export", str(model_directory), ""]) == 2
+    before = (model_directory / "model.keras").read_bytes()
+    assert main(["export", str(model_directory), str(model_directory / "model.keras"), "--format", "litert"]) == 2
+    assert (model_directory / "model.keras").read_bytes() == before

@@ -2,10 +2,12 @@
 
 import functools
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from concurrent import futures
 from pathlib import Path
 
 import numpy as np
@@ -390,14 +392,35 @@ def test_the_servers_files_name_the_model(exported):
 
 def test_versions_follow_one_another_and_are_whole(exported, model_directory, tmp_path):
     target = tmp_path / "served"
-    (target / "notes").mkdir(parents=True)
+    (target / ".new.1").mkdir(parents=True)  # of an export that was killed
     for version in ("1", "2"):
         assert main(["export", str(model_directory), str(target), "--json"]) == 0
         assert (target / version / "saved_model.pb").is_file()
     (target / "2").rename(target / "7")
     model = LanguageModel.load(model_directory)
     assert export_saved_model(model, target).name == "8"
-    assert not [path for path in target.iterdir() if path.name.startswith(".")]
+    assert [path.name for path in target.iterdir() if path.name.startswith(".")] == [".new.1"]
+
+
+def test_what_was_edited_stays_and_what_a_killed_export_left_goes(language_model, tmp_path):
+    target = tmp_path / "served"
+    export_saved_model(language_model, target)
+    (target / "compose.yaml").write_text("ports: 9000\n")
+    (target / "007").mkdir()
+    (target / "9999999999999999999999").mkdir()
+    (target / ".new.old").mkdir()
+    os.utime(target / ".new.old", (0, 0))
+    assert export_saved_model(language_model, target).name == "2"
+    assert (target / "compose.yaml").read_text() == "ports: 9000\n"
+    assert not (target / ".new.old").exists()
+    assert (target / "2").stat().st_mode & 0o055 == 0o055
+
+
+def test_exports_at_once_are_a_version_each(language_model, tmp_path):
+    with futures.ThreadPoolExecutor(3) as pool:
+        versions = list(pool.map(lambda _: export_saved_model(language_model, tmp_path / "served"), range(3)))
+    assert sorted(version.name for version in versions) == ["1", "2", "3"]
+    assert all((version / "saved_model.pb").is_file() for version in versions)
 
 
 def test_a_full_disk_leaves_what_was_there(model_directory, tmp_path):
@@ -423,9 +446,15 @@ def test_misuse(language_model, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is a file"):
         export_saved_model(language_model, tmp_path / "file")
-    for top_k in (0, 10_000):
-        with pytest.raises(InputError, match="`top_k` must be 1 to"):
-            export_saved_model(language_model, tmp_path / "served", top_k=top_k)
+    with pytest.raises(InputError, match="is a file, or below one"):
+        export_saved_model(language_model, tmp_path / "file" / "served")
+    for name in ('q"uote', "sp ace", "a:b", "über", "5", "a$b"):
+        with pytest.raises(InputError, match="is served by the name of its directory"):
+            export_saved_model(language_model, tmp_path / name)
+    with pytest.raises(InputError, match="holds other files"):  # among them perhaps a README.md
+        export_saved_model(language_model, tmp_path)
+    with pytest.raises(InputError, match="`top_k` must be 1 or more"):
+        export_saved_model(language_model, tmp_path / "served", top_k=0)
     with pytest.raises(InputError, match="cannot be served"):
         Served(LanguageModel(type("Other", (), {"order": 2})(), Vocabulary(WORDS), "words", "stream"), 2)
     assert not (tmp_path / "served").exists()
@@ -481,6 +510,12 @@ def test_any_batch_of_bytes_is_answered(loaded, batch):
 
 
 # The model card
+
+
+def test_the_card_of_a_model_that_was_measured_on_unknown_words_alone(language_model, tmp_path):
+    figures = {"perplexity": 3.0, "perplexity_without_unk": None, "tokens": 2, "unk_tokens": 2}
+    version = export_saved_model(language_model, tmp_path / "served", metrics={"test": figures})
+    assert "| test | 3.00 | – | 2 | 2 |" in (version.parent / "README.md").read_text()
 
 
 def test_the_card_tells_what_metrics_and_config_hold(exported, model_directory):

@@ -3,6 +3,7 @@
 import json
 
 from keras_nplm.configuration import train_command
+from keras_nplm.evaluation import shown_perplexity
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import kind_of
 from keras_nplm.report import markdown_table
@@ -21,7 +22,7 @@ _CORPORA = {
     "brown": "the Brown corpus (non-commercial use), split as in the paper",
 }
 _TOKENS = {
-    "words": "runs of letters and digits, with single apostrophes and hyphens within, and any other mark by itself",
+    "words": "runs of letters, digits and `_`, with single apostrophes and hyphens within, and other marks singly",
     "whitespace": "what white space separates",
 }
 
@@ -48,23 +49,24 @@ def model_card(name: str, language_model: LanguageModel, signatures: dict, confi
 
 def _what(language_model: LanguageModel, config: dict, metrics: dict) -> str:
     model = language_model.model
-    order, size = model.order, len(language_model.vocabulary)
-    facts = [f"{_KINDS[kind_of(model)]} of order {order}, exported by keras_nplm. It gives P(w | the {order - 1} words"]
-    facts.append(
-        f"before w), normalised over its vocabulary of {size:,} words, of which `<unk>` stands for all others."
-    )
-    if "parameters" in metrics:
-        facts.append(f"It has {metrics['parameters']:,} parameters.")
-    facts.append(f"Words are {_TOKENS[language_model.tokenizer_name]}; case counts.")
-    if language_model.boundary == "sentence":
-        facts.append("It takes a text for one sentence, which begins after `<s>` and ends with `</s>`.")
-    else:
-        facts.append("It takes a text for a piece of a running stream, without sentence ends.")
-    if corpus := config.get("corpus"):
-        known = _CORPORA.get(corpus.partition("/")[0])
-        facts.append(f"\n\nIt was trained on {f'`{corpus}`, {known}' if known else f'`{corpus}`'}. ")
-        facts.append("It knows nothing else: expect little of it on other text, and no judgement of what it says.")
-    return " ".join(facts).replace(" \n\n ", "\n\n").replace("  ", " ")
+    before = f"{model.order - 1} words" if model.order > 2 else "word"
+    size = len(language_model.vocabulary)
+    facts = [
+        f"{_KINDS[kind_of(model)]} of order {model.order}, exported by keras_nplm.",
+        f"It gives P(w | the {before} before w), normalised over its vocabulary of {size:,} words, of which `<unk>` "
+        "stands for all others.",
+        f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",
+        f"Words are {_TOKENS[language_model.tokenizer_name]}; case counts.",
+        "It takes a text for one sentence, which begins after `<s>` and ends with `</s>`."
+        if language_model.boundary == "sentence"
+        else "It takes a text for a piece of a running stream, without sentence ends.",
+    ]
+    if not config.get("corpus"):
+        return " ".join(filter(None, facts))
+    name = config["corpus"]
+    data = f"`{name}`, {known}" if (known := _CORPORA.get(name.partition("/")[0])) else f"`{name}`"
+    trained = f"It was trained on {data}. It knows nothing else: expect little of it on other text, and no judgement."
+    return f"{' '.join(filter(None, facts))}\n\n{trained}"
 
 
 def _figures(language_model: LanguageModel, metrics: dict) -> str:
@@ -74,10 +76,8 @@ def _figures(language_model: LanguageModel, metrics: dict) -> str:
     rows = [
         [
             split,
-            f"{metrics[split]['perplexity']:.2f}",
-            f"{metrics[split]['perplexity_without_unk']:.2f}",
-            f"{metrics[split]['tokens']:,}",
-            f"{metrics[split]['unk_tokens']:,}",
+            *(shown_perplexity(metrics[split].get(name)) for name in ("perplexity", "perplexity_without_unk")),
+            *(f"{metrics[split][name]:,}" for name in ("tokens", "unk_tokens")),
         ]
         for split in splits
     ]
@@ -121,8 +121,8 @@ def _asking(name: str, signatures: dict) -> str:
 curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:8501/v1/models/{name}:predict
 ```
 
-The signatures (`"signature_name"` in a request); `serving_default` is `{DEFAULT}`. B is any number, 0 included, and no
-row's answer depends on the others. Text is UTF-8; bytes that are not become U+FFFD."""
+The signatures (`"signature_name"` in a request); `serving_default` is `{DEFAULT}`. B is any number, and no row's
+answer depends on the others. Text is UTF-8; bytes that are not become U+FFFD."""
     ]
     for signature, function in signatures.items():
         documented = DOCUMENTATION[signature]

@@ -62,9 +62,9 @@ class _Network(GraphModel):
     def __init__(self, model: NPLM):
         super().__init__(model)
         self._network = lambda: model  # were it an attribute, all of its weights would be saved
-        context = tf.TensorSpec([None, self.order - 1], tf.int32)
-        read = tf.function(self.next_log_probs, autograph=False).get_concrete_function(context).graph.variables
-        self.weights = list(read)
+        ids = tf.TensorSpec([None, self.order - 1], tf.int32), tf.TensorSpec([None], tf.int32)
+        answers = tf.function(lambda context, target: (self.next_log_probs(context), self.log_prob(context, target)))
+        self.weights = list(answers.get_concrete_function(*ids).graph.variables)
 
     def log_prob(self, context_ids, target_ids):
         network = self._network()

@@ -1,13 +1,12 @@
 """LiteRT and ONNX: ids in, log-probabilities out, the vocabulary beside it, for a phone or a runtime of one's own."""
 
 import importlib
-import json
 import os
 from pathlib import Path
 
 import tensorflow as tf
 
-from keras_nplm.errors import InputError
+from keras_nplm.errors import InputError, RunError
 from keras_nplm.files import replacing
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
@@ -31,7 +30,7 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
     """Write a network as a LiteRT file: int32 [B, n-1] `context_ids` to float32 [B, |V|] `log_probs`, in nats.
 
     The runtime on a device has no string operations that such a model would need: whoever asks looks words up in
-    `NAME.vocabulary.txt` beside it, a word a line, its id the number of lines before it.
+    `NAME.tflite.vocabulary.txt` beside it, a word a line, its id the number of lines before it.
 
     Args:
         language_model: of a network.
@@ -43,24 +42,28 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
         the files written.
 
     Raises:
-        InputError: the model is no network, or `target` is a directory.
-        RunError: the files cannot be written.
+        InputError: the model is no network, or `target` is a directory or lies in that of a model.
+        RunError: the files cannot be written, or the converter fails.
     """
-    module = _next_word(language_model)
+    module = _next_word(language_model, Path(target))
     converter = tf.lite.TFLiteConverter.from_concrete_functions([module.function.get_concrete_function()], module)
     if quantise:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    return _write(language_model, Path(target), converter.convert())
+    try:
+        converted = converter.convert()
+    except Exception as error:  # of many kinds, and pages long
+        raise RunError(f"LiteRT's converter cannot take this model: {str(error).splitlines()[0][:200]}") from error
+    return _write(language_model, Path(target), converted)
 
 
 def export_onnx(language_model: LanguageModel, target: str | os.PathLike) -> list[Path]:
     """Write a network as an ONNX file, with the same input, output and vocabulary file as `export_litert`.
 
     Raises:
-        InputError: the model is no network, `target` is a directory, or tf2onnx is not installed.
+        InputError: as there, or tf2onnx is not installed.
         RunError: the files cannot be written.
     """
-    module = _next_word(language_model)
+    module = _next_word(language_model, Path(target))
     try:
         tf2onnx = importlib.import_module("tf2onnx")
     except ImportError as error:
@@ -69,24 +72,33 @@ def export_onnx(language_model: LanguageModel, target: str | os.PathLike) -> lis
     return _write(language_model, Path(target), converted.SerializeToString())
 
 
-def _next_word(language_model: LanguageModel) -> _NextWord:
+def _next_word(language_model: LanguageModel, target: Path) -> _NextWord:
     if not isinstance(language_model.model, NPLM):
         raise InputError("Only a network can be written so: n-gram tables and mixtures go as `--format saved-model`.")
+    if (target.parent / "config.json").exists():
+        raise InputError(
+            f"{target.parent} is a model directory, whose files stay as they are: name another for {target}."
+        )
     return _NextWord(language_model.model)
 
 
 def _in_float32(model: NPLM) -> NPLM:
     """The network with float32 products, which every runtime has."""
-    if model.dtype_policy.name == "float32":
-        return model
-    twin = NPLM.from_config(json.loads(json.dumps(model.get_config()).replace(model.dtype_policy.name, "float32")))
+    twin = NPLM.from_config(_with_float32(model.get_config()))
     twin.set_weights(model.get_weights())
     return twin
 
 
+def _with_float32(config: object) -> object:
+    """A configuration in which every layer's dtype is float32."""
+    if isinstance(config, dict):
+        return {key: "float32" if key == "dtype" else _with_float32(value) for key, value in config.items()}
+    return config
+
+
 def _write(language_model: LanguageModel, target: Path, converted: bytes) -> list[Path]:
-    vocabulary = target.with_name(f"{target.stem}.vocabulary.txt")
+    vocabulary = target.with_name(f"{target.name}.vocabulary.txt")
     with replacing(target) as temporary:
         temporary.write_bytes(converted)
-    language_model.vocabulary.save(vocabulary)
+        language_model.vocabulary.save(vocabulary)
     return [target, vocabulary]

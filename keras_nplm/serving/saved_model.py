@@ -3,7 +3,10 @@
 import contextlib
 import itertools
 import os
+import re
 import shutil
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +21,12 @@ from keras_nplm.serving.signatures import DEFAULT, Served
 from keras_nplm.vocabulary import SPECIALS, UNK_ID
 
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
+_MARK = "models.config"  # what tells that a directory was written here; the first of the server's files
 _WARMUP_BATCHES = (1, 32)
-_BATCH = 128  # the most requests that the server runs together
+_BATCH = 128  # the most rows that the server runs together
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # of a model: in a URL, in YAML and in the server's own files alike
+_LAST_VERSION = (1 << 63) - 1
+_STALE_SECONDS = 3600  # after which what a killed export left is removed
 
 # Started as `docker compose up` in the exported directory, or by the same options of a `tensorflow_model_server`.
 _SERVER_FILES = {
@@ -29,7 +36,9 @@ model_config_list {{
 }}
 """,
     "batching.config": """\
-max_batch_size {{ value: {batch} }}
+max_batch_size {{ value: 100000 }}  # rows of a request; what is more than the next number is split
+max_execution_batch_size {{ value: {batch} }}
+enable_large_batch_splitting {{ value: true }}
 batch_timeout_micros {{ value: 0 }}
 max_enqueued_batches {{ value: 1000 }}
 num_batch_threads {{ value: {cores} }}  # as many as the server has cores
@@ -39,7 +48,7 @@ prometheus_config {{ enable: true path: "/monitoring/prometheus/metrics" }}
 """,
     "compose.yaml": """\
 services:
-  {name}:
+  "{name}":
     image: tensorflow/serving
     volumes: [".:/models/{name}:ro"]
     ports: ["8500:8500", "8501:8501"]  # gRPC, REST
@@ -62,10 +71,11 @@ def export_saved_model(
 ) -> Path:
     """Write the next version of a SavedModel, and beside it what TF Serving needs to serve it.
 
-    `TARGET/<version>/` is written whole under another name and then renamed, so that a server that watches TARGET never
-    sees half a model; its name is the next integer. `TARGET/` also holds `models.config`, `batching.config`,
-    `monitoring.config` and `compose.yaml` for the server, with TARGET's own name for the model's, and `README.md`, the
-    model card. The version has the vocabulary and warm-up requests for every signature in `assets.extra/`.
+    `TARGET/<version>/` is written whole under another name and renamed at the very end, so that a server that watches
+    TARGET never sees half a model; its name is the next integer, and it has the vocabulary and warm-up requests for
+    every signature in `assets.extra/`. `TARGET/` also holds `README.md`, the model card, and for the server
+    `models.config`, `batching.config`, `monitoring.config` and `compose.yaml`, where the model has TARGET's own name:
+    they may be edited, since only those that are not there are written.
 
     Args:
         language_model: of any kind.
@@ -78,55 +88,66 @@ def export_saved_model(
         the directory of the new version.
 
     Raises:
-        InputError: `target` is a file, or `top_k` is out of range.
+        InputError: `target` is a file, holds other files or has a name that a model cannot have, or `top_k` is out of
+            range.
         RunError: the files cannot be written.
     """
     target = Path(target)
-    if target.exists() and not target.is_dir():
-        raise InputError(f"{target} is a file: name a directory for the versions of the served model.")
+    name = target.resolve().name
+    if not _NAME.fullmatch(name):
+        raise InputError(f"The model is served by the name of its directory, {name!r}: take letters, digits, _ and -.")
+    if any(path.exists() and not path.is_dir() for path in (target, *target.parents)):
+        raise InputError(f"{target} is a file, or below one: name a directory for the versions of the served model.")
+    if target.is_dir() and not (target / _MARK).exists() and any(path.name[0] != "." for path in target.iterdir()):
+        raise InputError(f"{target} holds other files, not versions of a served model: name a directory of its own.")
     served = Served(language_model, top_k)
     signatures = served.signatures()
-    name = target.resolve().name
-    with _new_version(target) as temporary:
-        tf.saved_model.save(served, temporary, signatures=signatures | {"serving_default": signatures[DEFAULT]})
-        language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
-        _write_warmup(temporary / WARMUP, name, served, signatures)
     filled = dict(name=name, batch=_BATCH, cores=os.cpu_count() or 1)
     files = {file: template.format(**filled) for file, template in _SERVER_FILES.items()}
+    files = {file: text for file, text in files.items() if not (target / file).exists()}
     files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {})
-    for file, text in files.items():
-        with replacing(target / file) as path:
-            path.write_text(text, encoding="utf-8")
-    return target / str(_versions(target)[-1])
-
-
-def _versions(target: Path) -> list[int]:
-    """The versions that a served model has, ascending."""
-    return sorted(int(path.name) for path in target.iterdir() if path.name.isascii() and path.name.isdigit())
-
-
-@contextlib.contextmanager
-def _new_version(target: Path) -> Iterator[Path]:
-    """Yield a directory to write; it becomes the next version if the block ends well, else it is removed."""
-    temporary = target / f".new.{os.getpid()}"
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        for version in itertools.count(max(_versions(target), default=0) + 1):
-            try:
-                temporary.rename(target / str(version))
-                break
-            except OSError:  # another export was first
-                if not (target / str(version)).exists():
-                    raise
+        with _temporary_directory(target) as temporary:
+            tf.saved_model.save(served, temporary, signatures=signatures | {"serving_default": signatures[DEFAULT]})
+            language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
+            _write_warmup(temporary / WARMUP, name, served, signatures)
+            for file, text in files.items():
+                with replacing(target / file) as path:
+                    path.write_text(text, encoding="utf-8")
+            return _as_next_version(temporary)
     except (OSError, tf.errors.OpError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error.message
+        reason = error.strerror if isinstance(error, OSError) else error.message.rpartition("}} ")[2]
         raise RunError(
             f"Cannot write a SavedModel to {target}: {reason or error}. Free some space there or name another "
             "directory; versions exported before are untouched."
         ) from error
+
+
+@contextlib.contextmanager
+def _temporary_directory(parent: Path) -> Iterator[Path]:
+    """A directory whose name is no version; removed at the end, if it is still called so, like those of killed runs."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(".new.*"):
+        if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".new.", dir=parent))
+    temporary.chmod(0o755)  # the server may be another user
+    try:
+        yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _as_next_version(directory: Path) -> Path:
+    """Rename a directory to the next integer beside it."""
+    names = [path.name for path in directory.parent.iterdir() if path.name.isascii() and path.name.isdigit()]
+    versions = [int(name) for name in names if str(int(name)) == name and int(name) < _LAST_VERSION]
+    for version in itertools.count(max(versions, default=0) + 1):
+        try:
+            return directory.rename(directory.with_name(str(version)))
+        except OSError:  # another export was first
+            if not directory.with_name(str(version)).exists():
+                raise
 
 
 def _write_warmup(path: Path, name: str, served: Served, signatures: dict) -> None:

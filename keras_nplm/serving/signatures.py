@@ -56,7 +56,7 @@ class Served(tf.Module):
 
     Args:
         language_model: the model with its vocabulary, tokenizer and boundary.
-        top_k: k, how many words `predict_next` and `predict_next_ids` give.
+        top_k: k, how many words `predict_next` and `predict_next_ids` give: all, where there are fewer.
 
     Raises:
         InputError: `top_k` is out of range, or the model is of no kind that can be served.
@@ -74,9 +74,9 @@ class Served(tf.Module):
     def __init__(self, language_model: LanguageModel, top_k: int = 10):
         super().__init__(name="keras_nplm")
         proposed = language_model.proposed_ids
-        if not 1 <= top_k <= len(proposed):
-            raise InputError(f"`top_k` must be 1 to {len(proposed)}, the words of the model. Received: {top_k}.")
-        self.top_k = top_k
+        if top_k < 1:
+            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        self.top_k = min(top_k, len(proposed))
         self.model = graph_of(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
         self._first = int(proposed[0])  # the ids from here on are proposed
