@@ -79,8 +79,8 @@ def train(
         what = "Another worker was lost" if several else "TensorFlow could not go on"
         where = " at all workers" if several else ""
         raise RunError(
-            f"{what} ({error.message.splitlines()[0][:200]}). What was saved is kept: give the same command again{where} "
-            "to go on."
+            f"{what} ({error.message.splitlines()[0][:200]}). What was saved is kept: give the same command "
+            f"again{where} to go on."
         ) from error
 
 
