@@ -183,7 +183,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     def _updates(self) -> int:
         optimizer = self.model.optimizer
-        return int(optimizer.iterations) * (optimizer.gradient_accumulation_steps or 1)
+        return int(ops.convert_to_numpy(optimizer.iterations)) * (optimizer.gradient_accumulation_steps or 1)
 
     def _matrices(self) -> list[tuple[keras.Variable, dict[str, slice]]]:
         """The matrices that are trained, and the columns of each that have a name: the output's are U's, then W's."""

@@ -14,6 +14,7 @@ import keras_nplm.flags as flags
 from keras_nplm.benchmark import BENCHMARKS, one_core
 from keras_nplm.benchmark import run as run_benchmarks
 from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
+from keras_nplm.distribution import open_strategy
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.estimation import estimate, import_arpa, mix
 from keras_nplm.experiments import reproduce
@@ -123,7 +124,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _train(options: argparse.Namespace) -> dict:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: save, then end
-    metrics = train(flags.configuration(options), flags.corpus(options), options.output, strategy=options.strategy)
+    configuration, strategy = flags.configuration(options), open_strategy(options.strategy)  # before the corpus
+    metrics = train(configuration, flags.corpus(options), options.output, strategy=strategy)
     return metrics | {"directory": str(options.output)}
 
 

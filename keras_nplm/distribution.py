@@ -24,7 +24,8 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             several GPUs, else one device.
 
     Raises:
-        InputError: no such name, only one device to mirror, or a `TF_CONFIG` that is absent or none.
+        InputError: no such name, only one device to mirror, a `TF_CONFIG` that is absent or none, or TensorFlow has
+            computed something already, which several workers do not allow.
 
     Example:
 
@@ -33,24 +34,29 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
     """
     if name not in STRATEGIES:
         raise InputError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: {name!r}.")
+    workers = _workers() if name in ("auto", "multi-worker") else []
+    if name == "multi-worker" or len(workers) > 1:
+        return _workers_strategy(workers)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    if name == "auto":
-        several = len(devices) > 1 and devices[0].device_type == "GPU"
-        name = "multi-worker" if len(_workers()) > 1 else "mirrored" if several else "one-device"
-    if name == "one-device":
+    if name == "one-device" or (name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")):
         return tf.distribute.get_strategy()
-    if name == "mirrored":
-        if len(devices) == 1:
-            raise InputError(f"There is only one device to mirror, {devices[0].name}: leave --strategy out.")
-        return tf.distribute.MirroredStrategy([device.name for device in devices])
-    if not _workers():
+    if len(devices) == 1:
+        raise InputError(f"There is only one device to mirror, {devices[0].name}: leave --strategy out.")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def _workers_strategy(workers: list[str]) -> tf.distribute.Strategy:
+    if not workers:
         raise InputError("--strategy multi-worker needs TF_CONFIG, which names all workers: see the README.")
     if tuple(map(int, keras.__version__.split(".")[:2])) > _KERAS:
         raise InputError(
             f"`fit` over several workers leans on parts of Keras that may change, and was tested up to Keras "
             f"{'.'.join(map(str, _KERAS))}. This is {keras.__version__}: take an earlier one, or one machine."
         )
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        raise InputError(f"Open the strategy before TensorFlow has computed anything: {error}.") from error
 
 
 def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
@@ -78,7 +84,7 @@ def from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -
     >>> from_chief(open_strategy("one-device"), [np.array([1, 2])])
     [array([1, 2])]
     """
-    arrays = [np.ascontiguousarray(array) for array in arrays]
+    arrays = [np.asarray(array, order="C") for array in arrays]
     if not has_several_workers(strategy):
         return arrays
     packed = b"".join(array.tobytes() for array in arrays)

@@ -73,8 +73,8 @@ class LazySGD(Lazy, keras.optimizers.SGD):
         tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=learning_rate, delta=gradient)  # one pass
 
     def _update_rows(self, gradient, ids, places, variable, learning_rate):
-        del ids, places  # rows that occur twice move twice: their sum
-        variable.scatter_sub(tf.IndexedSlices(learning_rate * gradient.values, gradient.indices))
+        values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
+        variable.scatter_sub(tf.IndexedSlices(learning_rate * values, ids))
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

@@ -37,7 +37,11 @@ _STEPS_PER_EXECUTION = 32  # at most: a sampled update takes about as long as Ke
 
 
 def train(
-    configuration: Configuration, corpus: Corpus, directory: str | os.PathLike, *, strategy: str = "auto"
+    configuration: Configuration,
+    corpus: Corpus,
+    directory: str | os.PathLike,
+    *,
+    strategy: str | tf.distribute.Strategy = "auto",
 ) -> dict:
     """Train a model on a corpus, or go on with a run that was interrupted, and evaluate it.
 
@@ -54,7 +58,7 @@ def train(
         configuration: the options.
         corpus: the text.
         directory: the model directory: absent, or of a run with the same options, which is finished or goes on.
-        strategy: the devices; see `keras_nplm.distribution.open_strategy`.
+        strategy: the devices: of tf.distribute, or a name; see `keras_nplm.distribution.open_strategy`.
 
     Returns:
         what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), with `ln_z` where the model
@@ -66,7 +70,7 @@ def train(
         RunError: the loss became NaN or infinite, a file cannot be written, or another worker was lost.
     """
     directory = Path(directory)
-    devices = open_strategy(strategy)
+    devices = open_strategy(strategy) if isinstance(strategy, str) else strategy
     if configuration.batch_size % devices.num_replicas_in_sync:
         raise InputError(
             f"`batch_size` must be a multiple of the {devices.num_replicas_in_sync} devices that share a batch. "
@@ -79,9 +83,15 @@ def train(
         what = "Another worker was lost" if several else "TensorFlow could not go on"
         where = " at all workers" if several else ""
         raise RunError(
-            f"{what} ({error.message.splitlines()[0][:200]}). What was saved is kept: give the same command "
+            f"{what} ({_first_line(error.message)}). What was saved is kept: give the same command "
             f"again{where} to go on."
         ) from error
+
+
+def _first_line(message: str) -> str:
+    """What an error of TensorFlow says, without its heading and the pages after it."""
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Graph execution error")]
+    return lines[0][:200] if lines else "no reason given"
 
 
 def _train(configuration: Configuration, corpus: Corpus, directory: Path, devices: tf.distribute.Strategy) -> dict:
@@ -299,7 +309,7 @@ class _Run(keras.callbacks.Callback):
     @property
     def reached(self) -> tuple[int, int]:
         """The epoch, from 0, and the update within it that come next."""
-        return divmod(int(self.model.optimizer.iterations), self.steps)
+        return divmod(int(keras.ops.convert_to_numpy(self.model.optimizer.iterations)), self.steps)
 
     @property
     def is_done(self) -> bool:
@@ -345,7 +355,7 @@ class _Run(keras.callbacks.Callback):
                 name: float(logs[name]),
                 **({"train_perplexity": float(logs["perplexity"])} if "perplexity" in logs else {}),
                 "validation_perplexity": float(logs["val_perplexity"]),
-                "learning_rate": float(self.model.optimizer.learning_rate),
+                "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
                 "seconds": round(training + time.perf_counter() - self.trained[0], 2),
                 "cpu_seconds": round(training_cpu + time.process_time() - self.trained[1], 2),
                 "training_cpu_seconds": round(training_cpu, 2),
