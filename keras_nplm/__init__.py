@@ -7,6 +7,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # without TensorFlow's notic
 from keras_nplm.callbacks import LanguageModelBoard
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
+from keras_nplm.distribution import open_strategy
 from keras_nplm.encoding import EncodedCorpus, encode_corpus, encode_sentences
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.estimation import estimate, mix
@@ -60,5 +61,6 @@ __all__ = [
     "mix",
     "ngram_dataset",
     "open_corpus",
+    "open_strategy",
     "train",
 ]

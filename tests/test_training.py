@@ -1,6 +1,10 @@
 import dataclasses
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import keras
 import numpy as np
@@ -75,6 +79,51 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(tmp_path, monkeypatch
     assert resumed["test"] == whole["test"]
     for left, right in zip(_weights(tmp_path / "whole"), _weights(tmp_path / "killed"), strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+TRAIN = """
+import sys
+import keras_nplm.training as training
+from keras_nplm.cli import main
+training.SECONDS_PER_SAVE, training._STEPS_PER_CHECK = 0.2, 5
+sys.exit(main(["train", *sys.argv[1:]]))
+"""
+OPTIONS = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 3 --batch-size 32 --min-count 3 --dropout 0.2".split()
+
+
+def _start(directory, log):
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-c", TRAIN, "--output", directory, *OPTIONS], stdout=file, stderr=file
+        )
+
+
+def test_a_run_that_signals_end_within_epochs_goes_on_to_the_same_weights(tmp_path):
+    """Killed twice, interrupted, and terminated, each time after some hundred updates at a moment of chance."""
+    assert _start(tmp_path / "whole", tmp_path / "log").wait(300) == 0
+    state, random = tmp_path / "ended" / "last.npz", np.random.default_rng()
+    reached = []
+    for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        run = _start(tmp_path / "ended", tmp_path / "log")
+        while run.poll() is None and (state.stat().st_mtime_ns if state.exists() else 0) == before:
+            time.sleep(0.02)
+        time.sleep(random.uniform(0, 0.6))
+        run.send_signal(number)
+        if (status := run.wait(60)) == 0:
+            break  # it was done before
+        assert status == (-signal.SIGKILL if number == signal.SIGKILL else 130)
+        with np.load(state) as stored:
+            reached.append(int(stored["optimizer.0"]))
+    assert _start(tmp_path / "ended", tmp_path / "log").wait(300) == 0
+    assert "give the same command to go on" in (tmp_path / "log").read_text()
+    assert len(reached) >= 2 and reached == sorted(reached) and any(updates % 1716 for updates in reached), reached
+    for left, right in zip(_weights(tmp_path / "whole"), _weights(tmp_path / "ended"), strict=True):
+        np.testing.assert_array_equal(left, right)
+    whole, ended = (json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("whole", "ended"))
+    assert whole["test"] == ended["test"]
+    for left, right in zip(whole["history"], ended["history"], strict=True):  # the metrics of an epoch go on, too
+        assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
 
 
 def test_a_run_killed_while_it_encodes_starts_anew(tmp_path, monkeypatch, small_configuration):

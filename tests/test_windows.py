@@ -107,3 +107,19 @@ def test_an_endless_dataset_goes_on_from_any_epoch():
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         ngram_dataset(np.array([4, 5, 3], np.int32), **{"order": 3, "batch_size": 2} | options)
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_an_epoch_goes_on_where_it_was_left(boundary, shuffle):
+    ids = np.random.default_rng(0).integers(3, 9, 1000).astype(np.int32)
+    ids[-1] = 3
+    options = dict(order=3, batch_size=7, boundary=boundary, shuffle=shuffle, drop_remainder=True)
+    whole = [batch[1].numpy() for batch in ngram_dataset(ids, first_epoch=2, **options).take(400)]
+    for left_out in (1, 90):
+        rest = ngram_dataset(ids, first_epoch=2, first_batch=left_out, **options).take(400 - left_out)
+        for expected, batch in zip(whole[left_out:], rest, strict=True):  # on into the next epochs
+            np.testing.assert_array_equal(expected, batch[1])
+    for options["first_batch"], first_epoch in ((-1, 0), (1000, 0), (1, None)):
+        with pytest.raises(InputError, match="`first_batch` must be 0 to"):
+            ngram_dataset(ids, first_epoch=first_epoch, **options)
