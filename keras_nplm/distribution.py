@@ -1,5 +1,6 @@
 """Where a training runs: one device, several of one machine, or several machines, and who of them writes."""
 
+import functools
 import json
 import os
 from collections.abc import Sequence
@@ -36,16 +37,22 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
         raise InputError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: {name!r}.")
     workers = _workers() if name in ("auto", "multi-worker") else []
     if name == "multi-worker" or len(workers) > 1:
-        return _workers_strategy(workers)
+        return _workers_strategy(tuple(workers))
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     if name == "one-device" or (name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")):
         return tf.distribute.get_strategy()
     if len(devices) == 1:
         raise InputError(f"There is only one device to mirror, {devices[0].name}: leave --strategy out.")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return _mirrored(tuple(device.name for device in devices))
 
 
-def _workers_strategy(workers: list[str]) -> tf.distribute.Strategy:
+@functools.cache  # the collectives of another strategy over the same devices would be taken for this one's
+def _mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
+    return tf.distribute.MirroredStrategy(devices)
+
+
+@functools.cache
+def _workers_strategy(workers: tuple[str, ...]) -> tf.distribute.Strategy:
     if not workers:
         raise InputError("--strategy multi-worker needs TF_CONFIG, which names all workers: see the README.")
     if tuple(map(int, keras.__version__.split(".")[:2])) > _KERAS:

@@ -126,6 +126,27 @@ def test_a_run_that_signals_end_within_epochs_goes_on_to_the_same_weights(tmp_pa
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
 
 
+def test_a_full_disk_ends_the_run_and_the_rest_goes_on_with_space(tmp_path):
+    """A limit on the size of files stands for the disk: the state of the first epoch does not go below it."""
+    text, directory = tmp_path / "text.txt", tmp_path / "model"
+    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 200)
+    options = ["--train", str(text), "--output", str(directory), "--embedding-dim", "200", "--hidden-units", "200"]
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n{TRAIN}"
+    run = subprocess.run([sys.executable, "-c", limited, *options], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 1, run.stderr
+    last = run.stderr.splitlines()[-1]
+    assert "Cannot write" in last and "Free some space" in last and "Traceback" not in run.stderr
+    assert {path.name for path in directory.iterdir()} <= {
+        "config.json",
+        "corpus",
+        "logs",
+        "vocabulary.txt",
+        "history.json",
+    }
+    assert main(["train", *options, "--json"]) == 0
+    assert main(["train", *options, "--order", "3"]) == 2  # another run's directory stays as it is
+
+
 def test_a_run_killed_while_it_encodes_starts_anew(tmp_path, monkeypatch, small_configuration):
     configuration = dataclasses.replace(small_configuration, epochs=1)
 
