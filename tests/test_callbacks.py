@@ -231,7 +231,7 @@ def test_the_training_is_the_same_to_the_last_bit(tmp_path, output):
         model = _model(type(output).from_config(output.get_config()), dropout=0.4, embedding_dropout=0.2)
         options = dict(probe=_ngrams(50), batch_size=8, hparams={"order": 4}, prompts=("", "w3 w5"))
         history = _fit(model, [_board(model, tmp_path, **options)] if watched else [], epochs=3).history
-        variables = [*model.variables, *model.optimizer.variables, *model._random_states().values()]
+        variables = [*model.variables, *model.optimizer.variables, *model.random_states().values()]
         states.append((history, [variable.numpy() for variable in variables]))
     assert states[0][0] == states[1][0]
     for left, right in zip(states[0][1], states[1][1], strict=True):
