@@ -26,6 +26,7 @@ from keras_nplm.training import train
 from keras_nplm.version import __version__
 
 _FORMATS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa"}  # and their files' endings
+_MOST_SHOWN = 1000  # characters of an error: an argument within it may have any number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,21 +48,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.show(result)
         sys.stdout.flush()
     except (InputError, RunError) as error:
-        print(f"keras-nplm {options.command}: {error}", file=sys.stderr)
+        _complain(options.command, str(error))
         return 2 if isinstance(error, InputError) else 1
     except BrokenPipeError:  # whoever read the output has gone: as the shell's own tools do, end quietly
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"keras-nplm {options.command}: {error}. Is the disk full, or a file out of reach?", file=sys.stderr)
+        _complain(options.command, f"{error}. Is the disk full, or a file out of reach?")
         return 1
     except MemoryError as error:
-        print(f"keras-nplm {options.command}: There is not enough memory for this ({error}).", file=sys.stderr)
+        _complain(options.command, f"There is not enough memory for this ({error}).")
         return 1
     except KeyboardInterrupt:
-        print(f"keras-nplm {options.command}: interrupted{options.after_interrupt}", file=sys.stderr)
+        _complain(options.command, f"interrupted{options.after_interrupt}")
         return 130
     return 0
+
+
+def _complain(command: str, message: str) -> None:
+    """Print an error as one line, whatever characters a file's name or its text brought into it."""
+    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN // 2]} … {shown[-_MOST_SHOWN // 2 :]}"
+    print(f"keras-nplm {command}: {shown}", file=sys.stderr)
 
 
 def _refuse_no_text(options: argparse.Namespace) -> None:

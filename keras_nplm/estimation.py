@@ -116,7 +116,8 @@ def estimate(
             classes = _classes(ids, vocabulary, boundary, num_classes, word_classes, directory / "word_classes.tsv")
             model = class_based(ids, held_out_ids, classes, order, boundary)
     except InputError:
-        (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
+        if not (directory / "word_classes.tsv").exists():
+            (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
         raise
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)

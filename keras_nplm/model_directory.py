@@ -209,4 +209,7 @@ def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixtur
             raise InputError(f"{part} is a link: the components of a mixture lie in its own directory. Copy it there.")
         described = {"boundary": config["boundary"]} | read_json(part / "config.json")
         components.append(load_model(part, described, vocabulary_size))
-    return Mixture(components, weights, FrequencyBins.load(directory / "mixture.npz") if len(weights) > 1 else None)
+    bins = FrequencyBins.load(directory / "mixture.npz") if len(weights) > 1 else None
+    if bins and bins.frequencies.contexts.vocabulary_size != vocabulary_size:
+        raise InputError(f"{directory / 'mixture.npz'} is of another vocabulary: mix the models again.")
+    return Mixture(components, weights, bins)

@@ -9,7 +9,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays, write_arrays
 from keras_nplm.ngrams.backoff import BackoffModel
 from keras_nplm.ngrams.counts import refuse_unless
-from keras_nplm.ngrams.interpolation import combine, fit_weights
+from keras_nplm.ngrams.interpolation import combine, fit_weights, is_distribution
 from keras_nplm.ngrams.kneser_ney import kneser_ney
 from keras_nplm.vocabulary import EOS_ID
 from keras_nplm.windows import check_ngrams, ngrams_of, predicted_ids
@@ -114,7 +114,8 @@ class ClassBased:
         refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
         refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
         refuse_unless(path, all(array.shape == classes.shape and (array <= 0).all() for array in logs))
-        refuse_unless(path, weight.shape == () and 0 <= weight <= 1)
+        refuse_unless(path, all(array.dtype.kind == "f" for array in [*logs, weight]))
+        refuse_unless(path, is_distribution(np.exp(tables["uniform"])) and weight.shape == () and 0 <= weight <= 1)
         return cls(class_model, **tables | {"uniform_weight": float(weight)})
 
 

@@ -11,6 +11,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.windows import ngram_positions
 
+_NO_COUNT = 1 << 40
 _SORT_FROM = 1 << 12  # look-ups from which sorting them first pays: neighbours share the path of their search
 
 
@@ -77,6 +78,11 @@ def _is_table(keys: np.ndarray, contexts: int, vocabulary_size: int) -> bool:
         return False
     inside = not len(keys) or (keys[0] >= 0 and int(keys[-1]) < contexts * vocabulary_size)
     return bool(inside and np.all(keys[1:] > keys[:-1]))
+
+
+def are_counts(array: np.ndarray) -> bool:
+    """Whether an array read from a file can hold how often something was seen; what no text has overflows in sums."""
+    return array.dtype.kind == "i" and bool((array >= 0).all() and (array < _NO_COUNT).all())
 
 
 def refuse_unless(path: str | os.PathLike, whole: bool) -> None:

@@ -6,7 +6,15 @@ import os
 import numpy as np
 
 from keras_nplm.files import read_arrays, write_arrays
-from keras_nplm.ngrams.counts import ContextFrequencies, check_tables, count_ngrams, find, followers, refuse_unless
+from keras_nplm.ngrams.counts import (
+    ContextFrequencies,
+    are_counts,
+    check_tables,
+    count_ngrams,
+    find,
+    followers,
+    refuse_unless,
+)
 from keras_nplm.ngrams.interpolation import FrequencyBins, fit_weights, is_distribution
 from keras_nplm.windows import check_ngrams, ngrams_of, predicted_ids
 
@@ -134,7 +142,7 @@ class DeletedInterpolation:
         bins, orders, weights = FrequencyBins.load(path), len(tables["keys"]), tables["weights"]
         contexts, counts = bins.frequencies.contexts, tables["counts"]
         check_tables(path, contexts.vocabulary_size, contexts.keys, tables["keys"], counts)
-        refuse_unless(path, all(count.dtype.kind == "i" and (count >= 0).all() for count in counts))
+        refuse_unless(path, all(map(are_counts, counts)))
         for shares in (tables["uniform"], tables["unigrams"]):
             refuse_unless(path, shares.shape == (contexts.vocabulary_size,) and is_distribution(shares))
         refuse_unless(path, weights.shape == (bins.number, orders + 2) and is_distribution(weights))

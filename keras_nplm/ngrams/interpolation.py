@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays
-from keras_nplm.ngrams.counts import ContextFrequencies, ContextTrie, check_contexts, refuse_unless
+from keras_nplm.ngrams.counts import ContextFrequencies, ContextTrie, are_counts, check_contexts, refuse_unless
 
 _MOST_ITERATIONS = 500
 _TOLERANCE = 1e-6  # of the largest change of a weight
@@ -147,5 +147,5 @@ class FrequencyBins:
         check_contexts(path, trie.vocabulary_size, trie.keys)
         shapes = [(trie.vocabulary_size,), *(keys.shape for keys in trie.keys)]
         refuse_unless(path, [count.shape for count in counts] == shapes and stored["back_off"].shape == ())
-        refuse_unless(path, all(count.dtype.kind == "i" and (count >= 0).all() for count in counts))
+        refuse_unless(path, all(map(are_counts, counts)))
         return cls(ContextFrequencies(trie, counts), bool(stored["back_off"]))
