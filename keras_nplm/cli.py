@@ -18,8 +18,8 @@ from keras_nplm.distribution import open_strategy
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.estimation import estimate, import_arpa, mix
 from keras_nplm.experiments import reproduce
-from keras_nplm.files import read_json
 from keras_nplm.language_model import LanguageModel
+from keras_nplm.model_directory import read_config, read_metrics, refuse_within
 from keras_nplm.ngrams import BackoffModel, write_arpa
 from keras_nplm.report import benchmark_table
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
@@ -27,6 +27,7 @@ from keras_nplm.training import train
 from keras_nplm.version import __version__
 
 _FORMATS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa"}  # and their files' endings
+_MOST_SHOWN = 1000  # characters of an error: an argument within it may have any number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
+        _refuse_no_text(options)
         result = options.run(options)
         if options.json:
             print(json.dumps(result, ensure_ascii=False))
@@ -47,18 +49,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.show(result)
         sys.stdout.flush()
     except (InputError, RunError) as error:
-        print(f"keras-nplm {options.command}: {error}", file=sys.stderr)
+        _complain(options.command, str(error))
         return 2 if isinstance(error, InputError) else 1
     except BrokenPipeError:  # whoever read the output has gone: as the shell's own tools do, end quietly
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"keras-nplm {options.command}: {error}. Is the disk full, or a file out of reach?", file=sys.stderr)
+        _complain(options.command, f"{error}. Is the disk full, or a file out of reach?")
+        return 1
+    except MemoryError as error:
+        _complain(options.command, f"There is not enough memory for this ({error}).")
         return 1
     except KeyboardInterrupt:
-        print(f"keras-nplm {options.command}: interrupted{options.after_interrupt}", file=sys.stderr)
+        _complain(options.command, f"interrupted{options.after_interrupt}")
         return 130
     return 0
+
+
+def _complain(command: str, message: str) -> None:
+    """Print an error as one line, whatever characters a file's name or its text brought into it."""
+    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN // 2]} … {shown[-_MOST_SHOWN // 2 :]}"
+    print(f"keras-nplm {command}: {shown}", file=sys.stderr)
+
+
+def _refuse_no_text(options: argparse.Namespace) -> None:
+    """Refuse arguments of bytes that are not UTF-8, which neither a file of ours nor TensorFlow can hold."""
+    for value in vars(options).values():
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
+                raise InputError(
+                    f"The argument {part!r} holds half a surrogate pair, which is no character: give UTF-8."
+                )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -210,11 +232,13 @@ def _export(options: argparse.Namespace) -> dict:
     if chosen == "arpa":
         if not isinstance(language_model.model, BackoffModel):
             raise InputError(f"{options.directory} is no model in back-off form: estimate one with `ngram`.")
+        refuse_within(options.target)
         write_arpa(options.target, language_model.model, language_model.vocabulary)
         written = [options.target]
         told["ngrams"] = language_model.model.num_ngrams
     elif chosen == "saved-model":
-        known = {name: _read_if_there(Path(options.directory, f"{name}.json")) for name in ("config", "metrics")}
+        directory = Path(options.directory)
+        known = {"config": read_config(directory), "metrics": _metrics_if_there(directory)}
         written = [export_saved_model(language_model, options.target, top_k=options.top_k or 10, **known)]
     elif chosen == "litert":
         written = export_litert(language_model, options.target, quantise=options.quantise)
@@ -249,8 +273,8 @@ def _show_export(result: dict) -> None:
         print(f"{target / 'README.md'} tells how to serve and ask it; next: docker compose up, in {target}")
 
 
-def _read_if_there(path: Path) -> dict:
-    return read_json(path) if path.exists() else {}
+def _metrics_if_there(directory: Path) -> dict:
+    return read_metrics(directory) if (directory / "metrics.json").exists() else {}
 
 
 def _benchmark(options: argparse.Namespace) -> dict:
@@ -313,7 +337,7 @@ def _score(options: argparse.Namespace) -> dict:
 
 def _how_near(directory: Path) -> str:
     """What is known of ln Z, which self-normalised scores leave in."""
-    metrics = _read_if_there(directory / "metrics.json")
+    metrics = _metrics_if_there(directory)
     if "ln_z" in metrics.get("test", {}):
         return f"Scores are off by ln Z, on test {metrics['test']['ln_z']['mean_absolute']:.3f} nats a word on average."
     return "Scores are off by ln Z, which this network was not trained to keep near 0: see `evaluate --ln-z`."

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 import re
 import shlex
 
@@ -13,6 +14,7 @@ from keras_nplm.windows import BOUNDARIES
 DTYPES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("linear", "inverse-time", "constant")
 SCOPES = ("train", "corpus")
+_TYPES = {int: numbers.Integral, float: numbers.Real, int | None: numbers.Integral | None}  # NumPy's numbers, too
 
 
 def _option(default, help, *, least=None, below=None, choices=None):
@@ -33,7 +35,7 @@ class Configuration:
     3
     """
 
-    order: int = _option(5, "n: a context has n-1 words", least=2)
+    order: int = _option(5, "n: a context has n-1 words", least=2, below=1 << 10)
     embedding_dim: int = _option(60, "m: components of a word's feature vector", least=1)
     hidden_units: int = _option(100, "h: hidden units; 0, with direct connections, for no hidden layer", least=0)
     direct_connections: bool = _option(False, "connect the word features straight to the output (W)")
@@ -44,7 +46,7 @@ class Configuration:
     output_layer: str = _option(
         "full", "how the output trains; probabilities are exact with each", choices=tuple(OUTPUTS)
     )
-    num_sampled: int = _option(256, "k: words drawn a batch, by sampled and nce", least=1)
+    num_sampled: int = _option(256, "k: words drawn a batch, by sampled and nce", least=1, below=1 << 20)
     proposal: str = _option("unigram", "how they are drawn", choices=PROPOSALS)
     self_normalisation: float = _option(0.0, "keeps ln Z near 0 (not adaptive)", least=0)
     cutoffs: str = _option("", "adaptive: first ids of its clusters, as 2000,7000; default: by |V|")
@@ -60,13 +62,15 @@ class Configuration:
     schedule: str = _option("linear", "linear: to 0; inverse-time: the paper's eps_0/(1+rt)", choices=SCHEDULES)
     decay_rate: float = _option(1e-8, "r of the inverse-time schedule; t counts updates", least=0)
     batch_size: int = _option(96, "n-grams in an update", least=1)
-    epochs: int = _option(9, "passes over the training text, at most", least=1)
+    epochs: int = _option(9, "passes over the training text, at most", least=1, below=1 << 20)
     patience: int = _option(3, "epochs without a better validation perplexity before training stops", least=1)
     seed: int = _option(1, "of initialisation, dropout, drawn words and the order of n-grams", least=0, below=1 << 31)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value, allowed = getattr(self, field.name), field.metadata
+            if not isinstance(value, _TYPES.get(field.type, field.type)):
+                raise InputError(f"`{field.name}` must be of another type. Received: {value!r}.")
             if allowed["choices"] and value not in allowed["choices"]:
                 raise InputError(f"`{field.name}` must be one of {', '.join(allowed['choices'])}. Received: {value!r}.")
             if value is None or allowed["least"] is None:
@@ -78,7 +82,7 @@ class Configuration:
             value = getattr(self, option)
             if self.output_layer == "adaptive" and value:
                 raise InputError(f"`{option}` must be 0 with `output_layer` adaptive. Received: {value}.")
-        if not re.fullmatch(r"(\d+(,\d+)*)?", self.cutoffs):
+        if not re.fullmatch(r"(\d{1,18}(,\d{1,18})*)?", self.cutoffs):
             raise InputError(f"`cutoffs` must be ids with commas between them. Received: {self.cutoffs!r}.")
         if not self.hidden_units and not self.direct_connections:
             raise InputError("`hidden_units` must be 1 or more without `direct_connections`. Received: 0.")

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from keras_nplm.corpora import SPLITS, Corpus
 from keras_nplm.errors import InputError
-from keras_nplm.files import read_json, replacing, write_json
-from keras_nplm.vocabulary import EOS, EOS_ID, UNK_ID, Vocabulary, check_ids, refuse_reserved
+from keras_nplm.files import check_fields, check_is_file, read_json, replacing, write_json
+from keras_nplm.vocabulary import BOS_ID, EOS, EOS_ID, PAD_ID, UNK_ID, Vocabulary, check_ids, refuse_reserved
 
 SHARD_TOKENS = 1 << 24  # ids in a shard: 64 MiB
 _CHUNK_SENTENCES = 1 << 14  # sentences whose words are looked up at a time
@@ -60,20 +61,26 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
     directory = Path(directory)
     splits = {}
     for split in SPLITS:
-        shards, sentences, tokens, unk_tokens = [], 0, 0, 0
+        shards, checksums, sentences, tokens, unk_tokens = [], [], 0, 0, 0
         for number, shard in enumerate(_shards(_encoded_chunks(corpus.sentences(split), vocabulary))):
-            shards.append(f"{split}.{number:05d}.ids")
+            shards.append(_shard_name(split, number))
+            checksums.append(zlib.crc32(shard.astype(_DTYPE, copy=False)))
             with replacing(directory / shards[-1]) as temporary:
-                shard.astype(_DTYPE).tofile(temporary)
+                shard.astype(_DTYPE, copy=False).tofile(temporary)
             ends = int(np.count_nonzero(shard == EOS_ID))
             sentences, tokens = sentences + ends, tokens + len(shard) - ends
             unk_tokens += int(np.count_nonzero(shard == UNK_ID))
         if not sentences:
             raise InputError(f"The {split} split of {corpus.name} has no sentence: give it text.")
         splits[split] = {"sentences": sentences, "tokens": tokens, "unk_tokens": unk_tokens, "shards": shards}
+        splits[split]["crc32"] = checksums
     description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
     write_json(directory / "corpus.json", {**description, "splits": splits})
     return EncodedCorpus.load(directory)
+
+
+def _shard_name(split: str, number: int) -> str:
+    return f"{split}.{number:05d}.ids"
 
 
 def _shards(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -98,7 +105,8 @@ class EncodedCorpus:
         name: the corpus.
         tokenizer: how more text of its kind is split.
         vocabulary_size: ids are below it.
-        splits: for each split the counts `sentences`, `tokens`, `unk_tokens`, and the names of its `shards`.
+        splits: for each split the counts `sentences`, `tokens`, `unk_tokens`, and the names of its `shards` with
+            the `crc32` of each.
     """
 
     directory: Path
@@ -120,6 +128,12 @@ class EncodedCorpus:
         splits = description.get("splits")
         if set(description) != fields or not isinstance(splits, dict) or set(splits) != set(SPLITS):
             raise InputError(f"{path} does not describe an encoded corpus: encode the corpus again.")
+        check_fields(path, description, {"name": str, "tokenizer": str, "vocabulary_size": int})
+        for split, described in splits.items():
+            check_fields(path, described, {"sentences": int, "tokens": int, "unk_tokens": int, "shards": list})
+            names = [_shard_name(split, number) for number in range(len(described["shards"]))]
+            if described["shards"] != names:  # nor can a name lead elsewhere
+                raise InputError(f"The {split} shards in {path} must be {_shard_name(split, 0)} …: encode it again.")
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
@@ -130,15 +144,24 @@ class EncodedCorpus:
         """
         if split not in self.splits:
             raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
-        described = self.splits[split]
+        described, paths = self.splits[split], [self.directory / shard for shard in self.splits[split]["shards"]]
+        for path in paths:
+            check_is_file(path)
+        held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
+        if held != wanted * _DTYPE.itemsize:
+            raise InputError(
+                f"The {split} shards in {self.directory} hold {held / _DTYPE.itemsize:.10g} ids where corpus.json says "
+                f"{wanted}: encode the corpus again."
+            )
         try:
-            ids = np.concatenate([np.fromfile(self.directory / shard, _DTYPE) for shard in described["shards"]])
+            shards = [np.fromfile(path, _DTYPE) for path in paths]
         except OSError as error:
             raise InputError(f"Cannot read {error.filename}: {error.strerror}. Encode the corpus again.") from error
-        if len(ids) != described["tokens"] + described["sentences"]:
-            raise InputError(
-                f"The {split} shards in {self.directory} hold {len(ids)} ids where corpus.json says "
-                f"{described['tokens'] + described['sentences']}: encode the corpus again."
-            )
+        ids = np.concatenate([np.zeros(0, _DTYPE), *shards])
         check_ids(ids, self.vocabulary_size)
+        sentences, unk_tokens = np.count_nonzero(ids == EOS_ID), np.count_nonzero(ids == UNK_ID)
+        whole = len(ids) and ids[-1] == EOS_ID and not np.isin(ids, (PAD_ID, BOS_ID)).any()
+        same = "crc32" not in described or described["crc32"] == list(map(zlib.crc32, shards))  # older corpora lack it
+        if not (whole and same) or (sentences, unk_tokens) != (described["sentences"], described["unk_tokens"]):
+            raise InputError(f"The {split} shards in {self.directory} are not what corpus.json says: encode it again.")
         return ids.astype(np.int32, copy=False)

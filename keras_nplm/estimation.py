@@ -14,10 +14,10 @@ from keras_nplm.corpora import Corpus
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, evaluate
-from keras_nplm.files import read_json, write_json
+from keras_nplm.files import NUMBER, check_fields, replacing, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.mixture import Mixture, Uniform, fit_mixture
-from keras_nplm.model_directory import kind_of, prepare_directory, refuse_foreign, save_model
+from keras_nplm.model_directory import kind_of, prepare_directory, read_metrics, refuse_foreign, save_model
 from keras_nplm.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -102,7 +102,9 @@ def estimate(
     encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
     if (directory / "metrics.json").exists():
         print(f"The model in {directory} is finished; these are its figures.", file=sys.stderr)
-        return read_json(directory / "metrics.json")
+        metrics = read_metrics(directory)
+        check_fields(directory / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
+        return metrics
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
     began = time.perf_counter(), time.process_time()
     try:
@@ -114,7 +116,8 @@ def estimate(
             classes = _classes(ids, vocabulary, boundary, num_classes, word_classes, directory / "word_classes.tsv")
             model = class_based(ids, held_out_ids, classes, order, boundary)
     except InputError:
-        (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
+        if not (directory / "word_classes.tsv").exists():
+            (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
         raise
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
@@ -239,9 +242,10 @@ def mix(
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
-    partial = directory.with_name(f".{directory.name}.{os.getpid()}")
-    shutil.copytree(corpus.directory, partial)
-    partial.rename(directory)
+    """Copy `corpus.json`, last, and the shards that it names, and nothing else that may lie there."""
+    for name in [shard for split in corpus.splits.values() for shard in split["shards"]] + ["corpus.json"]:
+        with replacing(directory / name) as temporary:
+            shutil.copyfile(corpus.directory / name, temporary)
 
 
 def _evaluated(model: LogProb, corpus: EncodedCorpus, boundary: str) -> dict:

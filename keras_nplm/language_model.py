@@ -10,9 +10,9 @@ import numpy as np
 from keras_nplm.encoding import EncodedCorpus, encode_sentences
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, evaluate
-from keras_nplm.files import read_json, write_json
+from keras_nplm.files import write_json
 from keras_nplm.model import NPLM
-from keras_nplm.model_directory import kind_of, load_model, save_model
+from keras_nplm.model_directory import kind_of, load_model, open_encoded, read_config, save_model
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
@@ -20,6 +20,7 @@ from keras_nplm.windows import BOUNDARIES, ngrams_of
 from keras_nplm.word_vectors import nearest
 
 _SENTENCES = 256  # scored together
+_MOST_WORDS = 1_000_000  # drawn at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +78,7 @@ class LanguageModel:
         directory = Path(directory)
         if not directory.is_dir():
             raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
-        config = read_json(directory / "config.json")
+        config = read_config(directory)
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
         try:
             model = load_model(directory, config, len(vocabulary))
@@ -85,14 +86,10 @@ class LanguageModel:
                 raise InputError(f"{directory} is no network, whose probabilities alone need normalising.")
             model = SelfNormalised(model) if self_normalised else model
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
-        except KeyError as error:
-            raise InputError(f"{directory / 'config.json'} lacks {error}: train the model again.") from error
-        except (IndexError, TypeError) as error:
+        except (KeyError, IndexError, TypeError) as error:
             raise InputError(f"The files of {directory} do not fit together: {error}. Make the model again.") from error
         if (directory / "corpus" / "corpus.json").is_file():
-            language_model.corpus = EncodedCorpus.load(directory / "corpus")
-            if language_model.corpus.vocabulary_size != len(vocabulary):
-                raise InputError(f"{directory / 'corpus'} was encoded with another vocabulary: train the model again.")
+            language_model.corpus = open_encoded(directory, len(vocabulary))
         return language_model
 
     def save(self, directory: str | os.PathLike) -> None:
@@ -178,7 +175,7 @@ class LanguageModel:
 
         Args:
             prompt: the text to continue; may be empty.
-            num_words: how many words to draw; a drawn `</s>` ends a line and does not count.
+            num_words: how many words to draw, 1 to 1,000,000; a drawn `</s>` ends a line and does not count.
             seed: the same seed gives the same text.
             temperature: P is taken to the power 1/temperature and renormalised; 0 takes the most probable word.
             top_k: draw from this many words only. Default: all.
@@ -189,8 +186,8 @@ class LanguageModel:
         Raises:
             InputError: an option is out of range, or the prompt holds a reserved token.
         """
-        if num_words < 1:
-            raise InputError(f"`num_words` must be 1 or more. Received: {num_words}.")
+        if not 1 <= num_words <= _MOST_WORDS:
+            raise InputError(f"`num_words` must be 1 or more, at most {_MOST_WORDS}. Received: {num_words}.")
         if not 0 <= temperature < np.inf:
             raise InputError(f"`temperature` must be 0 or more. Received: {temperature}.")
         if top_k is not None and top_k < 1:
@@ -275,5 +272,6 @@ def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float
     places = np.arange(len(log_probs))
     if top_k is not None and top_k < len(places):
         places = np.argpartition(-log_probs, top_k - 1)[:top_k]
-    weights = np.exp((log_probs[places] - log_probs[places].max()) / temperature)
+    with np.errstate(over="ignore"):  # a temperature near 0: the others' weights are 0
+        weights = np.exp((log_probs[places] - log_probs[places].max()) / temperature)
     return int(random.choice(places, p=weights / weights.sum()))

@@ -1,18 +1,18 @@
 """The directory of a model: its vocabulary and text, what describes it, and the files of each kind of model."""
 
 import itertools
+import os
 import sys
 from pathlib import Path
-
-import keras
 
 from keras_nplm.corpora import SPLITS, Corpus
 from keras_nplm.encoding import EncodedCorpus, encode_corpus
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb
-from keras_nplm.files import read_arrays, read_json, replacing, write_arrays, write_json
+from keras_nplm.files import NUMBER, check_fields, read_arrays, read_json, replacing, write_arrays, write_json
 from keras_nplm.mixture import Mixture, Uniform
 from keras_nplm.model import NPLM
+from keras_nplm.network_file import load_network
 from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.vocabulary import Vocabulary
 
@@ -43,7 +43,8 @@ def prepare_directory(
             raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
         if not (directory / "metrics.json").exists():
             print(f"Going on with the run in {directory}.", file=sys.stderr)
-        return EncodedCorpus.load(directory / "corpus"), Vocabulary.load(directory / "vocabulary.txt")
+        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        return open_encoded(directory, len(vocabulary)), vocabulary
     refuse_foreign(directory)
     counted = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = Vocabulary.build(
@@ -57,6 +58,56 @@ def prepare_directory(
     return encoded, vocabulary
 
 
+def open_encoded(directory: Path, vocabulary_size: int) -> EncodedCorpus:
+    """The encoded text of a model directory.
+
+    Raises:
+        InputError: it is absent or damaged, or was encoded with another vocabulary.
+    """
+    encoded = EncodedCorpus.load(directory / "corpus")
+    if encoded.vocabulary_size != vocabulary_size:
+        raise InputError(f"{directory / 'corpus'} was encoded with another vocabulary: train the model again.")
+    return encoded
+
+
+def read_config(directory: Path) -> dict:
+    """What `config.json` holds, with what every model has.
+
+    Raises:
+        InputError: it is absent or damaged, or lacks that.
+    """
+    path = directory / "config.json"
+    config = read_json(path)
+    if not isinstance(config.get("kind"), str):
+        raise InputError(f"{path} is not that of a model of this version: train it again.")
+    wanted = ["tokenizer", "boundary"] + [name for name in ("corpus",) if name in config]
+    check_fields(path, config, dict.fromkeys(wanted, str))
+    return config
+
+
+def read_metrics(directory: Path) -> dict:
+    """What `metrics.json` holds, with figures of splits that can be shown.
+
+    Raises:
+        InputError: it is absent or damaged, or a figure is none.
+    """
+    path = directory / "metrics.json"
+    metrics = read_json(path)
+    for split in metrics.keys() & set(SPLITS):
+        figures = metrics[split]
+        wanted = dict.fromkeys(("perplexity", "bits_per_word", "log_prob"), NUMBER) | dict(tokens=int, unk_tokens=int)
+        check_fields(path, figures, wanted)
+        if figures.get("perplexity_without_unk") is not None:
+            check_fields(path, figures, {"perplexity_without_unk": NUMBER})
+        figures.setdefault("perplexity_without_unk", None)
+        if "ln_z" in figures:
+            check_fields(path, figures["ln_z"], {"mean_absolute": NUMBER})
+    known = dict.fromkeys(("seconds", "cpu_seconds"), NUMBER) | dict.fromkeys(("parameters", "best_epoch"), int)
+    known |= {"ngrams_per_second": int, "ngrams": list, "history": list}
+    check_fields(path, metrics, {name: kind for name, kind in known.items() if name in metrics})
+    return metrics
+
+
 def refuse_foreign(directory: Path) -> None:
     """Refuse an output directory that has something in it.
 
@@ -67,6 +118,17 @@ def refuse_foreign(directory: Path) -> None:
         raise InputError(f"{directory} holds a model already: choose another --output, or remove it.")
     if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - _PREPARED):
         raise InputError(f"{directory} exists and is no model directory: choose another --output.")
+
+
+def refuse_within(target: str | os.PathLike) -> None:
+    """Refuse a file to write that lies among those of a model.
+
+    Raises:
+        InputError: it does.
+    """
+    parent = Path(target).parent
+    if (parent / "config.json").exists():
+        raise InputError(f"{parent} is a model directory, whose files stay as they are: name another for {target}.")
 
 
 def kind_of(model: LogProb) -> str:
@@ -117,7 +179,9 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
     """
     kind = config.get("kind")
     if kind == "nplm":
-        model = _load_network(directory / "model.keras")
+        if not (directory / "model.keras").is_file():
+            raise InputError(f"{directory} has no model.keras: its training has not finished an epoch. Train it again.")
+        model = load_network(directory / "model.keras")
     elif isinstance(kind, str) and kind in _TABLES:
         model = _TABLES[kind].load(directory / "ngrams.npz")
     elif kind == "uniform":
@@ -134,27 +198,18 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
     return model
 
 
-def _load_network(path: Path) -> NPLM:
-    if not path.is_file():
-        raise InputError(f"{path.parent} has no model.keras: its training has not finished an epoch. Train it again.")
-    try:
-        model = keras.models.load_model(path, compile=False)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is not a whole model file ({_first_line(error)}): train it again.") from error
-    if not isinstance(model, NPLM):
-        raise InputError(f"{path} holds a {type(model).__name__}, not an NPLM: name a directory of this package.")
-    return model
-
-
 def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:
     weights = read_arrays(directory / "mixture.npz", ["weights"])["weights"]
+    if weights.ndim != 2:
+        raise InputError(f"{directory / 'mixture.npz'} holds weights of another shape: mix the models again.")
     components = []
-    for number in range(weights.shape[-1]):
+    for number in range(weights.shape[1]):
         part = directory / "components" / str(number)
+        if part.is_symlink() or part.parent.is_symlink():  # else a few links to one another are endless models
+            raise InputError(f"{part} is a link: the components of a mixture lie in its own directory. Copy it there.")
         described = {"boundary": config["boundary"]} | read_json(part / "config.json")
         components.append(load_model(part, described, vocabulary_size))
-    return Mixture(components, weights, FrequencyBins.load(directory / "mixture.npz") if len(weights) > 1 else None)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    bins = FrequencyBins.load(directory / "mixture.npz") if len(weights) > 1 else None
+    if bins and bins.frequencies.contexts.vocabulary_size != vocabulary_size:
+        raise InputError(f"{directory / 'mixture.npz'} is of another vocabulary: mix the models again.")
+    return Mixture(components, weights, bins)

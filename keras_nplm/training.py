@@ -18,10 +18,11 @@ from keras_nplm.distribution import from_chief, has_several_workers, is_chief, o
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import evaluate
-from keras_nplm.files import read_arrays, read_json, replacing, write_arrays, write_json
+from keras_nplm.files import NUMBER, check_fields, read_arrays, read_json, replacing, write_arrays, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
-from keras_nplm.model_directory import prepare_directory
+from keras_nplm.model_directory import prepare_directory, read_metrics
+from keras_nplm.network_file import check_memory, least_number_of_weights, load_network
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
 from keras_nplm.run_report import write_run_report
@@ -114,7 +115,9 @@ def _train(configuration: Configuration, corpus: Corpus, directory: Path, device
         print(f"The run in {directory} is finished; these are its figures.", file=sys.stderr)
         if not chief:
             return {}
-        metrics = read_json(directory / "metrics.json")
+        metrics = read_metrics(directory)
+        wanted = dict(parameters=int, best_epoch=int, seconds=NUMBER, cpu_seconds=NUMBER, ngrams_per_second=int)
+        check_fields(directory / "metrics.json", metrics, wanted)
         if not (directory / "report.html").exists():
             _write_report(directory, metrics)
         return metrics
@@ -122,8 +125,8 @@ def _train(configuration: Configuration, corpus: Corpus, directory: Path, device
     if not chief:
         return {}
 
-    model = keras.models.load_model(directory / "model.keras")
-    history = read_json(directory / "history.json")["epochs"]
+    model = load_network(directory / "model.keras")
+    history = _read_history(directory / "history.json")
     best = min(history, key=lambda epoch: epoch["validation_perplexity"])
     ln_z = configuration.output_layer == "nce" or configuration.self_normalisation
     measure = evaluate_with_ln_z if ln_z else evaluate
@@ -150,8 +153,18 @@ def _write_report(directory: Path, metrics: dict) -> None:
     try:
         config = read_json(directory / "config.json")
         write_run_report(directory / "report.html", LanguageModel.load(directory), config, metrics)
-    except (InputError, RunError, KeyError, TypeError) as error:  # or another version's figures
+    except Exception as error:  # of many kinds: the figures may be another version's
         print(f"There is no report.html: {error} Give the same command again to have it.", file=sys.stderr)
+
+
+def _read_history(path: Path) -> list[dict]:
+    """The figures of the epochs that `history.json` holds."""
+    history = read_json(path)
+    check_fields(path, history, {"epochs": list})
+    figures = ("validation_perplexity", "seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second")
+    for epoch in history["epochs"]:
+        check_fields(path, epoch, {"epoch": int} | dict.fromkeys(figures, NUMBER))
+    return history["epochs"]
 
 
 def _fit(
@@ -231,6 +244,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
     names += ("output_rank", "tied_output", "dtype")
     options = {name: getattr(configuration, name) for name in names}
+    check_memory(least_number_of_weights(options, vocabulary_size, linear=configuration.output_layer != "adaptive"))
     return NPLM(vocabulary_size, output_layer=_build_output(configuration, vocabulary_size), **options)
 
 
@@ -334,7 +348,7 @@ class _Run(keras.callbacks.Callback):
         if not np.isfinite(loss):
             raise RunError(
                 f"The loss became {loss} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
-                "--learning-rate. The best epoch before it, if any, is still saved."
+                f"--learning-rate. {self._kept()}"
             )
         if time.monotonic() - self.saved > SECONDS_PER_SAVE:
             self.save()
@@ -345,7 +359,7 @@ class _Run(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if not np.isfinite(logs["val_perplexity"]):
             became = f"became {logs['val_perplexity']} in epoch {epoch + 1}"
-            raise RunError(f"The validation perplexity {became}: lower --learning-rate.")
+            raise RunError(f"The validation perplexity {became}: lower --learning-rate. {self._kept()}")
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
         name = self.model.prob.loss_name
         training, training_cpu = self.spent + np.subtract(self.trained, self.began)
@@ -371,9 +385,18 @@ class _Run(keras.callbacks.Callback):
         self.model.stop_training = self.is_done
 
     def save(self) -> None:
-        """Write where the run has got to, unless an epoch's updates are done and its figures are not yet."""
-        if self.reached[0] == len(self.history):
+        """Write where the run has got to, unless an epoch's updates are done and its figures are not yet, or it has
+        nothing finite to go on from."""
+        finite = all(np.isfinite(weight.numpy()).all() for weight in self.model.weights)
+        if self.reached[0] == len(self.history) and finite:
             self._write(self.spent + np.subtract((time.perf_counter(), time.process_time()), self.began))
+
+    def _kept(self) -> str:
+        """What there is of a run that fails."""
+        if not self.history:
+            return "No epoch had been finished."
+        best = min(self.history, key=lambda epoch: epoch["validation_perplexity"])
+        return f"model.keras keeps epoch {best['epoch']}, the best before."
 
     def _write(self, spent: np.ndarray) -> None:
         if self.chief:
@@ -400,10 +423,15 @@ class _Run(keras.callbacks.Callback):
                     raise InputError(f"{self.directory / 'last.npz'} is of another model: remove it to begin anew.")
                 for variable, array in zip(variables, stored[name], strict=True):
                     variable.assign(array)
-            self.history = read_json(self.directory / "history.json")["epochs"] if self.reached[0] else []
+            self.history = _read_history(self.directory / "history.json") if self.reached[0] else []
+            if not 0 <= self.reached[0] <= min(self.epochs, len(self.history)) or stored["spent"].shape != (2,):
+                raise InputError(
+                    f"{self.directory / 'last.npz'} goes with another history.json: remove it to begin anew."
+                )
             self.history = self.history[: self.reached[0]]
             self.spent = stored["spent"]
-            self.metrics_begun = stored["metrics"] if self.reached[1] and len(stored["metrics"]) == len(metrics) else []
+            begun = [array.shape for array in stored["metrics"]] == [tuple(metric.shape) for metric in metrics]
+            self.metrics_begun = stored["metrics"] if self.reached[1] and begun else []
             perplexities[: len(self.history)] = [epoch["validation_perplexity"] for epoch in self.history]
         variables = [variable for part in state.values() for variable in part]
         given = [perplexities, *(variable.numpy() for variable in variables)]

@@ -8,7 +8,8 @@ import keras_nplm
 ORDER = (
     "version errors files tokenization corpora.text_files corpora.brown corpora.python_reference corpora.corpus "
     "corpora vocabulary encoding windows distribution metrics operations layers "
-    "outputs.output outputs.full outputs.sampled outputs.adaptive outputs optimizers model evaluation scoring "
+    "outputs.output outputs.full outputs.sampled outputs.adaptive outputs optimizers model "
+    "network_file evaluation scoring "
     "ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation "
     "ngrams.word_classes ngrams.class_based ngrams.arpa ngrams mixture model_directory configuration "
     "word_vectors language_model callbacks charts run_report training estimation report "

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.errors import InputError
-from keras_nplm.files import not_utf8
+from keras_nplm.files import check_is_file, not_utf8
 
 Tokenize = Callable[[str], list[str]]
 
@@ -33,6 +33,7 @@ def read_lines(paths: Sequence[Path]) -> Iterator[str]:
         InputError: a file is absent, holds no text, or is not UTF-8.
     """
     for path in paths:
+        check_is_file(path, or_pipe=True)
         try:
             with open(path, "rb") as file:
                 if not file.peek(1):

@@ -1,6 +1,7 @@
 """ARPA files: the text form of back-off n-gram models that KenLM, SRILM and others read and write."""
 
 import gzip
+import io
 import itertools
 import os
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.errors import InputError
-from keras_nplm.files import not_utf8, replacing
+from keras_nplm.files import check_is_file, not_utf8, replacing
 from keras_nplm.ngrams.backoff import BackoffModel
 from keras_nplm.ngrams.counts import ContextTrie, find
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
@@ -21,6 +22,8 @@ _NEVER = -99.0  # log10 of no probability, by custom
 _GZIP = b"\x1f\x8b"
 _UNK = "<UNK>"  # as some write <unk>
 _NO_WORDS = {*SPECIALS, _UNK}
+_MOST_EXPANSION = 100  # of a gzipped file; n-grams come to a tenth
+_ALWAYS_ALLOWED = 1 << 20  # bytes
 
 
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
@@ -198,9 +201,10 @@ class _Lines:
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
+        check_is_file(path, or_pipe=True)
         try:
             data = self.path.read_bytes()
-            text = (gzip.decompress(data) if data.startswith(_GZIP) else data).decode("utf-8")
+            text = (self._unzipped(data) if data.startswith(_GZIP) else data).decode("utf-8")
         except UnicodeDecodeError as error:
             raise not_utf8(path, error.start) from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -209,6 +213,17 @@ class _Lines:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
         self.lines = text.split("\n")
         self.number = 0  # of lines read
+
+    def _unzipped(self, data: bytes) -> bytes:
+        most = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * len(data))
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unzipped = file.read(most + 1)
+        if len(unzipped) > most:
+            raise InputError(
+                f"{self.path} comes to more than {_MOST_EXPANSION} times its size when unzipped, as no ARPA file does: "
+                "if it is one, unzip it first."
+            )
+        return unzipped
 
     def skip_to(self, wanted: str) -> None:
         """Read up to a line; what stands before it is a comment."""
@@ -260,7 +275,7 @@ def _read_header(lines: _Lines) -> list[int]:
     r"""The numbers of n-grams that `\data\` promises, by order."""
     lines.skip_to("\\data\\")
     numbers = []
-    while match := re.fullmatch(r"ngram\s+(\d+)\s*=\s*(\d+)", lines.peek()):
+    while match := re.fullmatch(r"ngram\s+(\d{1,18})\s*=\s*(\d{1,18})", lines.peek()):
         lines.number += 1
         if int(match[1]) != len(numbers) + 1:
             raise lines.error(lines.number, f"ngram {len(numbers) + 1}=NUMBER")

@@ -5,10 +5,11 @@ import os
 
 import numpy as np
 
-from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays, write_arrays
-from keras_nplm.ngrams.counts import ContextTrie, check_tables, find, followers
+from keras_nplm.ngrams.counts import ContextTrie, check_tables, find, followers, refuse_unless
 from keras_nplm.windows import check_ngrams
+
+_ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,11 +119,14 @@ class BackoffModel:
             InputError: the file is absent, damaged, or not such a file.
         """
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"])
-        contexts, keys = tables["contexts"], tables["keys"]
-        check_tables(path, keys, tables["log_probs"])
-        numbers = [tables["unigrams"].size, *map(len, contexts)]
-        if tables["unigrams"].ndim != 1 or [backoffs.size for backoffs in tables["backoffs"]] != numbers:
-            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
-        if len(keys) != len(numbers):
-            raise InputError(f"{path} lacks tables of some order: estimate the model again.")
-        return cls(ContextTrie(len(tables["unigrams"]), tables.pop("contexts")), **tables)
+        unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
+        refuse_unless(path, unigrams.ndim == 1 and all(_are_log_probs(array) for array in [unigrams, *log_probs]))
+        check_tables(path, len(unigrams), contexts, tables["keys"], log_probs)
+        sizes = [(len(unigrams),), *(keys.shape for keys in contexts)]
+        refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == sizes)
+        refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
+        return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables)
+
+
+def _are_log_probs(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool((array <= _ROUNDING).all())

@@ -8,7 +8,8 @@ import numpy as np
 from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays, write_arrays
 from keras_nplm.ngrams.backoff import BackoffModel
-from keras_nplm.ngrams.interpolation import combine, fit_weights
+from keras_nplm.ngrams.counts import refuse_unless
+from keras_nplm.ngrams.interpolation import combine, fit_weights, is_distribution
 from keras_nplm.ngrams.kneser_ney import kneser_ney
 from keras_nplm.vocabulary import EOS_ID
 from keras_nplm.windows import check_ngrams, ngrams_of, predicted_ids
@@ -109,14 +110,13 @@ class ClassBased:
         """
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
         class_model, classes = BackoffModel.load(path), tables["classes"]
-        same = classes.ndim == 1 and classes.shape == tables["word_log_probs"].shape == tables["uniform"].shape
-        if (
-            not same
-            or tables["uniform_weight"].shape
-            or not 0 <= classes.min() <= classes.max() < len(class_model.unigrams)
-        ):
-            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
-        return cls(class_model, **tables | {"uniform_weight": float(tables["uniform_weight"])})
+        logs, weight = [tables["word_log_probs"], tables["uniform"]], tables["uniform_weight"]
+        refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
+        refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
+        refuse_unless(path, all(array.shape == classes.shape and (array <= 0).all() for array in logs))
+        refuse_unless(path, all(array.dtype.kind == "f" for array in [*logs, weight]))
+        refuse_unless(path, is_distribution(np.exp(tables["uniform"])) and weight.shape == () and 0 <= weight <= 1)
+        return cls(class_model, **tables | {"uniform_weight": float(weight)})
 
 
 def class_based(

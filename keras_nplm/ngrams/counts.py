@@ -11,6 +11,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.windows import ngram_positions
 
+_NO_COUNT = 1 << 40
 _SORT_FROM = 1 << 12  # look-ups from which sorting them first pays: neighbours share the path of their search
 
 
@@ -34,16 +35,64 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(keys[place] == wanted, place, -1)
 
 
-def check_tables(path: str | os.PathLike, keys: list[np.ndarray], values: list[np.ndarray]) -> None:
-    """Refuse n-grams read from a file that are not sorted keys with a value each.
+def check_tables(
+    path: str | os.PathLike,
+    vocabulary_size: int,
+    contexts: list[np.ndarray],
+    keys: list[np.ndarray],
+    values: list[np.ndarray],
+) -> None:
+    """Refuse n-grams read from a file that are not sorted keys of listed contexts with a value each, in every order.
+
+    Args:
+        path: the file.
+        vocabulary_size: |V|.
+        contexts: for k = 2 … n-1 the keys of the contexts of k words.
+        keys: for k = 2 … n the keys of the n-grams.
+        values: of each of these.
 
     Raises:
         InputError: they are not.
     """
-    for key, value in itertools.zip_longest(keys, values):
-        whole = key is not None and value is not None and key.dtype == np.int64 and key.shape == value.shape
-        if not whole or key.ndim != 1 or not np.all(key[1:] > key[:-1]):
-            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
+    check_contexts(path, vocabulary_size, contexts)
+    sizes = [vocabulary_size, *map(len, contexts)]
+    whole = len(keys) == len(sizes) and [key.shape for key in keys] == [value.shape for value in values]
+    refuse_unless(path, whole and all(map(_is_table, keys, sizes, itertools.repeat(vocabulary_size))))
+
+
+def check_contexts(path: str | os.PathLike, vocabulary_size: int, contexts: list[np.ndarray]) -> None:
+    """Refuse contexts read from a file that are not sorted keys of listed shorter contexts.
+
+    Raises:
+        InputError: they are not.
+    """
+    number = vocabulary_size
+    for keys in contexts:
+        refuse_unless(path, _is_table(keys, number, vocabulary_size))
+        number = len(keys)
+
+
+def _is_table(keys: np.ndarray, contexts: int, vocabulary_size: int) -> bool:
+    """Whether keys are sorted, and of so many contexts."""
+    if keys.dtype != np.int64 or keys.ndim != 1:
+        return False
+    inside = not len(keys) or (keys[0] >= 0 and int(keys[-1]) < contexts * vocabulary_size)
+    return bool(inside and np.all(keys[1:] > keys[:-1]))
+
+
+def are_counts(array: np.ndarray) -> bool:
+    """Whether an array read from a file can hold how often something was seen; what no text has overflows in sums."""
+    return array.dtype.kind == "i" and bool((array >= 0).all() and (array < _NO_COUNT).all())
+
+
+def refuse_unless(path: str | os.PathLike, whole: bool) -> None:
+    """Refuse the tables of a file.
+
+    Raises:
+        InputError: they are not `whole`.
+    """
+    if not whole:
+        raise InputError(f"{path} holds tables that do not fit together: make the model again.")
 
 
 def followers(keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray]:

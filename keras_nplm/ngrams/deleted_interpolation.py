@@ -5,10 +5,17 @@ import os
 
 import numpy as np
 
-from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays, write_arrays
-from keras_nplm.ngrams.counts import ContextFrequencies, check_tables, count_ngrams, find, followers
-from keras_nplm.ngrams.interpolation import FrequencyBins, fit_weights
+from keras_nplm.ngrams.counts import (
+    ContextFrequencies,
+    are_counts,
+    check_tables,
+    count_ngrams,
+    find,
+    followers,
+    refuse_unless,
+)
+from keras_nplm.ngrams.interpolation import FrequencyBins, fit_weights, is_distribution
 from keras_nplm.windows import check_ngrams, ngrams_of, predicted_ids
 
 
@@ -132,12 +139,13 @@ class DeletedInterpolation:
             InputError: the file is absent, damaged, or not such a file.
         """
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
-        check_tables(path, tables["keys"], tables["counts"])
-        bins, orders = FrequencyBins.load(path), len(tables["keys"])
-        size = (bins.frequencies.contexts.vocabulary_size,)
-        whole = tables["uniform"].shape == tables["unigrams"].shape == size
-        if not whole or len(bins.frequencies.counts) != orders or tables["weights"].shape != (bins.number, orders + 2):
-            raise InputError(f"{path} holds tables that do not fit together: estimate the model again.")
+        bins, orders, weights = FrequencyBins.load(path), len(tables["keys"]), tables["weights"]
+        contexts, counts = bins.frequencies.contexts, tables["counts"]
+        check_tables(path, contexts.vocabulary_size, contexts.keys, tables["keys"], counts)
+        refuse_unless(path, all(map(are_counts, counts)))
+        for shares in (tables["uniform"], tables["unigrams"]):
+            refuse_unless(path, shares.shape == (contexts.vocabulary_size,) and is_distribution(shares))
+        refuse_unless(path, weights.shape == (bins.number, orders + 2) and is_distribution(weights))
         return cls(bins, **tables)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.errors import InputError
 from keras_nplm.files import read_arrays
-from keras_nplm.ngrams.counts import ContextFrequencies, ContextTrie
+from keras_nplm.ngrams.counts import ContextFrequencies, ContextTrie, are_counts, check_contexts, refuse_unless
 
 _MOST_ITERATIONS = 500
 _TOLERANCE = 1e-6  # of the largest change of a weight
@@ -30,6 +30,11 @@ def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     highest = np.where(np.isfinite(highest), highest, 0)
     with np.errstate(divide="ignore"):
         return np.log(np.sum(weights * np.exp(log_probs - highest), axis=-1)) + highest[..., 0]
+
+
+def is_distribution(shares: np.ndarray) -> bool:
+    """Whether each row, float [..., K], has shares that are not negative and sum to 1."""
+    return bool((shares >= 0).all() and np.allclose(shares.sum(axis=-1), 1, atol=1e-6))
 
 
 def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1) -> np.ndarray:
@@ -139,6 +144,8 @@ class FrequencyBins:
         stored = read_arrays(path, ["back_off", "context_counts.0"], ["contexts", "context_counts"])
         counts = stored["context_counts"]
         trie = ContextTrie(counts[0].size, stored["contexts"])
-        if [count.shape for count in counts] != [(trie.vocabulary_size,), *(keys.shape for keys in trie.keys)]:
-            raise InputError(f"{path} holds tables that do not fit together: make the model again.")
-        return cls(ContextFrequencies(trie, stored["context_counts"]), bool(stored["back_off"]))
+        check_contexts(path, trie.vocabulary_size, trie.keys)
+        shapes = [(trie.vocabulary_size,), *(keys.shape for keys in trie.keys)]
+        refuse_unless(path, [count.shape for count in counts] == shapes and stored["back_off"].shape == ())
+        refuse_unless(path, all(map(are_counts, counts)))
+        return cls(ContextFrequencies(trie, counts), bool(stored["back_off"]))

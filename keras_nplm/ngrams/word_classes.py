@@ -196,9 +196,9 @@ def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
     classes = _without_classes(len(vocabulary))
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         word, _, name = line.partition("\t")
-        if not name.isdecimal() or int(name) > len(vocabulary):
+        if not name.isdecimal() or len(name) > 18 or int(name) > len(vocabulary):
             expected = f"a word, a tab and the number of its class, {len(vocabulary)} at most"
-            raise InputError(f"{path}, line {number}: expected {expected}; got {line!r}.")
+            raise InputError(f"{path}, line {number}: expected {expected}; got {line[:80]!r}.")
         i = place.get(word, PAD_ID)
         if i not in (PAD_ID, BOS_ID, EOS_ID):
             classes[i] = int(name) + FIRST_CLASS

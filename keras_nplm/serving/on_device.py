@@ -10,6 +10,7 @@ from keras_nplm.errors import InputError, RunError
 from keras_nplm.files import replacing
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
+from keras_nplm.model_directory import refuse_within
 from keras_nplm.serving.models import graph_of
 
 
@@ -75,10 +76,7 @@ def export_onnx(language_model: LanguageModel, target: str | os.PathLike) -> lis
 def _next_word(language_model: LanguageModel, target: Path) -> _NextWord:
     if not isinstance(language_model.model, NPLM):
         raise InputError("Only a network can be written so: n-gram tables and mixtures go as `--format saved-model`.")
-    if (target.parent / "config.json").exists():
-        raise InputError(
-            f"{target.parent} is a model directory, whose files stay as they are: name another for {target}."
-        )
+    refuse_within(target)
     return _NextWord(language_model.model)
 
 
