@@ -1,0 +1,104 @@
+"""How often each word occurs, exactly, in bounded memory: what has no room goes to disk in runs that are merged."""
+
+import collections
+import heapq
+import itertools
+import json
+import operator
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from keras_nplm.corpora.pieces import Piece, read
+from keras_nplm.files import replacing
+from keras_nplm.tokenization import tokenizer as tokenizer_named
+
+TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
+_PAIRS = 1 << 12  # to a line of a run
+_SENTENCES = 1 << 12  # counted at a time
+
+
+class WordCounts:
+    """Words and how often each occurs.
+
+    Args:
+        directory: where runs go, if there are more than `types_in_memory` different words; it must exist.
+        types_in_memory: hold this many at most, and those of one call more.
+
+    Example:
+
+    >>> counts = WordCounts(getfixture("tmp_path"), types_in_memory=1)
+    >>> counts.update(["the", "cat"])
+    >>> counts.update(["the", "dog"])
+    >>> list(counts.pairs())
+    [('cat', 1), ('dog', 1), ('the', 2)]
+    """
+
+    def __init__(self, directory: str | os.PathLike, types_in_memory: int | None = None):
+        self.runs: list[Path] = []
+        self._directory = Path(directory)
+        self._most = types_in_memory or TYPES_IN_MEMORY
+        self._counts = collections.Counter()
+
+    def update(self, tokens: Iterable[str]) -> None:
+        """Count tokens."""
+        self._counts.update(tokens)
+        if len(self._counts) > self._most:
+            self.spill()
+
+    def spill(self) -> None:
+        """Write what is in memory as a run: pairs in the order of the words."""
+        if not self._counts:
+            return
+        path = self._directory / f"{os.getpid()}.{len(self.runs):05d}.counts"
+        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+            pairs = iter(sorted(self._counts.items()))
+            while part := list(itertools.islice(pairs, _PAIRS)):
+                file.write(json.dumps(part) + "\n")
+        self.runs.append(path)
+        self._counts.clear()
+
+    def pairs(self) -> Iterator[tuple[str, int]]:
+        """Each word once, with its count; in no particular order where all of them fitted in memory."""
+        if not self.runs:
+            return iter(self._counts.items())
+        self.spill()
+        return merged(self.runs)
+
+
+def merged(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
+    """Each word of some runs once, in their order, with the sum of its counts."""
+    pairs = heapq.merge(*map(_pairs, runs))
+    for word, same in itertools.groupby(pairs, key=operator.itemgetter(0)):
+        yield word, sum(count for _, count in same)
+
+
+def _pairs(run: str | os.PathLike) -> Iterator[tuple[str, int]]:
+    with open(run, encoding="utf-8") as file:
+        for line in file:
+            yield from map(tuple, json.loads(line))
+
+
+class PieceCounter:
+    """A task for `spread`: count the words of pieces.
+
+    Args:
+        tokenizer: the name of what splits a line.
+        directory: where runs go.
+    """
+
+    def __init__(self, tokenizer: str, directory: str):
+        self._tokenize = tokenizer_named(tokenizer)
+        self._counts = WordCounts(directory)
+
+    def __call__(self, piece: dict) -> dict:
+        tokens = 0
+        sentences = read(Piece(**piece), self._tokenize)
+        while some := list(itertools.chain.from_iterable(itertools.islice(sentences, _SENTENCES))):
+            tokens += len(some)
+            self._counts.update(some)
+        return {"tokens": tokens}
+
+    def finish(self) -> dict:
+        self._counts.spill()
+        return {"runs": list(map(str, self._counts.runs))}
