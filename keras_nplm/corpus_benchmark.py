@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.encoding import EncodedCorpus, count_vocabulary, encode_corpus
-from keras_nplm.processes import available_processes
+from keras_nplm.errors import RunError
 from keras_nplm.vocabulary import Vocabulary
 from keras_nplm.windows import ngram_dataset
 
@@ -30,6 +30,7 @@ _TYPES = 2_000_000  # different words that there could be
 _FILE_TOKENS = 12_000_000  # of a file of text; each fourth is compressed
 _MAX_SIZE = 50_000  # of the vocabulary
 _ORDER, _BATCH_SIZE = 5, 512
+_SECONDS_PER_LOOK = 0.02  # at the memory
 
 
 def write_text(directory: Path, tokens: int) -> None:
@@ -95,22 +96,38 @@ def measure(step: str, directory: Path) -> dict:
         directory: as `write_text` leaves it.
 
     Returns:
-        `seconds`, `cpu_seconds` of all its processes, and `peak_memory`, bytes: that of the main process and as many
-        times the largest other's as there are others.
+        `seconds`, `cpu_seconds` of all its processes, and `peak_memory`: bytes that they held together at most.
     """
     command = [sys.executable, "-m", "keras_nplm.corpus_benchmark", step, str(directory)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+    peak = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            peak = max(peak, _memory(process.pid))
+            time.sleep(_SECONDS_PER_LOOK)
+        answer = process.stdout.read()
+    if process.returncode:
+        raise RunError(f"The {step} of the benchmark ended with status {process.returncode}: see above.")
+    return json.loads(answer.splitlines()[-1]) | {"peak_memory": peak}
+
+
+def _memory(pid: int) -> int:
+    """The bytes of memory that a process and those that it started hold now; 0 where the system does not tell.
+
+    `getrusage` will not do: a new process begins with the peak of the one that started it.
+    """
+    process = Path("/proc") / str(pid)
+    try:
+        pages = int((process / "statm").read_text(encoding="utf-8").split()[1])
+        started = [(task / "children").read_text(encoding="utf-8").split() for task in (process / "task").iterdir()]
+    except (OSError, IndexError):  # it has ended
+        return 0
+    return pages * resource.getpagesize() + sum(_memory(int(child)) for some in started for child in some)
 
 
 def _measured(step: str, directory: Path) -> dict:
     seconds, cpu_seconds = time.perf_counter(), _cpu_seconds()
     _STEPS[step](directory)
-    seconds, cpu_seconds = time.perf_counter() - seconds, _cpu_seconds() - cpu_seconds
-    own, largest = (
-        resource.getrusage(who).ru_maxrss * 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    memory = own + available_processes() * largest
-    return {"seconds": seconds, "cpu_seconds": cpu_seconds, "own_memory": own, "peak_memory": memory}
+    return {"seconds": time.perf_counter() - seconds, "cpu_seconds": _cpu_seconds() - cpu_seconds}
 
 
 def _cpu_seconds() -> float:

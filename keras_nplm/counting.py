@@ -6,7 +6,7 @@ import itertools
 import json
 import operator
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.corpora.pieces import Piece, read
@@ -54,7 +54,7 @@ class WordCounts:
         with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             pairs = iter(sorted(self._counts.items()))
             while part := list(itertools.islice(pairs, _PAIRS)):
-                file.write(json.dumps(part) + "\n")
+                file.write(json.dumps(list(zip(*part, strict=True))) + "\n")
         self.runs.append(path)
         self._counts.clear()
 
@@ -66,8 +66,11 @@ class WordCounts:
         return merged(self.runs)
 
 
-def merged(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
+def merged(runs: Sequence[str | os.PathLike]) -> Iterator[tuple[str, int]]:
     """Each word of some runs once, in their order, with the sum of its counts."""
+    if len(runs) == 1:
+        yield from _pairs(runs[0])
+        return
     pairs = heapq.merge(*map(_pairs, runs))
     for word, same in itertools.groupby(pairs, key=operator.itemgetter(0)):
         yield word, sum(count for _, count in same)
@@ -76,7 +79,7 @@ def merged(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
 def _pairs(run: str | os.PathLike) -> Iterator[tuple[str, int]]:
     with open(run, encoding="utf-8") as file:
         for line in file:
-            yield from map(tuple, json.loads(line))
+            yield from zip(*json.loads(line), strict=True)
 
 
 class PieceCounter:

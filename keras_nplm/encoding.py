@@ -68,7 +68,7 @@ def count_vocabulary(
     with tempfile.TemporaryDirectory() as directory:
         task = {"tokenizer": corpus.tokenizer, "directory": directory}
         _, finished = work_through("keras_nplm.counting:PieceCounter", task, items, "Counting words")
-        return Vocabulary.from_counts(merged(run for value in finished for run in value["runs"]), **options)
+        return Vocabulary.from_counts(merged([run for value in finished for run in value["runs"]]), **options)
 
 
 def _shown(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_nplm.errors import InputError
 from keras_nplm.layout import ngram_positions
 from keras_nplm.shards import ShardedIds
 from keras_nplm.vocabulary import EOS_ID
@@ -22,8 +23,6 @@ class Pools:
         boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
         shuffle: give each epoch its own order of blocks; else that of the text.
         seed: of the orders.
-        block: ids in a block.
-        pool: blocks in a pool.
 
     Attributes:
         number: of n-grams.
@@ -41,20 +40,19 @@ class Pools:
         *,
         shuffle: bool = True,
         seed: int = 0,
-        block: int = BLOCK,
-        pool: int = POOL,
     ):
+        ngram_positions(np.array([EOS_ID + 1, EOS_ID]), order, boundary)  # for what it has against the options
         self._ids, self._order, self._boundary = ids, order, boundary
-        self._shuffle, self._seed, self._block, self._pool = shuffle, seed, block, pool
+        self._shuffle, self._seed, self._block, self._pool = shuffle, seed, BLOCK, POOL
         if boundary == "sentence":  # every id is a target
-            starts = np.arange(0, len(ids), block)
-            self._ngrams = np.minimum(starts + block, len(ids)) - starts
+            starts = np.arange(0, len(ids), self._block)
+            self._ngrams = np.minimum(starts + self._block, len(ids)) - starts
         else:
-            self._ngrams = np.array([np.count_nonzero(part != EOS_ID) for part in ids.parts(block)], np.int64)
+            self._ngrams = np.array([np.count_nonzero(part != EOS_ID) for part in ids.parts(self._block)], np.int64)
         self.number = int(self._ngrams.sum())
-        self.count = -(-len(self._ngrams) // pool)
+        self.count = -(-len(self._ngrams) // self._pool)
         if not self.number:
-            ngram_positions(ids.read(0, 0), order, boundary)  # raises what it has against them
+            raise InputError("There is no word to predict: give some text.")
 
     def _order_of(self, epoch: int) -> np.ndarray:
         """The blocks in the order of an epoch."""

@@ -1,11 +1,11 @@
 """Words <-> ids: the vocabulary V, its special tokens, its file, and the lookup."""
 
 import functools
-import heapq
+import itertools
 import os
 import tempfile
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if typing.TYPE_CHECKING:  # Keras is imported where the layer is made: the proce
 PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNK, BOS, EOS)
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
+_COUNTED = 1 << 18  # words that are chosen from at a time
 _RESERVED = (PAD, BOS, EOS)  # put in where they belong, never read
 
 
@@ -103,23 +104,20 @@ class Vocabulary:
             raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
         if max_size is not None and max_size < 1:
             raise InputError(f"`max_size` must be 1 or more. Received: {max_size}.")
-        is_empty = True
-
-        def often() -> Iterator[tuple[int, str]]:
-            nonlocal is_empty
-            for word, count in counts:
-                is_empty = False
-                if word in _RESERVED:
-                    refuse_reserved([word])
-                if count >= min_count and word != UNK:
-                    yield -count, word
-
-        kept = sorted(often()) if max_size is None else heapq.nsmallest(max_size, often())
-        if is_empty:
+        kept, types = [], 0
+        counts = iter(counts)
+        while some := dict(itertools.islice(counts, _COUNTED)):
+            refuse_reserved(some)
+            types += len(some)
+            some.pop(UNK, None)
+            kept += [(-count, word) for word, count in some.items() if count >= min_count]
+            if max_size is not None:
+                kept = sorted(kept)[:max_size]
+        if not types:
             raise InputError("There is no word in the text that the vocabulary is counted over.")
         if not kept:
             raise InputError(f"No word was seen {min_count} times: lower `min_count`, or give more text.")
-        return cls([word for _, word in kept])
+        return cls([word for _, word in sorted(kept)])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
