@@ -1,12 +1,12 @@
 """How often each word occurs, exactly, in bounded memory: what has no room goes to disk in runs that are merged."""
 
 import collections
-import heapq
+import contextlib
 import itertools
 import json
-import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from keras_nplm.corpora.pieces import Piece, read
@@ -14,7 +14,7 @@ from keras_nplm.files import replacing
 from keras_nplm.tokenization import tokenizer as tokenizer_named
 
 TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
-_PAIRS = 1 << 12  # to a line of a run
+_PARTS = 64  # of a run; one part of all runs is merged at a time
 _SENTENCES = 1 << 12  # counted at a time
 
 
@@ -30,7 +30,7 @@ class WordCounts:
     >>> counts = WordCounts(getfixture("tmp_path"), types_in_memory=1)
     >>> counts.update(["the", "cat"])
     >>> counts.update(["the", "dog"])
-    >>> list(counts.pairs())
+    >>> sorted(counts.pairs())
     [('cat', 1), ('dog', 1), ('the', 2)]
     """
 
@@ -47,39 +47,38 @@ class WordCounts:
             self.spill()
 
     def spill(self) -> None:
-        """Write what is in memory as a run: pairs in the order of the words."""
+        """Write what is in memory as a run: a line for each part of all words, told by a checksum of the word."""
         if not self._counts:
             return
+        parts = [([], []) for _ in range(_PARTS)]
+        for word, count in self._counts.items():
+            words, counts = parts[zlib.crc32(word.encode("utf-8", "surrogatepass")) % _PARTS]
+            words.append(word)
+            counts.append(count)
         path = self._directory / f"{os.getpid()}.{len(self.runs):05d}.counts"
         with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-            pairs = iter(sorted(self._counts.items()))
-            while part := list(itertools.islice(pairs, _PAIRS)):
-                file.write(json.dumps(list(zip(*part, strict=True))) + "\n")
+            file.writelines(json.dumps(part) + "\n" for part in parts)
         self.runs.append(path)
         self._counts.clear()
 
     def pairs(self) -> Iterator[tuple[str, int]]:
-        """Each word once, with its count; in no particular order where all of them fitted in memory."""
+        """Each word once, with its count, in no particular order."""
         if not self.runs:
             return iter(self._counts.items())
         self.spill()
         return merged(self.runs)
 
 
-def merged(runs: Sequence[str | os.PathLike]) -> Iterator[tuple[str, int]]:
-    """Each word of some runs once, in their order, with the sum of its counts."""
-    if len(runs) == 1:
-        yield from _pairs(runs[0])
-        return
-    pairs = heapq.merge(*map(_pairs, runs))
-    for word, same in itertools.groupby(pairs, key=operator.itemgetter(0)):
-        yield word, sum(count for _, count in same)
-
-
-def _pairs(run: str | os.PathLike) -> Iterator[tuple[str, int]]:
-    with open(run, encoding="utf-8") as file:
-        for line in file:
-            yield from zip(*json.loads(line), strict=True)
+def merged(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
+    """Each word of some runs once, with the sum of its counts, in no particular order; a part of them is in memory."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(run, encoding="utf-8")) for run in runs]
+        for _ in range(_PARTS):
+            sums = {}
+            for file in files:
+                for word, count in zip(*json.loads(file.readline()), strict=True):
+                    sums[word] = sums.get(word, 0) + count
+            yield from sums.items()
 
 
 class PieceCounter:

@@ -7,7 +7,7 @@ from keras_nplm.layout import ngram_positions
 from keras_nplm.shards import ShardedIds
 from keras_nplm.vocabulary import EOS_ID
 
-BLOCK = 1 << 18  # ids that are read together: 1 MiB
+BLOCK = 1 << 17  # ids that are read together: 512 KiB
 POOL = 32  # blocks whose n-grams are permuted together
 
 

@@ -106,8 +106,8 @@ def ngram_dataset(
 
     The order within an epoch is a pseudo-random permutation of all n-grams that takes no memory: place i of the epoch
     is found by a small cipher of i. Iterating again is a new epoch with a new permutation; a dataset made with the
-    same seed runs through the same sequence of epochs. An array of ids is held in memory. Of shards about 8 million
-    ids are held at a time, and the shuffle has two levels: blocks of 2**18 ids in an order of the epoch, and a
+    same seed runs through the same sequence of epochs. An array of ids is held in memory. Of shards about 4 million
+    ids are held at a time, and the shuffle has two levels: blocks of 2**17 ids in an order of the epoch, and a
     permutation of the n-grams of the next 32 of them.
 
     Args:
