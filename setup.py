@@ -17,6 +17,7 @@ tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
 plots = ["matplotlib>=3.8"]
 litert = ["ai-edge-litert>=2"]
 onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
+zstd = ["zstandard>=0.22"]
 
 setup(
     name="keras-nplm",
@@ -37,10 +38,14 @@ setup(
         "numpy>=1.26,<3",
     ],
     extras_require={
-        "test": ["pytest>=8", "hypothesis>=6", "ruff>=0.14", *plots, "nbclient>=0.10", "ipykernel>=6", *litert, *onnx],
+        "test": [
+            *["pytest>=8", "hypothesis>=6", "ruff>=0.14", "nbclient>=0.10", "ipykernel>=6"],
+            *[*plots, *litert, *onnx, *zstd],
+        ],
         "notebooks": ["notebook>=7", *plots, *litert],
         "litert": litert,
         "onnx": onnx,
+        "zstd": zstd,
         "benchmark": ["torch>=2.6", "kenlm"],
     },
     entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli:main"]},

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 import keras_nplm.peers as peers
 from keras_nplm.corpora import Corpus
+from keras_nplm.corpus_benchmark import TOKENS, corpora_rows
 from keras_nplm.encoding import encode_sentences
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
@@ -65,21 +66,26 @@ def one_core() -> None:
         pass
 
 
-def run(names: list[str], corpus: Corpus, rounds: int = 5) -> dict:
+def run(names: list[str], corpus: Corpus, rounds: int = 5, tokens: int = TOKENS) -> dict:
     """Run benchmarks and collect their rows.
 
     Args:
         names: of `BENCHMARKS`.
         corpus: the text for the n-gram models.
         rounds: how often each contender works; they take turns.
+        tokens: of the larger text of `corpora`.
 
     Returns:
         `rows`, and of the machine: `cpu`, `tensorflow`, `peers`. A row has `benchmark`, `name`, `unit`, `rate` (the
         median a CPU second, with `low` and `high` over the rounds), `share_of_peak` where the arithmetic is known,
-        `milliseconds` of single requests, [p50, p99], and `ratio_to` peers, [median, low, high] over the rounds.
+        `milliseconds` of single requests, [p50, p99], and `ratio_to` peers, [median, low, high] over the rounds; those
+        of `corpora` have `wall_rate` and `peak_memory`, bytes.
     """
     rows = []
     for name in names:
+        if name == "corpora":
+            rows += [{"benchmark": name} | row for row in corpora_rows(tokens, rounds)]
+            continue
         for group in BENCHMARKS[name](corpus):
             rows += [{"benchmark": name} | row for row in _measure(group, rounds)]
     found = [name for name in ("torch", "kenlm", "ai_edge_litert", "onnxruntime") if peers.installed(name)]
@@ -306,7 +312,9 @@ BENCHMARKS: dict[str, Callable[[Corpus], Iterator[list[Contender]]]] = {
     "estimation": _estimation,
     "serving": _serving,
     "cost": _cost,
+    "corpora": lambda corpus: iter(()),  # it makes its rows itself: see `run`
 }
+SHORT = tuple(name for name in BENCHMARKS if name not in ("cost", "corpora"))  # those that are run unasked
 
 
 def _nce(vocabulary_size: int, dtype: str = "float32") -> Output:

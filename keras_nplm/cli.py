@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keras_nplm.flags as flags
-from keras_nplm.benchmark import BENCHMARKS, one_core
+from keras_nplm.benchmark import BENCHMARKS, SHORT, one_core
 from keras_nplm.benchmark import run as run_benchmarks
-from keras_nplm.corpora.text_files import decode_lines, expand, read_lines
+from keras_nplm.corpora.lines import decode_lines
+from keras_nplm.corpora.text_files import expand, read_lines
+from keras_nplm.corpus_benchmark import SMALL
 from keras_nplm.distribution import open_strategy
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.estimation import estimate, import_arpa, mix
@@ -282,9 +284,10 @@ def _benchmark(options: argparse.Namespace) -> dict:
         raise InputError(f"There is no benchmark {unknown[0]!r}: choose of {', '.join(BENCHMARKS)}.")
     if options.rounds < 1:
         raise InputError(f"`rounds` must be 1 or more. Received: {options.rounds}.")
+    if options.tokens < SMALL:
+        raise InputError(f"`tokens` must be {SMALL} or more. Received: {options.tokens}.")
     one_core()
-    names = options.benchmarks or [name for name in BENCHMARKS if name != "cost"]
-    return run_benchmarks(names, flags.corpus(options), options.rounds)
+    return run_benchmarks(options.benchmarks or SHORT, flags.corpus(options), options.rounds, options.tokens)
 
 
 def _show_benchmark(result: dict) -> None:

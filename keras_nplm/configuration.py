@@ -7,9 +7,9 @@ import re
 import shlex
 
 from keras_nplm.errors import InputError
+from keras_nplm.layout import BOUNDARIES
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, PROPOSALS
-from keras_nplm.windows import BOUNDARIES
 
 DTYPES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("linear", "inverse-time", "constant")

@@ -1,8 +1,10 @@
 """A corpus and a vocabulary -> shards of int32 ids on disk, once; training and evaluation read only those."""
 
 import dataclasses
+import hashlib
 import itertools
 import os
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,13 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.corpora import SPLITS, Corpus
+from keras_nplm.corpora.pieces import state, work_through
+from keras_nplm.corpora.text_files import TextSplit
+from keras_nplm.counting import merged
 from keras_nplm.errors import InputError
 from keras_nplm.files import check_fields, check_is_file, read_json, replacing, write_json
-from keras_nplm.vocabulary import BOS_ID, EOS, EOS_ID, PAD_ID, UNK_ID, Vocabulary, check_ids, refuse_reserved
+from keras_nplm.progress import Progress
+from keras_nplm.shards import DTYPE, ShardedIds, added, counted, encoded_chunks
+from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
 
-SHARD_TOKENS = 1 << 24  # ids in a shard: 64 MiB
-_CHUNK_SENTENCES = 1 << 14  # sentences whose words are looked up at a time
-_DTYPE = np.dtype("<i4")
+SHARD_TOKENS = 1 << 24  # ids in a shard, where text does not come in pieces: 64 MiB
+IN_MEMORY = 1 << 27  # ids of a split that are held in memory for training: 512 MiB
+_PLAN = "plan.json"  # beside the shards until all are whole: what they are being made from
 
 
 def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> np.ndarray:
@@ -31,23 +38,56 @@ def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary)
     >>> encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary)
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
-    return np.concatenate([np.zeros(0, np.int32), *_encoded_chunks(sentences, vocabulary)])
+    return np.concatenate([np.zeros(0, np.int32), *encoded_chunks(sentences, vocabulary.encode)])
 
 
-def _encoded_chunks(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> Iterator[np.ndarray]:
-    """The same, many sentences at a time."""
-    sentences = iter(sentences)
-    while chunk := list(itertools.islice(sentences, _CHUNK_SENTENCES)):
-        tokens = [token for sentence in chunk for token in (*sentence, EOS)]
-        ids = vocabulary.encode(tokens)
-        special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
-        if special != len(chunk):  # more than the one `</s>` that was added to each
-            refuse_reserved([token for sentence in chunk for token in sentence])
-        yield ids
+def count_vocabulary(
+    corpus: Corpus, splits: Sequence[str] = ("train",), *, min_count: int = 1, max_size: int | None = None
+) -> Vocabulary:
+    """The vocabulary of some splits, as `Vocabulary.build` makes it; large text files are counted in parallel.
+
+    Args:
+        corpus: the text.
+        splits: where words are counted.
+        min_count: words seen less often become `<unk>`.
+        max_size: keep this many words at most, special tokens not counted. Default: all.
+
+    Raises:
+        InputError: an option is out of range, the text cannot be read or holds a reserved token, or no word is left.
+        RunError: the disk for temporary files is full, or a process was lost.
+
+    Example:
+
+    >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["the", "dog"]])})
+    >>> count_vocabulary(corpus, min_count=2).words[4:]
+    ['the']
+    """
+    options = dict(min_count=min_count, max_size=max_size)
+    if not all(isinstance(corpus.splits[split], TextSplit) for split in splits):
+        return Vocabulary.build(_shown(corpus, splits, "Counting words"), **options)
+    items = [{"piece": piece} for split in splits for piece in corpus.splits[split].pieces]
+    with tempfile.TemporaryDirectory() as directory:
+        task = {"tokenizer": corpus.tokenizer, "directory": directory}
+        _, finished = work_through("keras_nplm.counting:PieceCounter", task, items, "Counting words")
+        return Vocabulary.from_counts(merged([run for value in finished for run in value["runs"]]), **options)
+
+
+def _shown(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[list[str]]:
+    """The sentences of some splits; how many tokens have gone by is shown."""
+    progress = Progress(title)
+    for split in splits:
+        for sentence in corpus.sentences(split):
+            progress.add(len(sentence))
+            yield sentence
+    progress.close()
 
 
 def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.PathLike) -> "EncodedCorpus":
     """Write the ids of every split to `directory`: `SPLIT.00000.ids` …, and `corpus.json` when all are whole.
+
+    Text files are encoded piece by piece, a shard a piece, in parallel where they are large. If that is interrupted,
+    the same call goes on where it was, so long as neither the files nor the vocabulary have changed. Other corpora are
+    encoded in one process.
 
     Args:
         corpus: the text.
@@ -55,28 +95,37 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
         directory: where the shards go: flat little-endian int32, sentences one after the other, each closed by `</s>`.
 
     Raises:
-        InputError: a split has no sentence, or the text holds a reserved token.
-        RunError: the files cannot be written.
+        InputError: a split has no sentence, or the text holds a reserved token or changed while it was read.
+        RunError: the files cannot be written, or a process was lost.
     """
     directory = Path(directory)
-    splits = {}
-    for split in SPLITS:
-        shards, checksums, sentences, tokens, unk_tokens = [], [], 0, 0, 0
-        for number, shard in enumerate(_shards(_encoded_chunks(corpus.sentences(split), vocabulary))):
-            shards.append(_shard_name(split, number))
-            checksums.append(zlib.crc32(shard.astype(_DTYPE, copy=False)))
-            with replacing(directory / shards[-1]) as temporary:
-                shard.astype(_DTYPE, copy=False).tofile(temporary)
-            ends = int(np.count_nonzero(shard == EOS_ID))
-            sentences, tokens = sentences + ends, tokens + len(shard) - ends
-            unk_tokens += int(np.count_nonzero(shard == UNK_ID))
-        if not sentences:
-            raise InputError(f"The {split} split of {corpus.name} has no sentence: give it text.")
-        splits[split] = {"sentences": sentences, "tokens": tokens, "unk_tokens": unk_tokens, "shards": shards}
-        splits[split]["crc32"] = checksums
+    if all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+        splits = _encode_pieces(corpus, vocabulary, directory)
+    else:
+        splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
     description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
     write_json(directory / "corpus.json", {**description, "splits": splits})
+    (directory / _PLAN).unlink(missing_ok=True)
     return EncodedCorpus.load(directory)
+
+
+def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
+    """Encode one split sentence by sentence; what `corpus.json` says of it."""
+    names, parts, checksums = [], [], []
+    for number, ids in enumerate(_shards(encoded_chunks(_shown(corpus, [split], "Encoding"), vocabulary.encode))):
+        names.append(_shard_name(split, number))
+        with replacing(directory / names[-1]) as temporary:
+            ids.astype(DTYPE, copy=False).tofile(temporary)
+        parts.append(counted(ids))
+        checksums.append(zlib.crc32(ids.astype(DTYPE, copy=False)))
+    return _described(corpus, split, parts, names, checksums)
+
+
+def _described(corpus: Corpus, split: str, parts: list[dict], names: list[str], checksums: list[int]) -> dict:
+    sums = added(parts)
+    if not sums["sentences"]:
+        raise InputError(f"The {split} split of {corpus.name} has no sentence: give it text.")
+    return {**sums, "shards": names, "crc32": checksums}
 
 
 def _shard_name(split: str, number: int) -> str:
@@ -94,6 +143,53 @@ def _shards(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
             held, size = [], 0
     if held:
         yield np.concatenate(held)
+
+
+def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:
+    """Encode text files, but for the shards that are whole; what `corpus.json` says of the splits."""
+    items = {split: _items(split, corpus.splits[split].pieces) for split in SPLITS}
+    plan = _plan(corpus, vocabulary)
+    if not (directory / _PLAN).exists() or read_json(directory / _PLAN) != plan:
+        stale = (directory.glob(f"{split}.[0-9]*.ids") for split in SPLITS)  # of another text or vocabulary
+        for path in [directory / "corpus.json", *itertools.chain.from_iterable(stale)]:
+            path.unlink(missing_ok=True)
+        write_json(directory / _PLAN, plan)
+    for path in directory.glob(".*.ids"):  # what was being written by a process that was killed
+        path.unlink()
+    todo = [item for listed in items.values() for item in listed if not (directory / item["shard"]).exists()]
+    task = {"tokenizer": corpus.tokenizer, "words": vocabulary.words, "directory": str(directory)}
+    work_through("keras_nplm.shards:PieceEncoder", task, todo, "Encoding")
+    if _plan(corpus, vocabulary) != plan:
+        raise InputError(f"The files of {corpus.name} changed while they were read: encode them again.")
+    splits = {}
+    for split, listed in items.items():
+        names = [item["shard"] for item in listed]
+        parts, checksums = [], []
+        for name in names:
+            checksum = 0
+            for ids in ShardedIds([directory / name], len(vocabulary)).parts():
+                parts.append(counted(ids))
+                checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
+            checksums.append(checksum)
+        splits[split] = _described(corpus, split, parts, names, checksums)
+    return splits
+
+
+def _items(split: str, pieces: Sequence) -> list[dict]:
+    return [{"piece": piece, "shard": _shard_name(split, number)} for number, piece in enumerate(pieces)]
+
+
+def _plan(corpus: Corpus, vocabulary: Vocabulary) -> dict:
+    """What decides the ids of a corpus of text files."""
+    digest = hashlib.sha256("\n".join(vocabulary.words).encode("utf-8")).hexdigest()
+    return {"tokenizer": corpus.tokenizer, "vocabulary": digest} | text_state(corpus)
+
+
+def text_state(corpus: Corpus) -> dict:
+    """What tells, of a corpus of text files, whether its text has changed; `{}` of another."""
+    if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+        return {}
+    return {"text": {split: state(text.pieces) for split, text in corpus.splits.items()}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +236,23 @@ class EncodedCorpus:
         """The ids of a split, int32 [T], each sentence closed by `</s>`.
 
         Raises:
-            InputError: no such split; a shard is absent, cut short, or holds ids outside the vocabulary.
+            InputError: no such split; a shard is absent, cut short, or not the one that was written.
+        """
+        shards, described = self.shards(split), self.splits[split]
+        ids = shards.read(0, len(shards))
+        sums = counted(ids)
+        whole = len(ids) and ids[-1] == EOS_ID and not np.isin(ids, (PAD_ID, BOS_ID)).any()
+        checksums = [zlib.crc32(part.astype(DTYPE, copy=False)) for part in np.split(ids, shards.ends[:-1])]
+        same = "crc32" not in described or described["crc32"] == checksums  # older corpora lack it
+        if not (whole and same) or any(described[name] != number for name, number in sums.items()):
+            raise InputError(f"The {split} shards in {self.directory} are not what corpus.json says: encode it again.")
+        return ids
+
+    def shards(self, split: str) -> ShardedIds:
+        """The same, read only where it is asked for.
+
+        Raises:
+            InputError: no such split; a shard is absent or cut short.
         """
         if split not in self.splits:
             raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
@@ -148,20 +260,26 @@ class EncodedCorpus:
         for path in paths:
             check_is_file(path)
         held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
-        if held != wanted * _DTYPE.itemsize:
+        if held != wanted * DTYPE.itemsize:
             raise InputError(
-                f"The {split} shards in {self.directory} hold {held / _DTYPE.itemsize:.10g} ids where corpus.json says "
+                f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids where corpus.json says "
                 f"{wanted}: encode the corpus again."
             )
-        try:
-            shards = [np.fromfile(path, _DTYPE) for path in paths]
-        except OSError as error:
-            raise InputError(f"Cannot read {error.filename}: {error.strerror}. Encode the corpus again.") from error
-        ids = np.concatenate([np.zeros(0, _DTYPE), *shards])
-        check_ids(ids, self.vocabulary_size)
-        sentences, unk_tokens = np.count_nonzero(ids == EOS_ID), np.count_nonzero(ids == UNK_ID)
-        whole = len(ids) and ids[-1] == EOS_ID and not np.isin(ids, (PAD_ID, BOS_ID)).any()
-        same = "crc32" not in described or described["crc32"] == list(map(zlib.crc32, shards))  # older corpora lack it
-        if not (whole and same) or (sentences, unk_tokens) != (described["sentences"], described["unk_tokens"]):
-            raise InputError(f"The {split} shards in {self.directory} are not what corpus.json says: encode it again.")
-        return ids.astype(np.int32, copy=False)
+        return ShardedIds(paths, self.vocabulary_size)
+
+    def for_training(self) -> np.ndarray | ShardedIds:
+        """What `ngram_dataset` reads: the ids of the training split, or its shards where it has more than 2**27 ids.
+
+        Raises:
+            InputError: as `ids`.
+        """
+        shards = self.shards("train")
+        return shards if len(shards) > IN_MEMORY else self.ids("train")
+
+    def frequencies(self) -> np.ndarray:
+        """How often each id occurs in the training split, int64 [|V|].
+
+        Raises:
+            InputError: as `ids`.
+        """
+        return self.shards("train").frequencies()

@@ -8,6 +8,7 @@ from keras_nplm.benchmark import BENCHMARKS
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
+from keras_nplm.corpus_benchmark import TOKENS
 from keras_nplm.distribution import STRATEGIES
 from keras_nplm.estimation import METHODS, NUM_CLASSES
 from keras_nplm.experiments import ROWS
@@ -141,7 +142,9 @@ def paper(parser: argparse.ArgumentParser) -> None:
 def benchmark(parser: argparse.ArgumentParser) -> None:
     """Those of `benchmark`."""
     parser.add_argument(
-        "benchmarks", metavar="NAME", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all but cost"
+        "benchmarks", metavar="NAME", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all but cost, corpora"
     )
     parser.add_argument("--rounds", type=int, metavar="N", default=5, help="turns of each contender; default: 5")
+    help = f"of the larger text of `corpora`; default: {TOKENS:,}"
+    parser.add_argument("--tokens", type=int, metavar="N", default=TOKENS, help=help)
     _corpus_options(parser)

@@ -11,12 +11,13 @@ from keras_nplm.encoding import EncodedCorpus, encode_sentences
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, evaluate
 from keras_nplm.files import write_json
+from keras_nplm.layout import BOUNDARIES
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import kind_of, load_model, open_encoded, read_config, save_model
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
-from keras_nplm.windows import BOUNDARIES, ngrams_of
+from keras_nplm.windows import ngrams_of
 from keras_nplm.word_vectors import nearest
 
 _SENTENCES = 256  # scored together

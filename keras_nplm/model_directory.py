@@ -1,12 +1,11 @@
 """The directory of a model: its vocabulary and text, what describes it, and the files of each kind of model."""
 
-import itertools
 import os
 import sys
 from pathlib import Path
 
 from keras_nplm.corpora import SPLITS, Corpus
-from keras_nplm.encoding import EncodedCorpus, encode_corpus
+from keras_nplm.encoding import EncodedCorpus, count_vocabulary, encode_corpus, text_state
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb
 from keras_nplm.files import NUMBER, check_fields, read_arrays, read_json, replacing, write_arrays, write_json
@@ -17,6 +16,7 @@ from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, Fr
 from keras_nplm.vocabulary import Vocabulary
 
 _TABLES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
+_COUNTED = Path("corpus", "counted.json")  # until all is encoded: where the words of vocabulary.txt were counted
 _PREPARED = {"corpus", "vocabulary.txt"}  # all that a run killed before its first step leaves
 
 
@@ -47,15 +47,26 @@ def prepare_directory(
         return open_encoded(directory, len(vocabulary)), vocabulary
     refuse_foreign(directory)
     counted = SPLITS if vocabulary_scope == "corpus" else ("train",)
-    vocabulary = Vocabulary.build(
-        itertools.chain.from_iterable(corpus.sentences(split) for split in counted),
-        min_count=min_count,
-        max_size=max_size,
-    )
+    vocabulary = _count(corpus, directory, splits=counted, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
-    vocabulary.save(directory / "vocabulary.txt")
+    (directory / _COUNTED).unlink(missing_ok=True)
     write_json(directory / "config.json", options)  # last: where it stands, the rest is whole
     return encoded, vocabulary
+
+
+def _count(corpus: Corpus, directory: Path, **options) -> Vocabulary:
+    """Count the words, or read what a call that was interrupted since has counted in the same text files."""
+    text = text_state(corpus)
+    counted = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text
+    if text and (directory / _COUNTED).exists():
+        if read_json(directory / _COUNTED) == counted:
+            return Vocabulary.load(directory / "vocabulary.txt")
+        (directory / _COUNTED).unlink()
+    vocabulary = count_vocabulary(corpus, **options)
+    vocabulary.save(directory / "vocabulary.txt")
+    if text:
+        write_json(directory / _COUNTED, counted)
+    return vocabulary
 
 
 def open_encoded(directory: Path, vocabulary_size: int) -> EncodedCorpus:

@@ -28,8 +28,16 @@ def benchmark_table(result: dict) -> str:
             ),
         ]
         for row in result["rows"]
+        if "peak_memory" not in row
     ]
-    return markdown_table([*header, "times the peer's rate"], rows)
+    tables = [markdown_table([*header, "times the peer's rate"], rows)] if rows else []
+    texts = [
+        [row["name"], f"{row['rate']:,.0f}", f"{row['wall_rate']:,.0f}", f"{row['peak_memory'] / 1e6:,.0f} MB"]
+        for row in result["rows"]
+        if "peak_memory" in row
+    ]
+    header = ["corpora", "tokens a CPU second", "a second", "peak memory"]
+    return "\n\n".join([*tables, markdown_table(header, texts)] if texts else tables)
 
 
 def markdown_table(header: list[str], rows: list[list]) -> str:

@@ -66,14 +66,13 @@ def write_run_report(path: str | os.PathLike, language_model: LanguageModel, con
         InputError: the encoded corpus cannot be read.
         RunError: the file cannot be written.
     """
-    ids = language_model.corpus.ids("train")
     sections = [
         _head(language_model, config, metrics),
         _curves(metrics),
-        _baseline(language_model, ids, metrics),
+        _baseline(language_model, metrics),
         _continuations(language_model),
         _neighbours(language_model),
-        _map(language_model, np.bincount(ids, minlength=len(language_model.vocabulary))),
+        _map(language_model, language_model.corpus.frequencies()),
     ]
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -128,12 +127,12 @@ def _curves(metrics: dict) -> str:
     )
 
 
-def _baseline(language_model: LanguageModel, ids: np.ndarray, metrics: dict) -> str:
+def _baseline(language_model: LanguageModel, metrics: dict) -> str:
     order, boundary = language_model.model.order, language_model.boundary
     models, splits = {"network": metrics}, ("validation", "test")
-    tokens = int(np.count_nonzero(ids != EOS_ID))
+    tokens = language_model.corpus.splits["train"]["tokens"]
     if tokens <= _BASELINE_TOKENS:
-        ngrams = kneser_ney(ids, len(language_model.vocabulary), order, boundary)
+        ngrams = kneser_ney(language_model.corpus.ids("train"), len(language_model.vocabulary), order, boundary)
         figures = {split: evaluate(ngrams, language_model.corpus.ids(split), boundary) for split in splits}
         models[f"KN {order}-gram"] = figures
         ratio = metrics["test"]["perplexity"] / figures["test"]["perplexity"]

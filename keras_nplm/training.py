@@ -175,14 +175,14 @@ def _fit(
     devices: tf.distribute.Strategy,
 ) -> None:
     """Fit from the start or from where `last.npz` has got to, saving both the last state and the best epoch."""
-    ids = encoded.ids("train")
+    ids = encoded.for_training()
+    counts = encoded.frequencies()
+    counts[EOS_ID] *= configuration.boundary == "sentence"
     options = dict(order=configuration.order, boundary=configuration.boundary)
-    number = len(ids) if configuration.boundary == "sentence" else int(np.count_nonzero(ids != EOS_ID))
+    number = int(counts.sum())
     replicas = devices.num_replicas_in_sync
     batch_size = min(configuration.batch_size, max(replicas, number - number % replicas))
     steps = max(1, number // batch_size)
-    counts = np.bincount(ids, minlength=len(vocabulary))
-    counts[EOS_ID] *= configuration.boundary == "sentence"
     with devices.scope():
         model = build_model(configuration, len(vocabulary))
         model.prob.set_unigram(counts, configuration.min_count)

@@ -1,19 +1,26 @@
 """Words <-> ids: the vocabulary V, its special tokens, its file, and the lookup."""
 
-import collections
 import functools
+import itertools
 import os
+import tempfile
+import typing
 from collections.abc import Iterable, Sequence
 
-import keras
 import numpy as np
 
+from keras_nplm.counting import WordCounts
 from keras_nplm.errors import InputError
 from keras_nplm.files import read_text, replacing
+
+if typing.TYPE_CHECKING:  # Keras is imported where the layer is made: the processes that encode text do without
+    import keras
 
 PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNK, BOS, EOS)
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
+_COUNTED = 1 << 18  # words that are chosen from at a time
+_RESERVED = (PAD, BOS, EOS)  # put in where they belong, never read
 
 
 class Vocabulary:
@@ -53,7 +60,7 @@ class Vocabulary:
     def build(
         cls, sentences: Iterable[Sequence[str]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """Count words in one pass; ids by falling frequency, ties by word.
+        """Count words in one pass and bounded memory; ids by falling frequency, ties by word.
 
         Args:
             sentences: lists of tokens.
@@ -68,21 +75,49 @@ class Vocabulary:
         >>> Vocabulary.build([["a", "b", "a", "c", "b", "a"]], min_count=2).words[4:]
         ['a', 'b']
         """
+        with tempfile.TemporaryDirectory() as directory:
+            counts = WordCounts(directory)
+            for sentence in sentences:
+                counts.update(sentence)
+            return cls.from_counts(counts.pairs(), min_count=min_count, max_size=max_size)
+
+    @classmethod
+    def from_counts(
+        cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
+    ) -> "Vocabulary":
+        """The same from words and how often each was seen, of which only those that are kept need fit in memory.
+
+        Args:
+            counts: each word once, in any order.
+            min_count: see `build`.
+            max_size: see `build`.
+
+        Raises:
+            InputError: as `build`.
+
+        Example:
+
+        >>> Vocabulary.from_counts([("a", 1), ("b", 2), ("c", 2)], max_size=2).words[4:]
+        ['b', 'c']
+        """
         if min_count < 1:
             raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
         if max_size is not None and max_size < 1:
             raise InputError(f"`max_size` must be 1 or more. Received: {max_size}.")
-        counts = collections.Counter()
-        for sentence in sentences:
-            counts.update(sentence)
-        if not counts:
+        kept, types = [], 0
+        counts = iter(counts)
+        while some := dict(itertools.islice(counts, _COUNTED)):
+            refuse_reserved(some)
+            types += len(some)
+            some.pop(UNK, None)
+            kept += [(-count, word) for word, count in some.items() if count >= min_count]
+            if max_size is not None:
+                kept = sorted(kept)[:max_size]
+        if not types:
             raise InputError("There is no word in the text that the vocabulary is counted over.")
-        refuse_reserved(counts)
-        del counts[UNK]
-        kept = sorted((-count, word) for word, count in counts.items() if count >= min_count)
         if not kept:
             raise InputError(f"No word was seen {min_count} times: lower `min_count`, or give more text.")
-        return cls([word for _, word in kept[:max_size]])
+        return cls([word for _, word in sorted(kept)])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
@@ -118,8 +153,10 @@ class Vocabulary:
     __hash__ = None
 
     @functools.cached_property
-    def lookup(self) -> keras.layers.StringLookup:
+    def lookup(self) -> "keras.layers.StringLookup":
         """The Keras layer from words to ids: in tf.data, in a served graph, and in `encode`."""
+        import keras
+
         return keras.layers.StringLookup(vocabulary=self.words[2:], mask_token=PAD, oov_token=UNK)
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
@@ -163,6 +200,6 @@ def refuse_reserved(tokens: Iterable[str]) -> None:
     Raises:
         InputError: a reserved token stands in the text.
     """
-    for token in (PAD, BOS, EOS):
+    for token in _RESERVED:
         if token in tokens:
             raise InputError(f"The text holds the reserved token {token}: remove it, or write it otherwise.")

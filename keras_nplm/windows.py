@@ -1,59 +1,19 @@
 """Shards of ids -> a tf.data pipeline of n-grams: (context_ids [B, n-1], target_ids [B])."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from keras_nplm.errors import InputError
-from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
+from keras_nplm.layout import ngram_positions
+from keras_nplm.pools import Pools
+from keras_nplm.shards import ShardedIds
+from keras_nplm.vocabulary import EOS_ID, UNK_ID, check_ids
 
-BOUNDARIES = ("stream", "sentence")
 _ROUNDS = 10  # of the cipher that permutes an epoch
 _CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches: the cost of an operation is spread over them
-
-
-def ngram_positions(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out ids so that the n-gram of each target is a slice.
-
-    Args:
-        ids: int32 [T], each sentence closed by `</s>`.
-        order: n, 2 or more.
-        boundary: `"stream"`: one running text, `</s>` left out, n-grams cross sentence ends as in the paper, and the
-            first contexts are filled with `<pad>`. `"sentence"`: each sentence is preceded by n-1 `<s>` and its words
-            and `</s>` are predicted.
-
-    Returns:
-        tokens, int32: the text with what was put in; positions, int32 [N]: the n-gram of target i is
-        `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
-
-    Raises:
-        InputError: an option is out of range, or there is nothing to predict.
-
-    Example:
-
-    >>> tokens, positions = ngram_positions(np.array([7, 8, 3, 9, 3], np.int32), order=3, boundary="sentence")
-    >>> [tokens[i - 2 : i + 1].tolist() for i in positions]
-    [[2, 2, 7], [2, 7, 8], [7, 8, 3], [2, 2, 9], [2, 9, 3]]
-    """
-    if order < 2:
-        raise InputError(f"`order` (n) must be 2 or more, since a context has n-1 words. Received: {order}.")
-    if boundary not in BOUNDARIES:
-        raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
-    context_size = order - 1
-    ids = np.asarray(ids, np.int32)
-    if boundary == "stream":
-        words = ids[ids != EOS_ID]
-        tokens = np.concatenate([np.full(context_size, PAD_ID, np.int32), words])
-        positions = np.arange(context_size, len(tokens), dtype=np.int32)
-    else:
-        sentence = np.cumsum(ids == EOS_ID) - (ids == EOS_ID)  # of each id, from 0
-        positions = (np.arange(len(ids)) + context_size * (sentence + 1)).astype(np.int32)
-        tokens = np.full(positions[-1] + 1 if len(ids) else 0, BOS_ID, np.int32)
-        tokens[positions] = ids
-    if not len(positions):
-        raise InputError("There is no word to predict: give some text.")
-    return tokens, positions
 
 
 def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.ndarray:
@@ -131,7 +91,7 @@ def distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ngram_dataset(
-    ids: np.ndarray,
+    ids: np.ndarray | ShardedIds,
     order: int,
     batch_size: int,
     *,
@@ -146,10 +106,12 @@ def ngram_dataset(
 
     The order within an epoch is a pseudo-random permutation of all n-grams that takes no memory: place i of the epoch
     is found by a small cipher of i. Iterating again is a new epoch with a new permutation; a dataset made with the
-    same seed runs through the same sequence of epochs. The ids are held in memory.
+    same seed runs through the same sequence of epochs. An array of ids is held in memory. Of shards about 4 million
+    ids are held at a time, and the shuffle has two levels: blocks of 2**17 ids in an order of the epoch, and a
+    permutation of the n-grams of the next 32 of them.
 
     Args:
-        ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them.
+        ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them, or `EncodedCorpus.shards`.
         order: n, 2 or more.
         batch_size: B.
         boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
@@ -172,43 +134,96 @@ def ngram_dataset(
     >>> [(context.tolist(), target.tolist()) for context, target in dataset.as_numpy_iterator()]
     [([[0, 0], [0, 7]], [7, 8]), ([[7, 8]], [9])]
     """
-    tokens, positions = ngram_positions(ids, order, boundary)
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
-    number = len(positions)
+    pools = Pools(ids, order, boundary, shuffle=shuffle, seed=seed) if isinstance(ids, ShardedIds) else None
+    tokens, positions = (None, None) if pools else ngram_positions(ids, order, boundary)
+    number = pools.number if pools else len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
     if not batches:
         raise InputError(f"{number} n-grams do not fill a batch of {batch_size}: give more text or a smaller batch.")
-    used = min(number, batches * batch_size)  # n-grams of an epoch
+    if not 0 <= first_batch < batches or (first_batch and first_epoch is None):
+        raise InputError(f"`first_batch` must be 0 to {batches - 1}, with `first_epoch`. Received: {first_batch}.")
+    skipped = first_batch * batch_size  # n-grams of the first epoch
     chunk = max(1, _CHUNK // batch_size) * batch_size
-    tokens = tf.constant(tokens)
-    if boundary == "stream":  # the positions are a range: an offset does, and spares a look-up
-
-        def position_of(place: tf.Tensor) -> tf.Tensor:
-            return place + (order - 1)
+    if pools:
+        chunks = _pooled_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
     else:
-        position_of = functools.partial(tf.gather, tf.constant(positions))
+        used = min(number, batches * batch_size)  # n-grams of an epoch
+        tokens = tf.constant(tokens)
+        # in a stream the positions are a range: an offset does, and spares a look-up
+        positions = None if boundary == "stream" else tf.constant(positions)
 
-    def ngrams(start: tf.Tensor, epoch_seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
+            first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
+            epoch_seed = tf.cast(tf.stack([seed, epoch, 0]), tf.int32) if shuffle else None
+            return _chunks(tokens, positions, order, chunk, first, used, number, epoch_seed)
+
+    def batched(epoch: tf.Tensor) -> tf.data.Dataset:
+        return chunks(epoch).prefetch(2).rebatch(batch_size, drop_remainder=drop_remainder)
+
+    if first_epoch is not None:
+        return tf.data.Dataset.counter(first_epoch, 1).flat_map(batched)
+    epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # of this dataset, whatever else draws random numbers
+    numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
+    return numbers.flat_map(batched).apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def _chunks(
+    tokens: tf.Tensor,
+    positions: tf.Tensor | None,
+    order: int,
+    chunk: int,
+    first: tf.Tensor | int,
+    used: tf.Tensor | int,
+    number: tf.Tensor | int,
+    seed: tf.Tensor | None,
+) -> tf.data.Dataset:
+    """N-grams of a text in memory, `chunk` of them at a time: those at places `first` to `used` of a permutation.
+
+    Args:
+        tokens: the text, as `ngram_positions` lays it out.
+        positions: where n-grams end there; None: at every place from n-1 on.
+        order: n.
+        chunk: n-grams at a time.
+        first: how many to leave out.
+        used: how many there are to be, with those that are left out.
+        number: of n-grams in the text.
+        seed: int32 [3], of the permutation; None: the order of the text.
+    """
+
+    def ngrams(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         place = tf.range(start, tf.minimum(start + chunk, used))
-        if shuffle:
+        if seed is not None:
             # tf.random.experimental.index_shuffle, but with rounds enough that neighbours are uncorrelated (4: 0.24)
-            place = tf.raw_ops.RandomIndexShuffle(index=place, seed=epoch_seed, max_index=number - 1, rounds=_ROUNDS)
-        position = position_of(place)  # [chunk]
+            place = tf.raw_ops.RandomIndexShuffle(index=place, seed=seed, max_index=number - 1, rounds=_ROUNDS)
+        position = place + (order - 1) if positions is None else tf.gather(positions, place)
         context = tf.gather(tokens, position[:, None] + tf.range(1 - order, 0))  # [chunk, n-1]
         return context, tf.gather(tokens, position)
 
-    def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        epoch_seed = tf.cast(tf.stack([seed, number, 0]), tf.int32)
-        first = tf.where(number == first_epoch, first_batch * batch_size, 0) if first_batch else 0
-        starts = tf.data.Dataset.range(tf.cast(first, tf.int64), used, chunk, output_type=tf.int32)
-        chunks = starts.map(lambda start: ngrams(start, epoch_seed))
-        return chunks.prefetch(2).rebatch(batch_size, drop_remainder=drop_remainder)
+    starts = tf.data.Dataset.range(tf.cast(first, tf.int64), tf.cast(used, tf.int64), chunk, output_type=tf.int32)
+    return starts.map(ngrams)
 
-    if not 0 <= first_batch < batches or (first_batch and first_epoch is None):
-        raise InputError(f"`first_batch` must be 0 to {batches - 1}, with `first_epoch`. Received: {first_batch}.")
-    if first_epoch is not None:
-        return tf.data.Dataset.counter(first_epoch, 1).flat_map(epoch)
-    epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # of this dataset, whatever else draws random numbers
-    numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
-    return numbers.flat_map(epoch).apply(tf.data.experimental.assert_cardinality(batches))
+
+def _pooled_chunks(
+    pools: Pools, order: int, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
+) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """The same from shards: a function from an epoch to its chunks, pool after pool, the next one read meanwhile."""
+    first_pool, first_ngram = pools.place(first_epoch, skipped) if skipped else (0, 0)
+
+    def load(epoch: tf.Tensor, pool: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        tokens, positions = tf.numpy_function(pools.load, [epoch, pool], (tf.int32, tf.int32))
+        return tf.ensure_shape(tokens, [None]), tf.ensure_shape(positions, [None]), pool
+
+    def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
+        is_first = epoch == first_epoch if skipped else tf.constant(False)
+
+        def of_pool(tokens: tf.Tensor, positions: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
+            first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
+            pool_seed = tf.cast(tf.stack([seed, epoch, 1 + pool]), tf.int32) if shuffle else None
+            return _chunks(tokens, positions, order, chunk, first, tf.size(positions), tf.size(positions), pool_seed)
+
+        numbers = tf.data.Dataset.range(tf.where(is_first, tf.cast(first_pool, tf.int64), 0), pools.count)
+        return numbers.map(functools.partial(load, epoch)).prefetch(1).flat_map(of_pool)
+
+    return chunks

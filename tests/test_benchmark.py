@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import keras_nplm.benchmark as benchmark
+import keras_nplm.corpus_benchmark as corpus_benchmark
 import keras_nplm.peers as peers
 from keras_nplm.cli import main
+from keras_nplm.errors import RunError
 from keras_nplm.report import benchmark_table
 
 
@@ -128,3 +130,24 @@ def test_cpu_seconds_count_work_and_not_waiting():
     began = benchmark._cpu_seconds()
     time.sleep(0.2)
     assert benchmark._cpu_seconds() - began < 0.1
+
+
+def test_text_is_measured_at_two_sizes(monkeypatch):
+    monkeypatch.setattr(corpus_benchmark, "SMALL", 2_000)
+    rows = corpus_benchmark.corpora_rows(tokens=5_000)
+    names = [f"{step}, {size:,} tokens" for size in (2_000, 5_000) for step in ("counting", "encoding", "windows")]
+    assert [row["name"] for row in rows] == names
+    for row in rows:
+        assert row["rate"] > 100 and row["wall_rate"] > 100 and 1e8 < row["peak_memory"] < 4e9
+    table = benchmark_table({"rows": [{"benchmark": "corpora"} | rows[0]]})
+    assert table.startswith("| corpora |") and f"{rows[0]['peak_memory'] / 1e6:,.0f} MB" in table
+
+
+def test_a_step_that_fails_is_told(tmp_path):
+    with pytest.raises(RunError, match="The encoding of the benchmark ended with status 1"):
+        corpus_benchmark.measure("encoding", tmp_path)
+
+
+def test_a_text_too_small_to_compare_is_refused(capsys):
+    assert main(["benchmark", "corpora", "--tokens", "10"]) == 2
+    assert "`tokens` must be 1000000 or more. Received: 10" in capsys.readouterr().err

@@ -20,7 +20,7 @@ def vocabulary() -> Vocabulary:
 @pytest.mark.parametrize("shard_tokens, shards", [(1 << 24, 1), (3, 2), (1, 3)])
 def test_shards_hold_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, vocabulary, shard_tokens, shards):
     monkeypatch.setattr(encoding, "SHARD_TOKENS", shard_tokens)
-    monkeypatch.setattr(encoding, "_CHUNK_SENTENCES", 1)
+    monkeypatch.setattr("keras_nplm.shards.CHUNK_SENTENCES", 1)
     encode_corpus(corpus, vocabulary, tmp_path)
     encoded = EncodedCorpus.load(tmp_path)
     assert encoded.ids("train").tolist() == [4, 5, 3, 1, 3, 4, 6, 4, 3]

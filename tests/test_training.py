@@ -13,6 +13,7 @@ import pytest
 from keras_nplm import CONFIGURATIONS, NPLM, Configuration, InputError, RunError, evaluate, open_corpus, train
 from keras_nplm.cli import main
 from keras_nplm.encoding import EncodedCorpus
+from keras_nplm.shards import ShardedIds
 from keras_nplm.training import build_model, build_optimizer
 
 
@@ -145,6 +146,39 @@ def test_a_full_disk_ends_the_run_and_the_rest_goes_on_with_space(tmp_path):
     }
     assert main(["train", *options, "--json"]) == 0
     assert main(["train", *options, "--order", "3"]) == 2  # another run's directory stays as it is
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_a_run_on_text_too_big_for_memory_learns_and_goes_on_within_an_epoch(
+    tmp_path, monkeypatch, small_configuration, model_directory, boundary
+):
+    """Shards for ids; killed at the third save, which is in the middle of an epoch."""
+    monkeypatch.setattr("keras_nplm.encoding.IN_MEMORY", 0)
+    monkeypatch.setattr("keras_nplm.pools.BLOCK", 1 << 10)
+    monkeypatch.setattr("keras_nplm.pools.POOL", 16)
+    configuration = dataclasses.replace(small_configuration, boundary=boundary)
+    whole = train(configuration, open_corpus(), tmp_path / "whole")
+    assert isinstance(EncodedCorpus.load(tmp_path / "whole" / "corpus").for_training(), ShardedIds)
+    if boundary == "sentence":
+        in_memory = json.loads((model_directory / "metrics.json").read_text())
+        assert whole["test"]["perplexity"] == pytest.approx(in_memory["test"]["perplexity"], rel=0.04)
+
+    monkeypatch.setattr("keras_nplm.training.SECONDS_PER_SAVE", 0)
+    rename, renamed = shutil.os.replace, []
+
+    def killed(source, target):
+        renamed.append(target.name)
+        if renamed.count("last.npz") == 3:
+            raise _Killed
+        rename(source, target)
+
+    with monkeypatch.context() as context:
+        context.setattr("os.replace", killed)
+        with pytest.raises(_Killed):
+            train(configuration, open_corpus(), tmp_path / "killed")
+    assert train(configuration, open_corpus(), tmp_path / "killed")["test"] == whole["test"]
+    for left, right in zip(_weights(tmp_path / "whole"), _weights(tmp_path / "killed"), strict=True):
+        np.testing.assert_array_equal(left, right)
 
 
 def test_a_run_killed_while_it_encodes_starts_anew(tmp_path, monkeypatch, small_configuration):

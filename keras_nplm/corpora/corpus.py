@@ -11,7 +11,8 @@ from pathlib import Path
 
 import tensorflow_datasets as tfds
 
-from keras_nplm.corpora.text_files import expand, read_sentences, split_by_lines
+from keras_nplm.corpora.pieces import cut
+from keras_nplm.corpora.text_files import TextSplit, expand, split_by_lines
 from keras_nplm.errors import InputError
 from keras_nplm.tokenization import tokenizer as tokenizer_named
 
@@ -62,8 +63,8 @@ def open_corpus(
     Args:
         name: `"python_reference"` (the embedded default), `"brown"`, `"brown/marks"`, or `"tfds:NAME"` for any set of
             TFDS that has a text feature. A set without a validation split lends the last 5% of its training split.
-        train: text files or globs, one sentence a line. Without `validation` and `test` their lines are split by
-            `fractions`.
+        train: text files or globs, one sentence a line; `.gz` and `.zst` are decompressed. Without `validation` and
+            `test` their lines are split by `fractions`.
         validation: text files or globs.
         test: text files or globs.
         fractions: shares of the lines for train, validation and test.
@@ -99,16 +100,15 @@ def open_corpus(
 
 def _text_corpus(train, validation, test, fractions, tokenizer: str) -> Corpus:
     """The corpus of text files; its name tells the files, their sizes and the split, so that a run knows its text."""
-    tokenize = tokenizer_named(tokenizer)
     if not validation and not test:
         paths = expand(train)
         name = f"text {_sizes(paths)} split {' '.join(map(str, fractions))}"
-        return Corpus(name, tokenizer, split_by_lines(paths, fractions, tokenize))
+        return Corpus(name, tokenizer, split_by_lines(paths, fractions, tokenizer))
     if not (validation and test):
         raise InputError("Name both --validation and --test, or neither to have --train split by lines.")
     named = {split: expand(files) for split, files in zip(SPLITS, (train, validation, test), strict=True)}
     name = "text " + " ".join(f"{split}: {_sizes(paths)}" for split, paths in named.items())
-    return Corpus(name, tokenizer, {s: functools.partial(read_sentences, p, tokenize) for s, p in named.items()})
+    return Corpus(name, tokenizer, {split: TextSplit(cut(paths), tokenizer) for split, paths in named.items()})
 
 
 def _sizes(paths: Sequence[Path]) -> str:

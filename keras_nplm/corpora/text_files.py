@@ -1,13 +1,14 @@
 """Plain text files as a corpus: a line is a sentence."""
 
+import dataclasses
 import glob
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from keras_nplm.corpora.pieces import Piece, cut, read, read_range, work_through
 from keras_nplm.errors import InputError
-from keras_nplm.files import check_is_file, not_utf8
-
-Tokenize = Callable[[str], list[str]]
+from keras_nplm.tokenization import tokenizer as tokenizer_named
 
 
 def expand(patterns: Sequence[str]) -> list[Path]:
@@ -27,68 +28,51 @@ def expand(patterns: Sequence[str]) -> list[Path]:
 
 
 def read_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """The lines of UTF-8 files, as `decode_lines` has them.
+    """The lines of UTF-8 files, `.gz` and `.zst` decompressed, as `decode_lines` has them.
 
     Raises:
-        InputError: a file is absent, holds no text, or is not UTF-8.
+        InputError: a file is absent, damaged, holds no text, or is not UTF-8.
     """
-    for path in paths:
-        check_is_file(path, or_pipe=True)
-        try:
-            with open(path, "rb") as file:
-                if not file.peek(1):
-                    raise InputError(f"{path} is empty: name a file that holds text, one sentence a line.")
-                yield from decode_lines(file, str(path))
-        except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
+    return itertools.chain.from_iterable(map(read_range, paths))
 
 
-def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """The lines of an open binary file without their ends (LF or CR LF), a byte order mark at its start left out.
+@dataclasses.dataclass(frozen=True)
+class TextSplit:
+    """A split that lies in text files: calling it iterates over its sentences; its pieces can be read side by side.
 
     Args:
-        file: lines of bytes.
-        name: what an error calls it.
-
-    Raises:
-        InputError: it is not UTF-8 text.
+        pieces: where the text is, in order.
+        tokenizer: the name of what splits a line.
     """
-    offset = 0
-    for line in file:
-        try:
-            text = line.decode("utf-8-sig" if offset == 0 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise not_utf8(name, offset + error.start) from error
-        if "\0" in text:  # no text has it, and UTF-16 without its mark is full of it
-            raise not_utf8(name, offset + line.index(b"\0"))
-        yield text.rstrip("\r\n")
-        offset += len(line)
 
+    pieces: Sequence[Piece]
+    tokenizer: str
 
-def read_sentences(paths: Sequence[Path], tokenize: Tokenize) -> Iterator[list[str]]:
-    """The tokens of each line that has any."""
-    return filter(None, map(tokenize, read_lines(paths)))
+    def __call__(self) -> Iterator[list[str]]:
+        tokenize = tokenizer_named(self.tokenizer)
+        return itertools.chain.from_iterable(read(piece, tokenize) for piece in self.pieces)
 
 
 def split_by_lines(
-    paths: Sequence[Path], fractions: tuple[float, float, float], tokenize: Tokenize
-) -> dict[str, Callable[[], Iterator[list[str]]]]:
+    paths: Sequence[Path], fractions: tuple[float, float, float], tokenizer: str
+) -> dict[str, TextSplit]:
     """Split files into runs of lines: the first for training, then validation, then test.
 
     Args:
         paths: the files, read one after the other.
         fractions: the shares of the lines; three positive numbers that sum to 1.
-        tokenize: splits a line into tokens.
-
-    Returns:
-        for each split a function that iterates over its sentences anew.
+        tokenizer: the name of what splits a line into tokens.
 
     Raises:
         InputError: the fractions do not sum to 1, or there are too few lines to give each split one.
     """
     if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
         raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
-    sentences = sum(1 for _ in read_sentences(paths, tokenize))
+    pieces = cut(paths)
+    task = "keras_nplm.corpora.pieces:SentenceCounter"
+    counted, _ = work_through(task, {}, [{"piece": piece} for piece in pieces], "Looking for the splits")
+    ends = list(itertools.accumulate(value["sentences"] for value in counted))
+    sentences = ends[-1]
     first, second = round(sentences * fractions[0]), round(sentences * (fractions[0] + fractions[1]))
     if not 0 < first < second < sentences:
         raise InputError(
@@ -96,7 +80,14 @@ def split_by_lines(
             "add text, or name --validation and --test files."
         )
 
-    def between(start: int, stop: int) -> Callable[[], Iterator[list[str]]]:
-        return lambda: (sentence for i, sentence in enumerate(read_sentences(paths, tokenize)) if start <= i < stop)
+    def between(start: int, stop: int) -> TextSplit:
+        starts = [0, *ends]
+        inside = [(max(start, a) - a, min(stop, b) - a, b - a) for a, b in itertools.pairwise(starts)]
+        parts = [
+            piece if (low, high) == (0, size) else dataclasses.replace(piece, sentences=(low, high))
+            for piece, (low, high, size) in zip(pieces, inside, strict=True)
+            if low < high
+        ]
+        return TextSplit(parts, tokenizer)
 
     return {"train": between(0, first), "validation": between(first, second), "test": between(second, sentences)}
