@@ -81,9 +81,11 @@ def _is_known(described: dict) -> bool:
     registered = described.get("registered_name")
     if registered is None:
         return (described.get("module"), described["class_name"]) in _KERAS_CLASSES
+    if not isinstance(registered, str):
+        return False
     if registered in _CLASSES:
         return True
-    kind = keras.saving.get_registered_object(registered) if isinstance(registered, str) else None
+    kind = keras.saving.get_registered_object(registered)
     return isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
 
 

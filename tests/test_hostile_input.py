@@ -233,6 +233,16 @@ def test_a_damaged_file_is_refused_or_changes_no_figure(case, which, how, place,
     case(kind, damage)
 
 
+def test_ids_that_change_places_are_noticed(case):
+    def exchange(directory: Path) -> None:
+        path = directory / "corpus" / "test.00000.ids"
+        ids = np.fromfile(path, "<i4")
+        ids[:2] = ids[1::-1]
+        ids.tofile(path)
+
+    assert "are not what corpus.json says" in case("kneser-ney", exchange).refusal
+
+
 # JSON
 
 ODD = [None, [], {}, "x", -1, True, math.nan, math.inf, 10**400, "DROP", "DEEP"]
@@ -516,6 +526,8 @@ def test_a_network_of_other_classes_sizes_or_weights_is_refused_and_runs_nothing
                 kind = "network" if command == "evaluate" else "killed"
                 outcome = case(kind, lambda directory, edit=edit: _rewrite(directory, edit), command)
                 assert outcome.status == 2, "was taken"
+                foreign = re.search("^(?!weights).*( itself$| as )|^NPLM renamed", name)
+                assert not foreign or "it names the class" in outcome.refusal, "Keras was asked"
                 assert not canary.exists() and not (tmp_path.parent / "canary").exists(), "it ran"
     with _noted(failures, "Lambda to compile with"):  # which is not looked at: a network is loaded uncompiled
         tried += 1
