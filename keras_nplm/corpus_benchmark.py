@@ -110,18 +110,22 @@ def measure(step: str, directory: Path) -> dict:
     return json.loads(answer.splitlines()[-1]) | {"peak_memory": peak}
 
 
-def _memory(pid: int) -> int:
+def _memory(pid: int, started_by: bytes = b"") -> int:
     """The bytes of memory that a process and those that it started hold now; 0 where the system does not tell.
 
-    `getrusage` will not do: a new process begins with the peak of the one that started it.
+    `getrusage` will not do: a new process begins with the peak of the one that started it. For the same reason one that
+    has the command of the one that started it is not counted: it has that one's memory until it starts a program.
     """
     process = Path("/proc") / str(pid)
     try:
+        command = (process / "cmdline").read_bytes()
         pages = int((process / "statm").read_text(encoding="utf-8").split()[1])
         started = [(task / "children").read_text(encoding="utf-8").split() for task in (process / "task").iterdir()]
     except (OSError, IndexError):  # it has ended
         return 0
-    return pages * resource.getpagesize() + sum(_memory(int(child)) for some in started for child in some)
+    if command == started_by:
+        return 0
+    return pages * resource.getpagesize() + sum(_memory(int(child), command) for some in started for child in some)
 
 
 def _measured(step: str, directory: Path) -> dict:
