@@ -30,6 +30,7 @@ from keras_nplm.scoring import SelfNormalised
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.windows import ngram_dataset, ngrams_of
+from keras_nplm.worker_benchmark import worker_rows
 
 VOCABULARY_SIZE, ORDER, EMBEDDING_DIM, HIDDEN_UNITS = 17_905, 5, 60, 100  # Brown's, and the paper's shape
 NUM_SAMPLED = 256
@@ -79,12 +80,13 @@ def run(names: list[str], corpus: Corpus, rounds: int = 5, tokens: int = TOKENS)
         `rows`, and of the machine: `cpu`, `tensorflow`, `peers`. A row has `benchmark`, `name`, `unit`, `rate` (the
         median a CPU second, with `low` and `high` over the rounds), `share_of_peak` where the arithmetic is known,
         `milliseconds` of single requests, [p50, p99], and `ratio_to` peers, [median, low, high] over the rounds; those
-        of `corpora` have `wall_rate` and `peak_memory`, bytes.
+        of `corpora` have `wall_rate` and `peak_memory`, bytes, and those of `workers` rates by the clock.
     """
     rows = []
     for name in names:
-        if name == "corpora":
-            rows += [{"benchmark": name} | row for row in corpora_rows(tokens, rounds)]
+        if name in ("corpora", "workers"):
+            measured = corpora_rows(tokens, rounds) if name == "corpora" else worker_rows(rounds)
+            rows += [{"benchmark": name} | row for row in measured]
             continue
         for group in BENCHMARKS[name](corpus):
             rows += [{"benchmark": name} | row for row in _measure(group, rounds)]
@@ -312,9 +314,11 @@ BENCHMARKS: dict[str, Callable[[Corpus], Iterator[list[Contender]]]] = {
     "estimation": _estimation,
     "serving": _serving,
     "cost": _cost,
-    "corpora": lambda corpus: iter(()),  # it makes its rows itself: see `run`
+    "corpora": lambda corpus: iter(()),  # these two make their rows themselves: see `run`
+    "workers": lambda corpus: iter(()),
 }
-SHORT = tuple(name for name in BENCHMARKS if name not in ("cost", "corpora"))  # those that are run unasked
+_LONG = ("cost", "corpora", "workers")
+SHORT = tuple(name for name in BENCHMARKS if name not in _LONG)  # those that are run unasked
 
 
 def _nce(vocabulary_size: int, dtype: str = "float32") -> Output:

@@ -11,6 +11,7 @@ import pytest
 import keras_nplm.benchmark as benchmark
 import keras_nplm.corpus_benchmark as corpus_benchmark
 import keras_nplm.peers as peers
+import keras_nplm.worker_benchmark as worker_benchmark
 from keras_nplm.cli import main
 from keras_nplm.errors import RunError
 from keras_nplm.report import benchmark_table
@@ -151,3 +152,18 @@ def test_a_step_that_fails_is_told(tmp_path):
 def test_a_text_too_small_to_compare_is_refused(capsys):
     assert main(["benchmark", "corpora", "--tokens", "10"]) == 2
     assert "`tokens` must be 1000000 or more. Received: 10" in capsys.readouterr().err
+
+
+def test_two_workers_are_measured_beside_one(monkeypatch):
+    monkeypatch.setattr(worker_benchmark, "OUTPUTS", {"full": 64})
+    rates = iter([100.0, 160.0, 110.0, 154.0])
+    asked = []
+    monkeypatch.setattr(worker_benchmark, "_rate", lambda *what: asked.append(what) or next(rates))
+    two, one = worker_benchmark.worker_rows(rounds=2)
+    assert asked == [(1, "full"), (2, "full")] * 2
+    assert one["rate"] == 105 and two["rate"] == 157
+    assert two["ratio_to"] == {"twice full, 1 worker, 1 core": [0.75, 0.7, 0.8]}
+
+
+def test_a_worker_of_the_benchmark_trains():
+    assert worker_benchmark._rate(1, "nce") > 100

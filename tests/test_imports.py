@@ -14,7 +14,7 @@ ORDER = (
     "ngrams.deleted_interpolation ngrams.word_classes ngrams.class_based ngrams.arpa ngrams mixture model_directory "
     "configuration word_vectors language_model callbacks charts run_report training estimation report serving.text "
     "serving.models serving.signatures serving.model_card serving.saved_model serving.on_device serving experiments "
-    "peers corpus_benchmark benchmark flags cli __init__ __main__"
+    "peers corpus_benchmark worker_benchmark benchmark flags cli __init__ __main__"
 ).split()
 PACKAGE = Path(keras_nplm.__file__).parent
 
