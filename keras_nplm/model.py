@@ -276,10 +276,25 @@ class NPLM(keras.Model):
         if self.loss is not None:  # the user's own
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         loss = loss if training else negative_log_likelihood
-        loss = self.mean(loss, loss, sample_weight)
+        mean = self.mean(loss, loss, sample_weight)
+        loss = self._in_its_share(mean, loss) if training else mean
         if self.losses:
             loss += super().compute_loss(x, y, y_pred, sample_weight, training)  # the penalty alone
         return loss
+
+    def _in_its_share(self, mean, losses):
+        """The mean over a replica's part of a batch, whose gradient counts as much as the part has n-grams.
+
+        Keras counts all parts alike, which is wrong for a batch that does not split evenly.
+        """
+        if keras.backend.backend() != "tensorflow" or self.distribute_strategy.num_replicas_in_sync == 1:
+            return mean
+        import tensorflow as tf
+
+        replica, number = tf.distribute.get_replica_context(), tf.cast(tf.shape(losses)[0], mean.dtype)
+        total = replica.all_reduce(tf.distribute.ReduceOp.SUM, number)
+        share = mean * number * replica.num_replicas_in_sync / total
+        return share + tf.stop_gradient(mean - share)
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """ln P(w | context) for every word w.
