@@ -30,7 +30,7 @@ from keras_nplm.scoring import SelfNormalised
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.windows import ngram_dataset, ngrams_of
-from keras_nplm.worker_benchmark import worker_rows
+from keras_nplm.worker_benchmark import worker_rows, zipf_ids
 
 VOCABULARY_SIZE, ORDER, EMBEDDING_DIM, HIDDEN_UNITS = 17_905, 5, 60, 100  # Brown's, and the paper's shape
 NUM_SAMPLED = 256
@@ -199,7 +199,7 @@ def _count_based(corpus: Corpus, networks: list[Contender]) -> Iterator[list[Con
 
 def _windows(corpus: Corpus) -> Iterator[list[Contender]]:
     del corpus
-    ids = _zipf(VOCABULARY_SIZE, 1 << 20)
+    ids = zipf_ids(VOCABULARY_SIZE, 1 << 20)
 
     def read(batch_size: int) -> Work:
         def work() -> int:
@@ -338,7 +338,7 @@ def _network(shape: Shape, make: Callable[..., Output], dtype: str = "float32") 
 def _fit(shape: Shape, make: Callable[..., Output], steps: int, ready: bool = False, dtype: str = "float32") -> Work:
     """`fit` over so many batches; `ready`: over a few dozen that lie in memory, without reading windows."""
     model = _network(shape, make, dtype)
-    ids = _zipf(shape.vocabulary_size, BATCH_SIZE * 400)
+    ids = zipf_ids(shape.vocabulary_size, BATCH_SIZE * 400)
     counts = np.bincount(ids, minlength=shape.vocabulary_size)
     model.prob.set_unigram(counts)
     model.compile(optimizer=LazySGD(0.1), steps_per_execution=20 if steps >= 100 else 1)
@@ -367,15 +367,8 @@ def _torch(shape: Shape, what: str) -> Contender:
     return Contender("PyTorch", network[what], shape.flops(training=what == "train"), peer=True)
 
 
-def _zipf(vocabulary_size: int, length: int) -> np.ndarray:
-    """Ids whose frequencies fall as 1/rank, the most frequent first, as in text."""
-    probability = 1 / np.arange(1, vocabulary_size - 3)
-    random = np.random.default_rng(0)
-    return random.choice(np.arange(4, vocabulary_size), length, p=probability / probability.sum()).astype(np.int32)
-
-
 def _ngrams(shape: Shape, number: int) -> np.ndarray:
-    return ngrams_of(_zipf(shape.vocabulary_size, number), shape.order, "stream")
+    return ngrams_of(zipf_ids(shape.vocabulary_size, number), shape.order, "stream")
 
 
 def _matrix_product(size: int = 2048) -> Work:

@@ -76,6 +76,13 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return not has_several_workers(strategy) or strategy.cluster_resolver.task_id == 0
 
 
+def sharded(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset, of which every worker is to take its share of each batch."""
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return dataset.with_options(options)
+
+
 def from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The chief's arrays, bit for bit, at every worker.
 

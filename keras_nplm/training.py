@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_nplm.callbacks import LanguageModelBoard
 from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
-from keras_nplm.distribution import from_chief, has_several_workers, is_chief, open_strategy
+from keras_nplm.distribution import from_chief, has_several_workers, is_chief, open_strategy, sharded
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import evaluate
@@ -218,8 +218,8 @@ def _fit(
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 model.fit(
-                    _sharded(train_data),
-                    validation_data=_sharded(validation_data),
+                    sharded(train_data),
+                    validation_data=sharded(validation_data),
                     steps_per_epoch=steps - step,
                     initial_epoch=epoch,
                     epochs=epoch + 1 if step else configuration.epochs,  # what is left of an epoch, then the others
@@ -230,13 +230,6 @@ def _fit(
         except KeyboardInterrupt:
             run.save()
             raise
-
-
-def _sharded(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset, of which every worker is to take its share of each batch."""
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    return dataset.with_options(options)
 
 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
@@ -433,9 +426,9 @@ class _Run(keras.callbacks.Callback):
             begun = [array.shape for array in stored["metrics"]] == [tuple(metric.shape) for metric in metrics]
             self.metrics_begun = stored["metrics"] if self.reached[1] and begun else []
             perplexities[: len(self.history)] = [epoch["validation_perplexity"] for epoch in self.history]
-        variables = [variable for part in state.values() for variable in part]
-        given = [perplexities, *(variable.numpy() for variable in variables)]
         if has_several_workers(self.devices):
+            variables = [variable for part in state.values() for variable in part]
+            given = [perplexities, *(variable.numpy() for variable in variables)]
             perplexities, *values = from_chief(self.devices, given)
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)

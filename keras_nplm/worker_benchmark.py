@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.distribution import open_strategy
+from keras_nplm.distribution import open_strategy, sharded
 from keras_nplm.errors import RunError
 from keras_nplm.model import NPLM
 from keras_nplm.optimizers import LazySGD
@@ -25,6 +25,13 @@ from keras_nplm.windows import ngram_dataset
 OUTPUTS = {"full": 4096, "nce": 4096}  # n-grams in a batch, of all workers together
 _SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS = 17_905, 5, 60, 100
 _UPDATES = {"full": 12, "nce": 100}
+
+
+def zipf_ids(vocabulary_size: int, length: int) -> np.ndarray:
+    """Ids whose frequencies fall as 1/rank, the most frequent first, as in text."""
+    probability = 1 / np.arange(1, vocabulary_size - 3)
+    random = np.random.default_rng(0)
+    return random.choice(np.arange(4, vocabulary_size), length, p=probability / probability.sum()).astype(np.int32)
 
 
 def worker_rows(rounds: int) -> list[dict]:
@@ -86,16 +93,12 @@ def main(core: str, output: str) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     strategy, batch_size, updates = open_strategy("auto"), OUTPUTS[output], _UPDATES[output]
     keras.utils.set_random_seed(1)
-    probability = 1 / np.arange(1, _SIZE - 3)
-    ids = np.random.default_rng(0).choice(np.arange(4, _SIZE), batch_size * 30, p=probability / probability.sum())
+    ids = zipf_ids(_SIZE, batch_size * 30)
     with strategy.scope():
         model = NPLM(_SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS, output_layer=output)
         model.prob.set_unigram(np.bincount(ids, minlength=_SIZE))
         model.compile(optimizer=LazySGD(0.1))
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    dataset = ngram_dataset(ids.astype(np.int32), _ORDER, batch_size, drop_remainder=True, first_epoch=0)
-    dataset = dataset.with_options(options)
+    dataset = sharded(ngram_dataset(ids, _ORDER, batch_size, drop_remainder=True, first_epoch=0))
     model.fit(dataset, steps_per_epoch=3, shuffle=False, verbose=0)
     began = time.perf_counter()
     model.fit(dataset, steps_per_epoch=updates, shuffle=False, verbose=0)
