@@ -13,9 +13,9 @@ from keras_nplm.evaluation import LogProb, evaluate
 from keras_nplm.files import write_json
 from keras_nplm.layout import BOUNDARIES
 from keras_nplm.model import NPLM
-from keras_nplm.model_directory import kind_of, load_model, open_encoded, read_config, save_model
+from keras_nplm.model_directory import kind_of, load_model, load_vocabulary, open_encoded, read_config, save_model
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
-from keras_nplm.tokenization import tokenizer
+from keras_nplm.tokenization import lemma_forms, takes_lemmas, tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
 from keras_nplm.windows import ngrams_of
 from keras_nplm.word_vectors import nearest
@@ -40,7 +40,8 @@ class LanguageModel:
     Args:
         model: answers `log_prob(context_ids, target_ids)` and `next_log_probs(context_ids)`, and has an `order`.
         vocabulary: its words.
-        tokenizer_name: how text is split: `"words"` or `"whitespace"`.
+        tokenizer_name: how text is split and normalised: `"words"`, `"whitespace"`, `"words+lower"` …; see
+            `keras_nplm.tokenization.tokenizer`. With lemmas, a vocabulary without forms is given those that are known.
         boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each line begins
             from `<s>`, and its words and `</s>` are predicted.
 
@@ -58,10 +59,14 @@ class LanguageModel:
     def __init__(self, model: LogProb, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
         if boundary not in BOUNDARIES:
             raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+        if takes_lemmas(tokenizer_name) and vocabulary.forms is None:
+            vocabulary = vocabulary.with_forms(lemma_forms(tokenizer_name))
+        elif vocabulary.forms is not None and not takes_lemmas(tokenizer_name):
+            raise InputError(f"The vocabulary is one of lemmas, which {tokenizer_name!r} does not take: add `+lemmas`.")
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
-        self.tokenize = tokenizer(tokenizer_name)
+        self.tokenize = tokenizer(tokenizer_name, vocabulary.forms)
         self.boundary = boundary
         self.corpus: EncodedCorpus | None = None
 
@@ -80,7 +85,7 @@ class LanguageModel:
         if not directory.is_dir():
             raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
         config = read_config(directory)
-        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        vocabulary = load_vocabulary(directory, config["tokenizer"])
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised and not isinstance(model, NPLM):
@@ -217,7 +222,7 @@ class LanguageModel:
         Special tokens are never among them, nor is the word itself; see `keras_nplm.word_vectors.nearest`.
 
         Args:
-            word: a word of the vocabulary, as it is written there.
+            word: a word of the vocabulary, or what is normalised to one.
             top_k: how many at most, 1 or more.
 
         Raises:
@@ -225,8 +230,9 @@ class LanguageModel:
         """
         if not isinstance(self.model, NPLM):
             raise InputError("The model is no network: it has no word vectors to compare. Train one with `train`.")
+        normalised = " ".join(self.tokenize(word)) or word
         try:
-            row = self.vocabulary.words.index(word, len(SPECIALS)) - len(SPECIALS)
+            row = self.vocabulary.words.index(normalised, len(SPECIALS)) - len(SPECIALS)
         except ValueError as error:
             raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.") from error
         neighbours, cosines = nearest(self.model.embed.C.numpy()[len(SPECIALS) :], [row], top_k)

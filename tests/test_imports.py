@@ -6,7 +6,7 @@ from pathlib import Path
 import keras_nplm
 
 ORDER = """
-version errors files tokenization progress worker processes
+version errors files normalisation lemmas tokenization forms progress worker processes
 corpora.compressed corpora.lines corpora.pieces corpora.text_files corpora.brown
 corpora.python_reference corpora.corpus corpora
 counting vocabulary shards encoding layout pools
