@@ -19,6 +19,7 @@ from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
 from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
 from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, SampledSoftmax
+from keras_nplm.resampling import Resampled
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.training import train
 from keras_nplm.version import __version__
@@ -44,6 +45,7 @@ __all__ = [
     "Mixture",
     "NoiseContrastive",
     "Perplexity",
+    "Resampled",
     "RunError",
     "SampledSoftmax",
     "TanhHidden",

@@ -8,7 +8,8 @@ import keras_nplm
 ORDER = (
     "version errors files tokenization progress worker processes corpora.compressed corpora.lines corpora.pieces "
     "corpora.text_files corpora.brown corpora.python_reference corpora.corpus corpora "
-    "counting vocabulary shards encoding layout pools windows distribution metrics operations layers "
+    "counting vocabulary shards resampling encoding layout pools resampled_pools windows distribution metrics "
+    "operations layers "
     "outputs.output outputs.full outputs.sampled outputs.adaptive outputs optimizers model network_file "
     "evaluation scoring ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation "
     "ngrams.deleted_interpolation ngrams.word_classes ngrams.class_based ngrams.arpa ngrams mixture model_directory "
