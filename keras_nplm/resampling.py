@@ -63,7 +63,7 @@ class Resampled:
     (8, 10)
 
     Reference: Schwenk (2013), CSLM - a modular open-source continuous space language modeling toolkit, Interspeech;
-    Schwenk (2007), Continuous space language models, Computer Speech & Language 21, section 4.2.
+    Schwenk (2007), Continuous space language models, Computer Speech & Language 21.
     """
 
     def __init__(self, texts: Sequence[tuple[np.ndarray | ShardedIds, float]]):
