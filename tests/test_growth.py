@@ -130,7 +130,7 @@ def test_a_grown_network_can_be_trained_on_saved_and_loaded(kind, tmp_path):
     contexts, targets = _contexts(V + J, 64), np.arange(64) % (V + J - 4) + 4
     before, was = grown.log_prob(contexts, targets).mean(), grown.embed.C.numpy()[V:].copy()
     grown.compile(optimizer=keras.optimizers.SGD(0.3))
-    history = grown.fit(contexts, targets, batch_size=16, epochs=8, verbose=0).history
+    history = grown.fit(contexts, targets, batch_size=16, epochs=30, verbose=0).history
     assert np.isfinite(history[grown.prob.loss_name]).all() and grown.log_prob(contexts, targets).mean() > before + 0.1
     assert (np.abs(grown.embed.C.numpy()[V:] - was) > 0).all()
     grown.save(tmp_path / "model.keras")

@@ -11,8 +11,12 @@ from test_growth import _logits
 
 from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
 from keras_nplm.cli import main
-from keras_nplm.oov import context_gradients, count_new_words
+from keras_nplm.corpora import SPLITS, Corpus
+from keras_nplm.encoding import encode_corpus, encode_sentences
+from keras_nplm.oov import RULES, context_gradients, count_new_words
 from keras_nplm.scoring import SelfNormalised
+from keras_nplm.studies import new_words
+from keras_nplm.windows import ngrams_of
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
 V, N = len(WORDS) + 4, 4
@@ -50,8 +54,9 @@ def _softmax(model: NPLM, context) -> np.ndarray:
     return y / y.sum()
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-@pytest.mark.parametrize("options", SHAPES[:1] + SHAPES[3:5])
+@pytest.mark.parametrize(
+    "boundary, options", [("stream", {}), ("sentence", {"output_rank": 2}), ("stream", {"tied_output": True})]
+)
 def test_the_papers_rule(boundary, options):
     language_model = _language_model(boundary, **options)
     model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
@@ -108,8 +113,10 @@ def _softmax_of(model: NPLM, C: np.ndarray, context: np.ndarray) -> np.ndarray:
     return y / y.sum()
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-@pytest.mark.parametrize("options", SHAPES[:2] + SHAPES[3:5])
+@pytest.mark.parametrize(
+    "boundary, options",
+    [("stream", SHAPES[1]), ("sentence", {}), ("stream", {"output_rank": 2}), ("sentence", {"tied_output": True})],
+)
 def test_the_step_up_the_likelihood(boundary, options):
     language_model = _language_model(boundary, **options)
     model, grown = language_model.model, add_words(language_model, TEXT).model
@@ -145,8 +152,7 @@ def test_the_step_up_the_likelihood(boundary, options):
         np.testing.assert_allclose(grown.prob.kernel.numpy()[V:], kernel + np.array(rows), atol=1e-4)
 
 
-@pytest.mark.parametrize("rule", ["expectation", "likelihood"])
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+@pytest.mark.parametrize("rule, boundary", [("expectation", "stream"), ("likelihood", "sentence")])
 def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
     language_model = _language_model(boundary)
     given = {"dog": 0.3, "and": 0.1, "a": 0.002, "rug": 0.01}
@@ -228,6 +234,55 @@ def test_what_is_no_network_with_a_linear_output_is_refused():
 def test_new_words_are_counted():
     assert count_new_words(_language_model(), TEXT) == NEW
     assert list(count_new_words(_language_model(), TEXT)) == ["dog", "and", "a", "rug"]
+
+
+def test_the_study_measures_what_the_models_say(tmp_path, monkeypatch):
+    monkeypatch.setattr(new_words, "_OCCURRENCES", (1,))
+
+    def corpus(split):
+        return lambda: iter([line.split() for line in TEXT * (3 if split == "validation" else 1) if line])
+
+    trained = _language_model()
+    trained.vocabulary = trained.vocabulary.with_words(["dog", "and"])
+    trained.model = NPLM(V + 2, order=N, embedding_dim=3, hidden_units=5)
+    without = _language_model()
+    for row, language_model in zip(new_words.ROWS, (trained, without), strict=True):
+        language_model.save(tmp_path / row.name)
+    text = Corpus("text", "whitespace", {split: corpus(split) for split in SPLITS})
+    encode_corpus(text, trained.vocabulary, tmp_path / new_words.ROWS[0].name / "corpus")
+    report = new_words.run(tmp_path)
+    shown = [["<unk>" if word in ("a", "rug") else word for word in line.split()] for line in TEXT if line]
+    ngrams = ngrams_of(encode_sentences(shown, trained.vocabulary), N, "stream")
+    follows = (ngrams[:, :-1] >= V).any(axis=1) & (ngrams[:, -1] < V) & (ngrams[:, -1] != 1)
+
+    def check(measures, log_prob):
+        assert measures["following"] == pytest.approx(log_prob[follows].mean(), abs=1e-5)
+        assert measures["themselves"] == pytest.approx(log_prob[ngrams[:, -1] >= V].mean(), abs=1e-5)
+        assert measures["perplexity"] == pytest.approx(np.exp(-log_prob.mean()), rel=1e-5)
+
+    check(report["trained"], trained.model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
+    first = [line.split() for line in TEXT * 3 if line]  # each word once, others unknown
+    first = [["<unk>" if w in ("dog", "and", "a", "rug") else w for w in line] for line in first]
+    first[0][1], first[1][2] = "dog", "and"
+    lines, frequencies = new_words.introduced([line.split() for line in TEXT * 3 if line], ["dog", "and"], 1)
+    unknown = [["<unk>" if word in ("a", "rug") else word for word in line.split()] for line in lines]
+    assert unknown == first
+    expected = {"dog": 1 / 10_002, "and": 1 / 10_010}
+    assert frequencies == pytest.approx(expected)
+    for rule in RULES:
+        model = add_words(without, [" ".join(line) for line in first], ["dog", "and"], rule=rule, frequencies=expected)
+        ids = ngrams_of(encode_sentences(shown, model.vocabulary), N, "stream")
+        check(report["introduced"][0][rule], model.model.log_prob(ids[:, :-1], ids[:, -1]))
+    old = np.where(ngrams < V, ngrams, 1)
+    log_prob = without.model.log_prob(old[:, :-1], old[:, -1]).astype(np.float64)
+    unknown = 24 / 69  # of validation: dog, and, a, rug
+    for place, token in enumerate([word for line in shown for word in line]):
+        if token in expected:
+            log_prob[place] += np.log(expected[token] / unknown)
+        elif token == "<unk>":
+            log_prob[place] += np.log(1 - sum(expected.values()) / unknown)
+    check(report["introduced"][0]["unknown"], log_prob)
+    assert len(new_words.table(report).splitlines()) == 2 + 3 + 1
 
 
 def _contents(directory) -> dict[str, str]:

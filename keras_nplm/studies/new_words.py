@@ -27,6 +27,7 @@ ROWS = (
 _MIN_COUNT = 4  # of the vocabulary, over the whole corpus
 _IN_TRAIN, _IN_VALIDATION, _IN_TEST = (10, 200), 20, 5  # how often a word must be there to be chosen
 _NUMBER, _SEED = 300, 0
+_METHODS = {"unknown": "`<unk>`", "expectation": "added, expectation", "likelihood": "added, likelihood"}
 _OCCURRENCES = (1, 2, 5, 10, None)  # None: all of the validation text
 
 
@@ -163,18 +164,14 @@ class _Test:
 
 
 def table(report: dict) -> str:
-    """A row for each number of occurrences, and one for the network that was trained with the words."""
-    measures = {"following": "words that follow", "themselves": "words themselves", "perplexity": "perplexity"}
-    methods = ("unknown", "expectation", "likelihood")
-    heads = [f"{title}: {'`<unk>`' if m == 'unknown' else m}" for title in measures.values() for m in methods]
-    rows = [["occurrences met", *heads], ["---"] * (len(heads) + 1)]
+    """A row for each number of occurrences and each way of taking the words, and one where training had them."""
+    rows = [["occurrences met", "the words are", "words that follow", "words themselves", "perplexity"], ["---"] * 5]
     for found in report["introduced"]:
-        figures = [_figure(measure, found[method][measure]) for measure in measures for method in methods]
-        rows.append([str(found["occurrences"] or "all of validation"), *figures])
-    trained = [_figure(measure, report["trained"][measure]) for measure in measures]
-    rows.append(["in training", *(cell for figure in trained for cell in ("", "", figure))])
+        met = str(found["occurrences"] or "all of validation")
+        rows += [[met, title, *_figures(found[method])] for method, title in _METHODS.items()]
+    rows.append(["those of training", "trained with the others", *_figures(report["trained"])])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _figure(measure: str, value: float) -> str:
-    return f"{value:.1f}" if measure == "perplexity" else f"{value:.3f}"
+def _figures(measures: dict[str, float]) -> list[str]:
+    return [f"{measures['following']:.3f}", f"{measures['themselves']:.3f}", f"{measures['perplexity']:.1f}"]
