@@ -25,6 +25,7 @@ from keras_nplm.model_directory import prepare_directory, read_metrics
 from keras_nplm.network_file import check_memory, least_number_of_weights, load_network
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.resampling import drawn_number
 from keras_nplm.run_report import write_run_report
 from keras_nplm.scoring import evaluate_with_ln_z
 from keras_nplm.vocabulary import EOS_ID, Vocabulary
@@ -176,16 +177,18 @@ def _fit(
 ) -> None:
     """Fit from the start or from where `last.npz` has got to, saving both the last state and the best epoch."""
     ids = encoded.for_training()
-    counts = encoded.frequencies()
-    counts[EOS_ID] *= configuration.boundary == "sentence"
+    frequencies, shares = encoded.frequencies_by_share()  # [K, |V|], [K]
+    frequencies[:, EOS_ID] *= configuration.boundary == "sentence"
+    counts = frequencies.sum(axis=0)
     options = dict(order=configuration.order, boundary=configuration.boundary)
-    number = int(counts.sum())
+    number = sum(map(drawn_number, shares, frequencies.sum(axis=1)))  # of n-grams in an epoch
     replicas = devices.num_replicas_in_sync
     batch_size = min(configuration.batch_size, max(replicas, number - number % replicas))
     steps = max(1, number // batch_size)
     with devices.scope():
         model = build_model(configuration, len(vocabulary))
-        model.prob.set_unigram(counts, configuration.min_count)
+        # what is shown more often counts more; a word of the text that is shown least as often as it was met
+        model.prob.set_unigram(shares / shares.min() @ frequencies, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
         model.optimizer.build(model.trainable_variables)
     if isinstance(model.prob, SampledOutput) and replicas == 1:

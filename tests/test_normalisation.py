@@ -241,6 +241,7 @@ def test_forms_go_where_the_vocabulary_goes(made, lemmas, tmp_path):
     assert main([*again, "--normalise", "lower"]) == 2  # forms without lemmas
     assert main([*again, "--normalise", *STEPS]) == 0
     assert LanguageModel.load(tmp_path / "again").vocabulary.forms == lemmas.vocabulary.forms
+    assert lemmas.vocabulary.with_words(["dromedary"]).forms == lemmas.vocabulary.forms
     lemmas.vocabulary.save(tmp_path / "vocabulary.txt")
     Vocabulary(["the"]).save(tmp_path / "vocabulary.txt")
     assert Vocabulary.load(tmp_path / "vocabulary.txt").forms is None
