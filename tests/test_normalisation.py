@@ -349,7 +349,10 @@ def _assert_split_alike(graphs, name, text):
     assert [token.decode() for token in split(tf.constant([text.encode()]))[0].numpy()] == tokenizer(name)(text)
 
 
-@given(texts=st.lists(TEXT, max_size=3), name=st.sampled_from(NAMES))
+FORMS = st.lists(st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])).map(" ".join)
+
+
+@given(texts=st.lists(TEXT | FORMS, max_size=3), name=st.sampled_from(NAMES))
 @settings(max_examples=200, deadline=None)
 def test_text_is_normalised_as_in_python(graphs, texts, name):
     vocabulary, split, graph = graphs[name]
@@ -357,3 +360,24 @@ def test_text_is_normalised_as_in_python(graphs, texts, name):
     tokens = split(tf.constant([text.encode() for text in texts], tf.string))
     ids = tf.ragged.map_flat_values(graph.look_up, tokens).to_list()
     assert ids == [vocabulary.encode(tokenize(text)).tolist() for text in texts]
+
+
+def test_a_served_model_answers_alike(made, lemmas, tmp_path, capsys):
+    assert main(["export", str(made / "lemmas"), str(tmp_path / "served")]) == 0
+    served = tf.saved_model.load(tmp_path / "served" / "1")
+    sentences = [
+        "The CAT sat on 3 mats, going İ",
+        "",
+        "Goings on été 1,000 polish dromedaries",
+        "the cat sit on _number_",
+    ]
+    found = served.signatures["score"](sentences=tf.constant(sentences))
+    expected = [*lemmas.score(sentences)]
+    assert found["unk_tokens"].numpy().tolist() == [score.unk_tokens for score in expected]
+    np.testing.assert_allclose(found["log_prob"], [score.log_prob for score in expected], rtol=1e-5)
+    words = served.signatures["predict_next"](contexts=tf.constant(["Cats SAT on"]))["words"][0, 0].numpy().decode()
+    assert words == lemmas.next_words("cat sit on")[0][0] == NUMBER
+    kept = Vocabulary.load(tmp_path / "served" / "1" / "assets.extra" / "vocabulary.txt")
+    assert kept == lemmas.vocabulary
+    card = (tmp_path / "served" / "README.md").read_text(encoding="utf-8")
+    assert "upper case is read as lower, tokens with digits and no letter are read as `_number_`, the forms" in card

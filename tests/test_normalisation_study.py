@@ -76,13 +76,14 @@ def test_a_token_has_the_probability_of_its_word_and_of_itself_given_the_word(te
 
 
 def test_the_table_shows_both_perplexities():
-    figures = {"validation": 300.0, "test": 200.0, "cpu_seconds": 1}
-    plain = {"steps": [], "words": 1000, "unk_share": 0.05, "models": {"a": figures, "b": figures}}
-    models = {"a": figures | {"original_test": 250.04}, "b": figures | {"original_test": 240.0}}
-    lower = {"steps": ["lower", "numbers"], "words": 900, "unk_share": 0.04, "form_bits": 0.1, "models": models}
+    figures = {"test": 200.0, "original": {"test": 200.0}}
+    plain = {"steps": [], "words": 1000, "unk_share": 0.05, "form_bits": 0.0, "models": {"a": figures, "b": figures}}
+    figures = {"test": 199.0, "original": {"test": 250.04}, "with_plain": {"test": 190.0}}
+    lower = {"steps": ["lower", "numbers"], "words": 900, "unk_share": 0.04, "form_bits": 0.1}
+    lower |= {"models": {"a": figures, "b": figures}}
     assert table({"rows": [plain, lower]}).splitlines()[2:] == [
-        "| not | 1,000 | 5.0% | 0 | 200.0 | 200.0 | 200.0 | 200.0 |",
-        "| lower numbers | 900 | 4.0% | 0.100 | 200.0 | 250.0 | 200.0 | 240.0 |",
+        "| not | 1,000 | 5.0% | 0.000 | 200.0 | 200.0 |  | 200.0 | 200.0 |  |",
+        "| lower numbers | 900 | 4.0% | 0.100 | 199.0 | 250.0 | 190.0 | 199.0 | 250.0 | 190.0 |",
     ]
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.evaluation import log_probs
+from keras_nplm.evaluation import LogProb, log_probs
 from keras_nplm.files import read_json
 from keras_nplm.language_model import LanguageModel
+from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.normalisation import STEPS
 from keras_nplm.report import markdown_table
 from keras_nplm.rows import Row
@@ -87,13 +88,15 @@ def _counts(b: np.ndarray, ids: np.ndarray, size: int) -> np.ndarray:
     return np.bincount(b * size + ids, minlength=2 * size).reshape(2, size).astype(np.float64)
 
 
-def original_log_probs(model, ids: np.ndarray, originals: Originals, s: np.ndarray, b: np.ndarray) -> np.ndarray:
+def original_log_probs(
+    model: LogProb, ids: np.ndarray, originals: Originals | None, s: np.ndarray, b: np.ndarray
+) -> np.ndarray:
     """ln P(s | context) of each token of a text under a model of normalised words, as `Originals` has it.
 
     Args:
         model: the language model.
         ids: of the normalised words, each sentence closed by `</s>`; a stream.
-        originals: what becomes of words.
+        originals: what becomes of words; None: they are the tokens.
         s: the ids of the tokens in the plain vocabulary, int [T].
         b: 1 for those that begin a sentence, int [T].
 
@@ -102,6 +105,8 @@ def original_log_probs(model, ids: np.ndarray, originals: Originals, s: np.ndarr
     """
     ngrams = ngrams_of(ids, model.order, "stream")
     result = np.concatenate([part for part, _ in log_probs(model, ids, "stream")]).astype(np.float64)
+    if originals is None:
+        return result
     result += originals.log_prob(s, ngrams[:, -1], b)
     unknown = np.flatnonzero(s == UNK_ID)  # of any word
     for part in np.split(unknown, range(_AT_A_TIME, len(unknown), _AT_A_TIME)):
@@ -114,30 +119,57 @@ def run(rows: Path) -> dict:
     """What the study finds; see `keras_nplm.studies.study.Study`."""
     plain = LanguageModel.load(rows / _name("kneser-ney-5", ()))
     marks = plain.vocabulary.encode(_MARKS)
-    tokens = {split: _stream(plain, split) for split in ("train", *_SPLITS)}
-    begins = {split: np.r_[True, np.isin(s[:-1], marks)].astype(np.int64) for split, s in tokens.items()}
-    report = []
+    text = {}  # s and b of each split
+    for split in ("train", *_SPLITS):
+        s = _stream(plain, split)
+        text[split] = s, np.r_[True, np.isin(s[:-1], marks)].astype(np.int64)
+    report, plain_columns = [], {}
     for steps in _TAKEN:
-        models = {name: LanguageModel.load(rows / _name(name, steps)) for name in _MODELS}
-        normalised = models["kneser-ney-5"]
-        size, held = len(normalised.vocabulary), normalised.corpus.splits["test"]
-        figures = {"steps": list(steps), "words": size, "unk_share": held["unk_tokens"] / held["tokens"], "models": {}}
-        originals = None
-        if steps:
-            words = normalised.vocabulary.encode([normalised.tokenize(word)[0] for word in plain.vocabulary.words])
-            seen = [(tokens[split], _stream(normalised, split), begins[split]) for split in ("train", *_SPLITS)]
-            originals = Originals(words, size, *seen[:2])
-            figures["form_bits"] = float(-originals.log_prob(*seen[2]).mean() / math.log(2))
-        for name, loaded in models.items():
-            metrics = read_json(rows / _name(name, steps) / "metrics.json")
-            figures["models"][name] = {split: metrics[split]["perplexity"] for split in _SPLITS}
-            figures["models"][name]["cpu_seconds"] = metrics["cpu_seconds"]
-            for split in _SPLITS if originals else ():
-                s, b = tokens[split], begins[split]
-                costs = original_log_probs(loaded.model, loaded.corpus.ids(split), originals, s, b)
-                figures["models"][name][f"original_{split}"] = float(np.exp(-costs.mean()))
+        figures, columns = _asked(rows, steps, plain.vocabulary.words, text)
+        for name, column in columns.items():
+            shown = figures["models"][name]
+            shown["original"] = _perplexities(column)
+            if steps:
+                shown["with_plain"] = _mixed(plain_columns[name], column)
+        plain_columns = plain_columns or columns
         report.append(figures)
     return {"rows": report}
+
+
+def _asked(rows: Path, steps: tuple[str, ...], plain_words: list[str], text: dict) -> tuple[dict, dict]:
+    """The figures of the models of a normalisation, and for each and each split ln P of the tokens of the text."""
+    models = {name: LanguageModel.load(rows / _name(name, steps)) for name in _MODELS}
+    normalised = models["kneser-ney-5"]
+    size, held = len(normalised.vocabulary), normalised.corpus.splits["test"]
+    figures = {"steps": list(steps), "words": size, "unk_share": held["unk_tokens"] / held["tokens"], "form_bits": 0.0}
+    originals = None
+    if steps:
+        words = normalised.vocabulary.encode([normalised.tokenize(word)[0] for word in plain_words])
+        train, validation, test = ((s, _stream(normalised, split), b) for split, (s, b) in text.items())
+        originals = Originals(words, size, train, validation)
+        figures["form_bits"] = float(-originals.log_prob(*test).mean() / math.log(2))
+    figures["models"], columns = {}, {}
+    for name, loaded in models.items():
+        metrics = read_json(rows / _name(name, steps) / "metrics.json")
+        figures["models"][name] = {split: metrics[split]["perplexity"] for split in _SPLITS}
+        figures["models"][name]["cpu_seconds"] = metrics["cpu_seconds"]
+        columns[name] = {
+            split: original_log_probs(loaded.model, loaded.corpus.ids(split), originals, *text[split])
+            for split in _SPLITS
+        }
+    return figures, columns
+
+
+def _mixed(plain: dict[str, np.ndarray], normalised: dict[str, np.ndarray]) -> dict[str, float]:
+    """The perplexities of a plain and a normalised model together, over the tokens of the text; weights fitted."""
+    both = {split: np.stack([plain[split], normalised[split]], axis=1) for split in _SPLITS}
+    weights = fit_weights(both["validation"])[0]
+    mixed = {split: combine(both[split], weights) for split in _SPLITS}
+    return _perplexities(mixed) | {"weight": round(float(weights[1]), 4)}
+
+
+def _perplexities(columns: dict[str, np.ndarray]) -> dict[str, float]:
+    return {split: float(np.exp(-column.mean())) for split, column in columns.items()}
 
 
 def _stream(language_model: LanguageModel, split: str) -> np.ndarray:
@@ -149,12 +181,15 @@ def _stream(language_model: LanguageModel, split: str) -> np.ndarray:
 def table(report: dict) -> str:
     """The same as Markdown; see `keras_nplm.studies.study.Study`."""
     header = ["normalised", "words", "`<unk>` in test", "bits of forms"]
-    header += [f"{title}: {what}" for title in ("Kneser-Ney", "network") for what in ("its own words", "the text's")]
+    for title in ("Kneser-Ney", "network"):
+        header += [f"{title}: its own words", "the text's", "mixed with the plain one"]
     rows = []
     for row in report["rows"]:
         cells = [" ".join(row["steps"]) or "not", f"{row['words']:,}", f"{row['unk_share']:.1%}"]
-        cells.append(f"{row['form_bits']:.3f}" if "form_bits" in row else "0")
+        cells.append(f"{row['form_bits']:.3f}")
         for figures in row["models"].values():
-            cells += [f"{figures['test']:.1f}", f"{figures.get('original_test', figures['test']):.1f}"]
+            mixed = figures.get("with_plain")
+            cells += [f"{figures['test']:.1f}", f"{figures['original']['test']:.1f}"]
+            cells.append(f"{mixed['test']:.1f}" if mixed else "")
         rows.append(cells)
     return markdown_table(header, rows)
