@@ -24,6 +24,7 @@ from keras_nplm.lemmas import english, table_of_forms
 from keras_nplm.normalisation import NUMBER, STEPS, Words, is_number, lower
 from keras_nplm.serving.text import TextGraph
 from keras_nplm.tokenization import TOKENIZERS, lemma_forms, tokenizer, with_steps
+from keras_nplm.vocabulary import EOS_ID, UNK_ID
 
 NAMES = [
     with_steps(base, steps)
@@ -349,17 +350,19 @@ def _assert_split_alike(graphs, name, text):
     assert [token.decode() for token in split(tf.constant([text.encode()]))[0].numpy()] == tokenizer(name)(text)
 
 
-FORMS = st.lists(st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])).map(" ".join)
+_SHOWN = [*filter(str.isalpha, DICTIONARY), "Cats", "CATS", "Goings", "12", "3rd", "İ", "."]
+FORMS = st.lists(st.sampled_from(_SHOWN)).map(" ".join)
 
 
 @given(texts=st.lists(TEXT | FORMS, max_size=3), name=st.sampled_from(NAMES))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_text_is_normalised_as_in_python(graphs, texts, name):
     vocabulary, split, graph = graphs[name]
     tokenize = tokenizer(name, vocabulary.forms)
     tokens = split(tf.constant([text.encode() for text in texts], tf.string))
     ids = tf.ragged.map_flat_values(graph.look_up, tokens).to_list()
-    assert ids == [vocabulary.encode(tokenize(text)).tolist() for text in texts]
+    expected = [vocabulary.encode(tokenize(text)) for text in texts]
+    assert ids == [np.where(i <= EOS_ID, UNK_ID, i).tolist() for i in expected]  # Python refuses reserved tokens
 
 
 def test_a_served_model_answers_alike(made, lemmas, tmp_path, capsys):
