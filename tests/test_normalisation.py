@@ -256,9 +256,12 @@ def test_a_vocabulary_of_lemmas_that_was_made_without_forms_is_given_them(lemmas
 
 
 def test_models_of_another_normalisation_are_not_mixed(made, tmp_path, capsys):
-    for other in ("plain", "lower", "cased"):
-        directories = [str(made / "lemmas"), str(made / other)]
-        assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / other)]) == 2
+    lemmas = LanguageModel.load(made / "lemmas")
+    words = Vocabulary(lemmas.vocabulary.words[4:], {"kittens": "cat"})
+    LanguageModel(lemmas.model, words, lemmas.tokenizer_name, "sentence").save(tmp_path / "forms")
+    for other in (made / "plain", made / "lower", made / "cased", tmp_path / "forms"):
+        directories = [str(made / "lemmas"), str(other)]
+        assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / "mixed")]) == 2
         assert "has another vocabulary" in capsys.readouterr().err
     assert main(["export", str(made / "plain"), str(tmp_path / "plain.arpa")]) == 0
     for name, steps in {"a": [], "b": ["--normalise", "numbers"]}.items():
