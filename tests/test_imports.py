@@ -12,10 +12,12 @@ corpora.python_reference corpora.corpus corpora
 counting vocabulary shards encoding layout pools
 windows distribution metrics operations layers
 outputs.output outputs.full outputs.sampled outputs.adaptive outputs
-optimizers model network_file evaluation scoring
+optimizers model network_file evaluation scoring sentences
 ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation
 ngrams.word_classes ngrams.class_based ngrams.arpa ngrams
-mixture model_directory configuration word_vectors language_model callbacks charts run_report
+mixture model_directory configuration word_vectors
+nbest_lines nbest nbest_writing edit_distance losses minimum_error_rate reranking rescoring
+language_model callbacks charts run_report
 training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
@@ -23,7 +25,7 @@ rows experiments
 studies.study studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.asking
-commands.exporting commands.measuring commands
+commands.rescoring commands.exporting commands.measuring commands
 cli __init__ __main__
 """.split()
 PACKAGE = Path(keras_nplm.__file__).parent

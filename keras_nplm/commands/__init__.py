@@ -4,6 +4,7 @@ import keras_nplm.commands.asking as asking
 import keras_nplm.commands.estimating as estimating
 import keras_nplm.commands.exporting as exporting
 import keras_nplm.commands.measuring as measuring
+import keras_nplm.commands.rescoring as rescoring
 import keras_nplm.commands.training as training
 
-FAMILIES = (training, estimating, asking, exporting, measuring)  # in the order of `--help`
+FAMILIES = (training, estimating, asking, rescoring, exporting, measuring)  # in the order of `--help`
