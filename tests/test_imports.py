@@ -16,16 +16,17 @@ optimizers model network_file evaluation scoring sentences
 ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation
 ngrams.word_classes ngrams.class_based ngrams.arpa ngrams
 mixture model_directory configuration word_vectors
-nbest_lines nbest nbest_writing edit_distance losses minimum_error_rate reranking rescoring
+rescoring.lines rescoring.nbest rescoring.writing rescoring.edit_distance rescoring.losses
+rescoring.minimum_error_rate rescoring.reranking rescoring.files rescoring
 language_model callbacks charts run_report
 training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies
+studies.study studies.rescoring studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.asking
-commands.rescoring commands.exporting commands.measuring commands
+commands.rescoring commands.words commands.exporting commands.measuring commands
 cli __init__ __main__
 """.split()
 PACKAGE = Path(keras_nplm.__file__).parent

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError
-from keras_nplm.rescoring.nbest import NBestFile, NBestList
 from keras_nplm.rescoring.lines import read_moses
+from keras_nplm.rescoring.nbest import NBestFile, NBestList
 from keras_nplm.rescoring.writing import nbest_writer
 
 MOSES = (

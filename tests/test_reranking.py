@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError, LanguageModel, Vocabulary
+from keras_nplm.mixture import Uniform
 from keras_nplm.rescoring.edit_distance import edit_distances
 from keras_nplm.rescoring.losses import LossFile, WordErrors, read_references
 from keras_nplm.rescoring.minimum_error_rate import Candidates, line_search, minimise_error
-from keras_nplm.mixture import Uniform
 from keras_nplm.rescoring.nbest import NBestList
 from keras_nplm.rescoring.reranking import Asked, ranked, tune, with_scores
 

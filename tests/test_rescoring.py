@@ -10,8 +10,8 @@ import pytest
 
 from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary
 from keras_nplm.cli import main
-from keras_nplm.rescoring.nbest import NBestFile, NBestList
 from keras_nplm.ngrams import kneser_ney
+from keras_nplm.rescoring.nbest import NBestFile, NBestList
 from keras_nplm.rescoring.reranking import FLOOR, with_scores
 from keras_nplm.scoring import SelfNormalised
 
@@ -204,8 +204,8 @@ def test_what_cannot_be_done_is_one_error(model_directory, moses, tmp_path, caps
 
 
 def test_a_file_that_changes_meanwhile_is_refused(moses, tmp_path):
-    from keras_nplm.rescoring.losses import WordErrors, read_references
     from keras_nplm.rescoring.files import rescore_file
+    from keras_nplm.rescoring.losses import WordErrors, read_references
 
     path = tmp_path / "list"
     path.write_text((moses / "list").read_text())

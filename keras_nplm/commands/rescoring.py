@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from keras_nplm.commands.options import AddCommand, directory
 from keras_nplm.errors import InputError
 from keras_nplm.language_model import LanguageModel
-from keras_nplm.rescoring.losses import LossFile, WordErrors, read_references
 from keras_nplm.model_directory import refuse_within
-from keras_nplm.rescoring.nbest import FORMATS, NBestFile
-from keras_nplm.rescoring.lines import number
-from keras_nplm.rescoring.reranking import FLOOR, NAME, RESTARTS
 from keras_nplm.rescoring.files import rescore_file
+from keras_nplm.rescoring.lines import number
+from keras_nplm.rescoring.losses import LossFile, WordErrors, read_references
+from keras_nplm.rescoring.nbest import FORMATS, NBestFile
+from keras_nplm.rescoring.reranking import FLOOR, NAME, RESTARTS
 from keras_nplm.tokenization import TOKENIZERS, tokenizer
 
 METRICS = ("wer", "loss")

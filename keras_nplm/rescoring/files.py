@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.errors import InputError
+from keras_nplm.rescoring.lines import SCORE
 from keras_nplm.rescoring.losses import Losses
 from keras_nplm.rescoring.nbest import NBestFile, NBestList
-from keras_nplm.rescoring.lines import SCORE
-from keras_nplm.rescoring.writing import nbest_writer
 from keras_nplm.rescoring.reranking import NAME, RESTARTS, Asked, Ranking, Score, together, tune, with_scores
+from keras_nplm.rescoring.writing import nbest_writer
 
 
 def rescore_file(

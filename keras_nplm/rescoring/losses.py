@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import keras_nplm.rescoring.lines as lines_of
-from keras_nplm.rescoring.edit_distance import edit_distances
 from keras_nplm.errors import InputError
+from keras_nplm.rescoring.edit_distance import edit_distances
 from keras_nplm.rescoring.nbest import NBestList, numbered_lines, wrong_line
 
 Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists, float [H] of each

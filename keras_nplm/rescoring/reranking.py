@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.errors import InputError
+from keras_nplm.progress import Progress
+from keras_nplm.rescoring.lines import SCORE
 from keras_nplm.rescoring.losses import Losses
 from keras_nplm.rescoring.minimum_error_rate import Candidates, minimise_error
 from keras_nplm.rescoring.nbest import NBestList
-from keras_nplm.rescoring.lines import SCORE
-from keras_nplm.progress import Progress
 from keras_nplm.sentences import SentenceScores
 
 NAME = "nplm"  # of the feature, unless it is told another

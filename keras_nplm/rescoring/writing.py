@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from keras_nplm.errors import InputError
 from keras_nplm.files import replacing
-from keras_nplm.rescoring.nbest import NBestList, check_format
 from keras_nplm.rescoring.lines import SCORE, new_line, write_moses
+from keras_nplm.rescoring.nbest import NBestList, check_format
 
 
 @contextlib.contextmanager
