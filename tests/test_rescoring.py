@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import os
 import re
 
 import numpy as np
@@ -201,6 +202,12 @@ def test_what_cannot_be_done_is_one_error(model_directory, moses, tmp_path, caps
     captured = capsys.readouterr()
     assert not captured.out and message in captured.err.splitlines()[-1] and "Traceback" not in captured.err
     assert {path.name for path in tmp_path.iterdir()} == {"kaldi"}
+
+
+def test_a_pipe_stays_a_pipe(model_directory, moses, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["rescore", str(model_directory), str(moses / "list"), "--output", str(tmp_path / "pipe")]) == 2
+    assert "is a device or a pipe" in capsys.readouterr().err and (tmp_path / "pipe").is_fifo()
 
 
 def test_a_file_that_changes_meanwhile_is_refused(moses, tmp_path):

@@ -115,7 +115,7 @@ def _accuracy(lists: Sequence[NBestList], weights: Mapping[str, float], kinds: M
         first.append(NBestList(nbest.name, [nbest.texts[int(np.argmax(totals))]]))
     errors = WordErrors(references)
     wrong = sum(float(error[0]) for error in errors(first))
-    shares = {kind: float(np.mean(found)) for kind, found in ahead.items()}
+    shares = {kind: float(np.mean(found)) for kind, found in ahead.items() if found}
     return shares | {"weights": dict(weights), "word_error_rate": wrong / errors.unit}
 
 
