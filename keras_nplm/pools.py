@@ -23,6 +23,7 @@ class Pools:
         boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
         shuffle: give each epoch its own order of blocks; else that of the text.
         seed: of the orders.
+        targets_below: leave out the n-grams whose target is this id or one above. Default: none.
 
     Attributes:
         number: of n-grams.
@@ -40,19 +41,26 @@ class Pools:
         *,
         shuffle: bool = True,
         seed: int = 0,
+        targets_below: int | None = None,
     ):
         ngram_positions(np.array([EOS_ID + 1, EOS_ID]), order, boundary)  # for what it has against the options
         self._ids, self._order, self._boundary = ids, order, boundary
         self._shuffle, self._seed, self._block, self._pool = shuffle, seed, BLOCK, POOL
-        if boundary == "sentence":  # every id is a target
+        self._targets_below = targets_below
+        if boundary == "sentence" and targets_below is None:  # every id is a target
             starts = np.arange(0, len(ids), self._block)
             self._ngrams = np.minimum(starts + self._block, len(ids)) - starts
         else:
-            self._ngrams = np.array([np.count_nonzero(part != EOS_ID) for part in ids.parts(self._block)], np.int64)
+            self._ngrams = np.array([self._targets(part) for part in ids.parts(self._block)], np.int64)
         self.number = int(self._ngrams.sum())
         self.count = -(-len(self._ngrams) // self._pool)
         if not self.number:
             raise InputError("There is no word to predict: give some text.")
+
+    def _targets(self, ids: np.ndarray) -> int:
+        """How many of some ids are the target of an n-gram."""
+        chosen = ids != EOS_ID if self._boundary == "stream" else np.ones(len(ids), bool)
+        return int(np.count_nonzero(chosen if self._targets_below is None else chosen & (ids < self._targets_below)))
 
     def _order_of(self, epoch: int) -> np.ndarray:
         """The blocks in the order of an epoch."""
@@ -87,7 +95,7 @@ class Pools:
         """A block, its first contexts filled from what stands before it in the text."""
         start = block * self._block
         ids = self._ids.read(start, min(start + self._block, len(self._ids)))
-        tokens, positions = ngram_positions(ids, self._order, self._boundary)
+        tokens, positions = ngram_positions(ids, self._order, self._boundary, self._targets_below)
         context = self._context(start)
         tokens[self._order - 1 - len(context) : self._order - 1] = context
         return tokens, positions

@@ -45,9 +45,15 @@ def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
 
 
 def check_ngrams(
-    context_ids: np.ndarray, target_ids: np.ndarray | None, order: int, vocabulary_size: int
+    context_ids: np.ndarray,
+    target_ids: np.ndarray | None,
+    order: int,
+    vocabulary_size: int,
+    outputs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The contexts int32 [B, n-1] and the targets int32 [B] (None: none are asked for) that a model was given.
+
+    Targets are below `outputs`, or |V| where that is None.
 
     Raises:
         InputError: ids out of range, contexts of another length, or as many targets as there are not contexts.
@@ -60,7 +66,7 @@ def check_ngrams(
         target_ids = np.asarray(target_ids, np.int32)
         if target_ids.shape != context_ids.shape[:1]:
             raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
-        check_ids(target_ids, vocabulary_size)
+        check_ids(target_ids, vocabulary_size if outputs is None else outputs)
     return context_ids, target_ids
 
 
@@ -101,6 +107,7 @@ def ngram_dataset(
     drop_remainder: bool = False,
     first_epoch: int | None = None,
     first_batch: int = 0,
+    targets_below: int | None = None,
 ) -> tf.data.Dataset:
     """Batches of (context_ids int32 [B, n-1] oldest first, target_ids int32 [B]): each n-gram once an epoch.
 
@@ -121,6 +128,8 @@ def ngram_dataset(
         first_epoch: give an endless dataset instead, whose epochs are numbered from this one and follow one another:
             what a run that was interrupted goes on from. For `fit(steps_per_epoch=…)`.
         first_batch: leave out so many batches of the first epoch, at no cost.
+        targets_below: leave out the n-grams whose target is this id or one above, a word outside a short-list; they
+            are in the contexts of others still. Default: none are left out.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
@@ -136,8 +145,9 @@ def ngram_dataset(
     """
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
-    pools = Pools(ids, order, boundary, shuffle=shuffle, seed=seed) if isinstance(ids, ShardedIds) else None
-    tokens, positions = (None, None) if pools else ngram_positions(ids, order, boundary)
+    options = dict(shuffle=shuffle, seed=seed, targets_below=targets_below)
+    pools = Pools(ids, order, boundary, **options) if isinstance(ids, ShardedIds) else None
+    tokens, positions = (None, None) if pools else ngram_positions(ids, order, boundary, targets_below)
     number = pools.number if pools else len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
     if not batches:
@@ -152,7 +162,7 @@ def ngram_dataset(
         used = min(number, batches * batch_size)  # n-grams of an epoch
         tokens = tf.constant(tokens)
         # in a stream the positions are a range: an offset does, and spares a look-up
-        positions = None if boundary == "stream" else tf.constant(positions)
+        positions = None if boundary == "stream" and targets_below is None else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
