@@ -1,25 +1,22 @@
 """The paper's Table 1 on Brown, row by row, and the comparisons that go with it."""
 
-import concurrent.futures
-import dataclasses
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.corpora import open_corpus
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.evaluation import log_probs
-from keras_nplm.files import read_arrays, read_json, replacing, write_arrays, write_json
+from keras_nplm.files import read_arrays, read_json, write_arrays, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.report import write_figure, write_markdown
+from keras_nplm.rows import Row, is_made, make_rows
 from keras_nplm.vocabulary import SPECIALS
 from keras_nplm.windows import ngrams_of, predicted_ids
 from keras_nplm.word_vectors import word_map
@@ -35,36 +32,6 @@ _MORE_MIXTURES = (
     ["brown-no-held-out", "trigram", "kneser-ney-5", "class-500-3", "uniform"],
     ["mlp1", "mlp9", "brown-no-held-out", "kneser-ney-5", "class-500-3", "uniform"],
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A model of the table: the command that makes it, and what the paper measured for it.
-
-    Args:
-        name: its directory below `rows/`.
-        title: how the table calls it.
-        command: what follows `keras-nplm`; corpus, output and, if it names none, `--config brown` are added.
-        paper: the paper's perplexity on validation and test, if it has the row.
-        mixed: the name and the paper's figures of the same network mixed with the trigram, if it has that row.
-    """
-
-    name: str
-    title: str
-    command: str
-    paper: tuple[int, int] | None = None
-    mixed: tuple[str, int, int] | None = None
-
-    @property
-    def arguments(self) -> list[str]:
-        """The words of the command, but for its output and where Brown's archive lies."""
-        config = [] if "--config" in self.command else ["--config", "brown"]
-        return [*shlex.split(self.command), "--corpus", "brown", *config]
-
-    @property
-    def is_network(self) -> bool:
-        """Whether it is a network: slow, and mixed with the trigram."""
-        return self.command.startswith("train")
 
 
 def _classes(number: int, order: int, paper: tuple[int, int]) -> Row:
@@ -131,58 +98,17 @@ def reproduce(
     if unknown := [name for name in rows if name not in named]:
         raise InputError(f"There is no row {unknown[0]!r}: choose from {', '.join(named)}.")
     directory = Path(directory)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jobs = min(2, cores) if jobs is None else jobs
-    if jobs < 1:
-        raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
-    wanted = [named[name] for name in rows] or list(ROWS)
-    missing = [row for row in wanted if not _is_made(row, directory)]
-    if missing:
-        open_corpus("brown", data_dir=data_dir)  # here, before several commands want it prepared at once
-    (directory / "rows").mkdir(parents=True, exist_ok=True)
-    failed = []
-    pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        running = {pool.submit(_make, row, directory, max(1, cores // jobs), data_dir): row for row in missing}
-        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
-            row, status = running[future], future.result()
-            failed += [row] if status else []
-            print(f"[{done}/{len(missing)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
-    finally:
-        pool.shutdown(cancel_futures=True)  # where it was interrupted, the commands were, too; no other begins
-    report = build_report(directory)
-    if failed:
-        log = directory / "rows" / f"{failed[0].name}.log"
-        raise RunError(f"{len(failed)} row(s) failed; the others are in {directory}. See {log}: {_last_line(log)}")
-    return report
-
-
-def _is_made(row: Row, directory: Path) -> bool:
-    """Whether the row was made by the command that it has now."""
-    record = directory / "rows" / row.name / "command.txt"
-    return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
-
-
-def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
-    """Run the command of a row; its exit status."""
-    command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(directory / "rows" / row.name)]
-    command += ["--data-dir", data_dir] if data_dir else []
-    environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
-    with open(directory / "rows" / f"{row.name}.log", "ab") as log:
-        status = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
-    if not status:
-        with replacing(directory / "rows" / row.name / "command.txt") as temporary:
-            temporary.write_text(shlex.join(row.arguments), encoding="utf-8")
-    return status
-
-
-def _last_line(path: Path) -> str:
-    return (path.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it is empty"])[-1]
+        make_rows([named[name] for name in rows] or ROWS, directory, jobs=jobs, data_dir=data_dir)
+    except RunError:
+        build_report(directory)
+        raise
+    return build_report(directory)
 
 
 def build_report(directory: Path) -> dict:
     """The figures of all rows that are made, and what is worked out from them."""
-    made = {row.name: row for row in ROWS if _is_made(row, directory)}
+    made = {row.name: row for row in ROWS if is_made(row, directory)}
     metrics = {name: read_json(directory / "rows" / name / "metrics.json") for name in made}
     scores = {name: _scores(directory, name) for name in made}
     report = {"rows": [_figures(made[name], metrics[name]) for name in made]}

@@ -119,6 +119,15 @@ def read_metrics(directory: Path) -> dict:
     return metrics
 
 
+def metrics_if_there(directory: Path) -> dict:
+    """What `read_metrics` reads; `{}` where nothing was measured.
+
+    Raises:
+        InputError: as `read_metrics`.
+    """
+    return read_metrics(directory) if (directory / "metrics.json").exists() else {}
+
+
 def refuse_foreign(directory: Path) -> None:
     """Refuse an output directory that has something in it.
 

@@ -1,0 +1,9 @@
+"""What the command line can do, a module for each family of commands: its flags, what it runs, what it shows."""
+
+import keras_nplm.commands.asking as asking
+import keras_nplm.commands.estimating as estimating
+import keras_nplm.commands.exporting as exporting
+import keras_nplm.commands.measuring as measuring
+import keras_nplm.commands.training as training
+
+FAMILIES = (training, estimating, asking, exporting, measuring)  # in the order of `--help`

@@ -1,0 +1,113 @@
+"""The flags that several commands have, named as the arguments are, and what they stand for."""
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from keras_nplm.configuration import CONFIGURATIONS, Configuration
+from keras_nplm.corpora import Corpus, open_corpus
+from keras_nplm.corpora.corpus import FRACTIONS
+from keras_nplm.tokenization import TOKENIZERS
+
+TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, on the text alone
+AGAIN = ": what was trained is kept; give the same command to go on."  # told after an interruption
+
+
+class AddCommand(Protocol):
+    """What a family of commands is given to add one with."""
+
+    def __call__(
+        self, name: str, run: Callable, show: Callable, help: str, after_interrupt: str = "."
+    ) -> argparse.ArgumentParser:
+        """A command.
+
+        Args:
+            name: its name.
+            run: takes the parsed arguments and returns what `--json` prints.
+            show: prints that for people.
+            help: what it does, in a line.
+            after_interrupt: what is told after Ctrl-C.
+
+        Returns:
+            the parser, to add its flags to.
+        """
+
+
+def directory(parser: argparse.ArgumentParser) -> None:
+    """The model directory that a command takes."""
+    parser.add_argument("directory", metavar="DIR", help="a model directory, as `train`, `ngram` or `mix` wrote it")
+
+
+def output(parser: argparse.ArgumentParser) -> None:
+    """The model directory that a command writes."""
+    parser.add_argument("--output", metavar="DIR", required=True, help="the model directory to write")
+
+
+def data_dir(parser) -> None:
+    """Where archives are."""
+    parser.add_argument("--data-dir", metavar="DIR", help="where a corpus's archive lies or is downloaded to")
+
+
+def jobs(parser: argparse.ArgumentParser) -> None:
+    """How many models of a report are made at once."""
+    help = "models made side by side; default: 2 where there are cores"
+    parser.add_argument("--jobs", type=int, metavar="N", help=help)
+
+
+def corpus_options(parser: argparse.ArgumentParser) -> None:
+    """The text, and how it is split."""
+    group = parser.add_argument_group("corpus")
+    group.add_argument(
+        "--corpus", metavar="NAME", default="python_reference", help="python_reference, brown, brown/marks, tfds:NAME"
+    )
+    for split in ("train", "validation", "test"):
+        group.add_argument(
+            f"--{split}", metavar="FILE", nargs="+", default=(), help=f"text files for the {split} split"
+        )
+    group.add_argument(
+        "--fractions", metavar="F", nargs=3, type=float, default=FRACTIONS, help="how --train alone is split by lines"
+    )
+    group.add_argument(
+        "--tokenizer", choices=tuple(TOKENIZERS), default="words", help="of text files and tfds:NAME; default: words"
+    )
+    data_dir(group)
+
+
+def configuration_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """`--config`, and a flag for each named option of a configuration."""
+    parser.add_argument("--config", choices=tuple(CONFIGURATIONS), default="default", help="a named set of options")
+    single = parser.add_argument_group("options, over those of --config")
+    for field in dataclasses.fields(Configuration):
+        if field.name not in names:
+            continue
+        default = getattr(CONFIGURATIONS["default"], field.name)
+        help = f"{field.metadata['help']} (default: {default})"
+        flag, settings = f"--{field.name.replace('_', '-')}", dict(dest=field.name, help=help)
+        if field.type is bool:
+            single.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, **settings)
+        elif field.metadata["choices"]:
+            single.add_argument(flag, choices=field.metadata["choices"], default=None, **settings)
+        else:
+            kind = field.type if field.type in (float, str) else int
+            single.add_argument(flag, type=kind, metavar=kind.__name__.upper(), default=None, **settings)
+
+
+def configuration_of(options: argparse.Namespace) -> Configuration:
+    """The named set of options with those that were given over it."""
+    chosen = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(Configuration)}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    return dataclasses.replace(CONFIGURATIONS[options.config], **chosen)
+
+
+def corpus_of(options: argparse.Namespace) -> Corpus:
+    """The corpus that the flags name."""
+    return open_corpus(
+        options.corpus,
+        train=options.train,
+        validation=options.validation,
+        test=options.test,
+        fractions=tuple(options.fractions),
+        tokenizer=options.tokenizer,
+        data_dir=options.data_dir,
+    )
