@@ -109,11 +109,11 @@ class NPLM(keras.Model):
         _check("held_out_mass", 0 <= held_out_mass < 1, "in [0, 1)", held_out_mass)
         _check("output_rank", output_rank is None or output_rank >= 1, "1 or more, or None", output_rank)
         _check("output_rank", not (tied_output and output_rank), "None: a tied output has rank m", output_rank)
-        listed = vocabulary_size if shortlist_size is None else len(SPECIALS) + shortlist_size
-        fits = shortlist_size is None or len(SPECIALS) < listed <= vocabulary_size
-        _check("shortlist_size", fits, f"1 to {vocabulary_size - len(SPECIALS)}, the words that there are", shortlist_size)
-        _check("outside_output", shortlist_size or not outside_output, "off: nothing is outside without a short-list", True)
-        _check("tied_output", shortlist_size is None or not tied_output, "off with a short-list: C has every word", True)
+        whole, words = shortlist_size is None, vocabulary_size - len(SPECIALS)
+        _check("shortlist_size", whole or 1 <= shortlist_size <= words, f"1 to {words}, or None", shortlist_size)
+        _check("outside_output", not (whole and outside_output), "off without a short-list", outside_output)
+        _check("tied_output", whole or not tied_output, "off with a short-list: C has all words", tied_output)
+        listed = vocabulary_size if whole else len(SPECIALS) + shortlist_size
         super().__init__(name=name, **kwargs)
 
         # Layers
@@ -132,7 +132,7 @@ class NPLM(keras.Model):
         _check("dtype", not half, "another: exponentials overflow in float16; take mixed_bfloat16", "float16")
         one_kernel = isinstance(self.prob, LinearOutput)
         _check("tied_output", one_kernel or not tied_output, "off: adaptive has no one kernel", tied_output)
-        _check("shortlist_size", one_kernel or not shortlist_size, "None: adaptive has a list of its own", shortlist_size)
+        _check("shortlist_size", one_kernel or whole, "None: adaptive has a list of its own", shortlist_size)
         self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding", dtype=dtype)
         self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden", dtype=dtype)
 

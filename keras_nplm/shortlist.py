@@ -61,12 +61,12 @@ class Shortlist:
         self.listed = network.listed  # ids below this are in the list
         self.order = max(network.order, background.order)
         self.vocabulary_size = network.vocabulary_size
-        self._outside = mass_of(background, np.arange(self.vocabulary_size) >= self.listed)
+        self.mass = mass_of(background, np.arange(self.vocabulary_size) >= self.listed)
 
     def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:
         """1 - P_S(h), what the background gives the words outside the list, float64 [B], for int [B, n-1]."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        return np.minimum(self._outside.of(seen_by(self.background, context_ids)), 1)
+        return np.minimum(self.mass.of(seen_by(self.background, context_ids)), 1)
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """ln P(target | context).

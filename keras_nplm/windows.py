@@ -21,15 +21,15 @@ def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.n
     return tokens[positions[:, None] + np.arange(1 - order, 1)]
 
 
-def ngrams_of(ids: np.ndarray, order: int, boundary: str) -> np.ndarray:
-    """All n-grams of a text, int32 [N, n], in its order; see `ngram_positions`.
+def ngrams_of(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
+    """All n-grams of a text, int32 [N, n], in its order, or those with a target below an id; see `ngram_positions`.
 
     Example:
 
     >>> ngrams_of(np.array([7, 8, 3], np.int32), order=2, boundary="sentence").tolist()
     [[2, 7], [7, 8], [8, 3]]
     """
-    return gather_ngrams(*ngram_positions(ids, order, boundary), order)
+    return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:

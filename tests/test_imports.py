@@ -16,11 +16,11 @@ optimizers model network_file evaluation scoring
 ngrams.counts ngrams.backoff ngrams.mass ngrams.kneser_ney ngrams.interpolation
 ngrams.deleted_interpolation ngrams.word_classes ngrams.class_based ngrams.arpa ngrams
 mixture shortlist model_directory configuration word_vectors language_model callbacks charts run_report
-training estimation report
+background training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies.shortlist studies
+studies.study studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.asking
 commands.exporting commands.measuring commands
