@@ -20,10 +20,10 @@ background training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies
+studies.study studies.shortlist studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.asking
-commands.exporting commands.measuring commands
+commands.words commands.exporting commands.measuring commands
 cli __init__ __main__
 """.split()
 PACKAGE = Path(keras_nplm.__file__).parent
