@@ -15,6 +15,7 @@ from keras_nplm.layout import BOUNDARIES
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import kind_of, load_model, open_encoded, read_config, save_model
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
+from keras_nplm.shortlist import Shortlist
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
 from keras_nplm.windows import ngrams_of
@@ -249,9 +250,15 @@ class LanguageModel:
         Raises:
             InputError: the model has none.
         """
-        if not isinstance(self.model, NPLM):
+        if self.network is None:
             raise InputError("The model is no network: it has no word vectors. Train one with `train`.")
-        return self.vocabulary.words[len(SPECIALS) :], self.model.embed.C.numpy()[len(SPECIALS) :]
+        return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
+
+    @property
+    def network(self) -> NPLM | None:
+        """The network, with a short-list or without, whose word vectors C are the model's; None of other models."""
+        model = self.model.network if isinstance(self.model, Shortlist) else self.model
+        return model if isinstance(model, NPLM) else None
 
     @property
     def proposed_ids(self) -> np.ndarray:

@@ -13,14 +13,14 @@ counting vocabulary shards resampling encoding layout pools resampled_pools
 windows distribution metrics operations layers
 outputs.output outputs.full outputs.sampled outputs.adaptive outputs
 optimizers model network_file evaluation scoring growth
-ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation
-ngrams.word_classes ngrams.class_based ngrams.arpa ngrams
-mixture model_directory configuration word_vectors language_model oov callbacks charts run_report
-training estimation report
+ngrams.counts ngrams.backoff ngrams.mass ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation
+ngrams.deleted_interpolation ngrams.word_classes ngrams.class_based ngrams.arpa ngrams
+mixture shortlist model_directory configuration word_vectors language_model oov callbacks charts run_report
+background training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies.new_words studies.resampling studies
+studies.study studies.shortlist studies.new_words studies.resampling studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.adding
 commands.asking commands.words commands.exporting commands.measuring commands

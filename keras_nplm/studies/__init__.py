@@ -2,9 +2,11 @@
 
 import keras_nplm.studies.new_words as new_words
 import keras_nplm.studies.resampling as resampling
+import keras_nplm.studies.shortlist as shortlist
 from keras_nplm.studies.study import Study
 
 STUDIES: dict[str, Study] = {
     "new-words": new_words,
     "resampling": resampling,
+    "shortlist": shortlist,
 }
