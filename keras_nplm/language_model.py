@@ -20,6 +20,7 @@ from keras_nplm.rescoring.nbest import NBestList
 from keras_nplm.rescoring.reranking import FLOOR, NAME, ranked, with_scores
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.sentences import SentenceScores, score_sentences
+from keras_nplm.shortlist import Shortlist
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary, refuse_reserved
 from keras_nplm.word_vectors import analogies, nearest
@@ -286,9 +287,15 @@ class LanguageModel:
         Raises:
             InputError: the model has none.
         """
-        if not isinstance(self.model, NPLM):
+        if self.network is None:
             raise InputError("The model is no network: it has no word vectors. Train one with `train`.")
-        return self.vocabulary.words[len(SPECIALS) :], self.model.embed.C.numpy()[len(SPECIALS) :]
+        return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
+
+    @property
+    def network(self) -> NPLM | None:
+        """The network, with a short-list or without, whose word vectors C are the model's; None of other models."""
+        model = self.model.network if isinstance(self.model, Shortlist) else self.model
+        return model if isinstance(model, NPLM) else None
 
     @property
     def proposed_ids(self) -> np.ndarray:
