@@ -15,7 +15,7 @@ from keras_nplm.rescoring.minimum_error_rate import Candidates, line_search, min
 from keras_nplm.rescoring.nbest import NBestList
 from keras_nplm.rescoring.reranking import Asked, ranked, tune, with_scores
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 def _plain_distance(hypothesis, reference):
@@ -89,7 +89,7 @@ def test_the_line_search_takes_any_metric_of_sums():
     assert found == pytest.approx(candidates.error_with(weights + step * direction))
 
 
-@QUICK
+@settings(QUICK, max_examples=15)
 @given(_candidates(features=3))
 def test_tuned_weights_are_never_worse_than_their_beginnings(candidates):
     starts = [np.array([1.0, 0, 0]), np.array([1.0, 1, 0])]
