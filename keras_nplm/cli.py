@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from keras_nplm.commands import FAMILIES
 from keras_nplm.errors import InputError, RunError
@@ -58,12 +58,18 @@ def _complain(command: str, message: str) -> None:
 
 def _refuse_no_text(options: argparse.Namespace) -> None:
     """Refuse arguments of bytes that are not UTF-8, which neither a file of ours nor TensorFlow can hold."""
-    for value in vars(options).values():
-        for part in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
-                raise InputError(
-                    f"The argument {part!r} holds half a surrogate pair, which is no character: give UTF-8."
-                )
+    for part in _parts(list(vars(options).values())):
+        if isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
+            raise InputError(f"The argument {part!r} holds half a surrogate pair, which is no character: give UTF-8.")
+
+
+def _parts(value: object) -> Iterator:
+    """What lists, and lists of lists, hold."""
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _parts(part)
+    else:
+        yield value
 
 
 def _parser() -> argparse.ArgumentParser:

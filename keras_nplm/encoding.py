@@ -13,11 +13,12 @@ import numpy as np
 
 from keras_nplm.corpora import SPLITS, Corpus
 from keras_nplm.corpora.pieces import state, work_through
-from keras_nplm.corpora.text_files import TextSplit
+from keras_nplm.corpora.text_files import TextSplit, is_share
 from keras_nplm.counting import merged
 from keras_nplm.errors import InputError
 from keras_nplm.files import check_fields, check_is_file, read_json, replacing, write_json
 from keras_nplm.progress import Progress
+from keras_nplm.resampling import Resampled
 from keras_nplm.shards import DTYPE, ShardedIds, added, counted, encoded_chunks
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
 
@@ -99,7 +100,10 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
         RunError: the files cannot be written, or a process was lost.
     """
     directory = Path(directory)
-    if all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+    in_files = [isinstance(split, TextSplit) for split in corpus.splits.values()]
+    if not all(in_files) and any(getattr(split, "shares", ()) for split in corpus.splits.values()):
+        raise InputError(f"Epochs can show shares of text files alone: give {corpus.name} all its splits in files.")
+    if all(in_files):
         splits = _encode_pieces(corpus, vocabulary, directory)
     else:
         splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
@@ -172,6 +176,8 @@ def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
                 checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
             checksums.append(checksum)
         splits[split] = _described(corpus, split, parts, names, checksums)
+        if corpus.splits[split].shares:
+            splits[split]["shares"] = list(map(list, corpus.splits[split].shares))
     return splits
 
 
@@ -202,7 +208,8 @@ class EncodedCorpus:
         tokenizer: how more text of its kind is split.
         vocabulary_size: ids are below it.
         splits: for each split the counts `sentences`, `tokens`, `unk_tokens`, and the names of its `shards` with
-            the `crc32` of each.
+            the `crc32` of each; where epochs show a share of each of several training texts, its `shares`: pairs of a
+            number of shards and their share.
     """
 
     directory: Path
@@ -230,6 +237,8 @@ class EncodedCorpus:
             names = [_shard_name(split, number) for number in range(len(described["shards"]))]
             if described["shards"] != names:  # nor can a name lead elsewhere
                 raise InputError(f"The {split} shards in {path} must be {_shard_name(split, 0)} …: encode it again.")
+            if "shares" in described:
+                _check_shares(path, described["shares"], len(names))
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
@@ -267,14 +276,42 @@ class EncodedCorpus:
             )
         return ShardedIds(paths, self.vocabulary_size)
 
-    def for_training(self) -> np.ndarray | ShardedIds:
+    def for_training(self) -> np.ndarray | ShardedIds | Resampled:
         """What `ngram_dataset` reads: the ids of the training split, or its shards where it has more than 2**27 ids.
+
+        Where `corpus.json` gives the split's texts `shares`, they are `Resampled`.
 
         Raises:
             InputError: as `ids`.
         """
-        shards = self.shards("train")
-        return shards if len(shards) > IN_MEMORY else self.ids("train")
+        parts = texts = self._training_texts()
+        if sum(map(len, parts)) <= IN_MEMORY:
+            texts = np.split(self.ids("train"), np.cumsum(list(map(len, parts)))[:-1])
+        if "shares" not in self.splits["train"]:
+            return texts[0]
+        return Resampled(list(zip(texts, self._shares, strict=True)))
+
+    @property
+    def _shares(self) -> list[float]:
+        """The share of each training text that an epoch shows."""
+        return [share for _, share in self.splits["train"].get("shares", [(0, 1.0)])]
+
+    def _training_texts(self) -> list[ShardedIds]:
+        """The texts of the training split: one, or those that have a share each."""
+        paths = self.shards("train").paths
+        ends = np.cumsum([number for number, _ in self.splits["train"].get("shares", [(len(paths), 1.0)])])
+        return [ShardedIds(paths[a:b], self.vocabulary_size) for a, b in itertools.pairwise([0, *ends])]
+
+    def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:
+        """How often each id occurs in each text of the training split, and the share of it that an epoch shows.
+
+        Returns:
+            int64 [K, |V|] and float64 [K]; K is 1 and the share 1 where `corpus.json` gives no `shares`.
+
+        Raises:
+            InputError: as `ids`.
+        """
+        return np.stack([text.frequencies() for text in self._training_texts()]), np.array(self._shares)
 
     def frequencies(self) -> np.ndarray:
         """How often each id occurs in the training split, int64 [|V|].
@@ -283,3 +320,14 @@ class EncodedCorpus:
             InputError: as `ids`.
         """
         return self.shards("train").frequencies()
+
+
+def _check_shares(path: Path, shares: object, shards: int) -> None:
+    """Refuse `shares` of `corpus.json` that do not tell of each shard how much of it an epoch shows."""
+    whole = isinstance(shares, list) and all(isinstance(run, list) and len(run) == 2 for run in shares)
+    whole = whole and all(type(number) is int and number > 0 and is_share(share) for number, share in shares)
+    if not whole or sum(number for number, _ in shares) != shards:
+        raise InputError(
+            f"`shares` in {path} must be pairs of a number of shards, {shards} in all, and a share in (0, 1]: encode "
+            "the corpus again."
+        )

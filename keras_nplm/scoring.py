@@ -81,7 +81,7 @@ class SelfNormalised:
         for first in range(0, len(target_ids), _ROWS):
             part = slice(first, first + _ROWS)
             targets = target_ids[part]
-            features = self._features(context_ids[part])
+            features = self.features(context_ids[part])
             np.einsum("ij,ij->i", features, self.kernel[targets], out=result[part])
             result[part] += self.b[targets]
         return result
@@ -89,12 +89,12 @@ class SelfNormalised:
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """ln P(w | context) for every word w, float32 [B, |V|], nats: normalised, since all words are there."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        logits = self._features(context_ids) @ self.kernel.T + self.b
+        logits = self.features(context_ids) @ self.kernel.T + self.b
         greatest = logits.max(axis=1, keepdims=True, initial=-np.inf)
         return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
 
-    def _features(self, context_ids: np.ndarray) -> np.ndarray:
-        """[a; x] as far as there is each, float32 [B, w]."""
+    def features(self, context_ids: np.ndarray) -> np.ndarray:
+        """[a; x] as far as there is each, float32 [B, h + (n-1) m], for int contexts [B, n-1] that are in range."""
         features = []
         if self.tables is not None:
             a = self.tables[0][context_ids[:, 0]]

@@ -121,7 +121,7 @@ class ShardedIds:
             sizes = [os.stat(path).st_size // DTYPE.itemsize for path in paths]
         except OSError as error:
             raise _cannot_read(error) from error
-        self._paths, self.ends = list(paths), np.cumsum(sizes, dtype=np.int64)
+        self.paths, self.ends = list(paths), np.cumsum(sizes, dtype=np.int64)
         self.vocabulary_size = vocabulary_size
 
     def __len__(self) -> int:
@@ -140,11 +140,11 @@ class ShardedIds:
             first = int(self.ends[shard - 1]) if shard else 0
             number = min(stop, int(self.ends[shard])) - place
             try:
-                part = np.fromfile(self._paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize)
+                part = np.fromfile(self.paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize)
             except OSError as error:
                 raise _cannot_read(error) from error
             if len(part) != number:
-                raise InputError(f"{self._paths[shard]} was cut short while it was read: encode the corpus again.")
+                raise InputError(f"{self.paths[shard]} was cut short while it was read: encode the corpus again.")
             ids[place - start : place - start + number] = part
             place += number
         check_ids(ids, self.vocabulary_size)

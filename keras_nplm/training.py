@@ -26,6 +26,7 @@ from keras_nplm.model_directory import NETWORK, component_directory, load_model,
 from keras_nplm.network_file import check_memory, least_number_of_weights
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.resampling import drawn_number
 from keras_nplm.run_report import write_run_report
 from keras_nplm.scoring import evaluate_with_ln_z
 from keras_nplm.shortlist import Shortlist
@@ -202,18 +203,20 @@ def _fit(
 ) -> None:
     """Fit from the start or from where `last.npz` has got to, saving both the last state and the best epoch."""
     ids = encoded.for_training()
-    counts = encoded.frequencies()
-    counts[EOS_ID] *= configuration.boundary == "sentence"
+    frequencies, shares = encoded.frequencies_by_share()  # [K, |V|], [K]
+    frequencies[:, EOS_ID] *= configuration.boundary == "sentence"
+    counts = frequencies.sum(axis=0)
     listed = len(SPECIALS) + (configuration.shortlist_size or len(vocabulary))
     targets_below = listed if configuration.shortlist_size and not configuration.outside_output else None
     options = dict(order=configuration.order, boundary=configuration.boundary, targets_below=targets_below)
-    number = int(counts[:targets_below].sum())
+    number = sum(map(drawn_number, shares, frequencies[:, :targets_below].sum(axis=1)))  # of n-grams in an epoch
     replicas = devices.num_replicas_in_sync
     batch_size = min(configuration.batch_size, max(replicas, number - number % replicas))
     steps = max(1, number // batch_size)
     with devices.scope():
         model = build_model(configuration, len(vocabulary))
-        model.set_unigram(counts, configuration.min_count)
+        # what is shown more often counts more; a word of the text that is shown least as often as it was met
+        model.set_unigram(shares / shares.min() @ frequencies, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
         model.optimizer.build(model.trainable_variables)
     if isinstance(model.prob, SampledOutput) and replicas == 1:

@@ -139,6 +139,19 @@ class Vocabulary:
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
+    def with_words(self, words: Sequence[str]) -> "Vocabulary":
+        """The vocabulary with more words, whose ids follow those that there are.
+
+        Raises:
+            InputError: as where one is made.
+
+        Example:
+
+        >>> Vocabulary(["cat"]).with_words(["dog"]).words[4:]
+        ['cat', 'dog']
+        """
+        return Vocabulary([*self.words[len(SPECIALS) :], *words])
+
     def save(self, path: str | os.PathLike) -> None:
         """Write the words to `path`, one a line."""
         with replacing(path) as temporary:

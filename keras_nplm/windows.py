@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from keras_nplm.errors import InputError
 from keras_nplm.layout import ngram_positions
-from keras_nplm.pools import Pools
+from keras_nplm.pools import Pools, joined
+from keras_nplm.resampled_pools import ResampledPools
+from keras_nplm.resampling import Resampled, drawn_number
 from keras_nplm.shards import ShardedIds
 from keras_nplm.vocabulary import EOS_ID, UNK_ID, check_ids
 
@@ -97,7 +99,7 @@ def distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ngram_dataset(
-    ids: np.ndarray | ShardedIds,
+    ids: np.ndarray | ShardedIds | Resampled,
     order: int,
     batch_size: int,
     *,
@@ -115,10 +117,12 @@ def ngram_dataset(
     is found by a small cipher of i. Iterating again is a new epoch with a new permutation; a dataset made with the
     same seed runs through the same sequence of epochs. An array of ids is held in memory. Of shards about 4 million
     ids are held at a time, and the shuffle has two levels: blocks of 2**17 ids in an order of the epoch, and a
-    permutation of the n-grams of the next 32 of them.
+    permutation of the n-grams of the next 32 of them. Of several texts an epoch shows the share of each that is asked
+    for; see `Resampled`.
 
     Args:
-        ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them, or `EncodedCorpus.shards`.
+        ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them, or `EncodedCorpus.shards`;
+            or several of them with shares, `Resampled`.
         order: n, 2 or more.
         batch_size: B.
         boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
@@ -135,7 +139,7 @@ def ngram_dataset(
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
 
     Raises:
-        InputError: an option is out of range, or the text is too short.
+        InputError: an option is out of range, the text is too short, or is `Resampled` and not to be shuffled.
 
     Example:
 
@@ -145,10 +149,18 @@ def ngram_dataset(
     """
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
-    options = dict(shuffle=shuffle, seed=seed, targets_below=targets_below)
-    pools = Pools(ids, order, boundary, **options) if isinstance(ids, ShardedIds) else None
-    tokens, positions = (None, None) if pools else ngram_positions(ids, order, boundary, targets_below)
-    number = pools.number if pools else len(positions)
+    if isinstance(ids, Resampled) and not shuffle:
+        raise InputError("Texts of which an epoch shows shares are shuffled together. Received: shuffle=False.")
+    pools = _pools(ids, order, boundary, shuffle, seed, targets_below)
+    draws = []
+    if pools:
+        number = pools.number
+    elif isinstance(ids, Resampled):
+        tokens, draws = _draws(ids, order, boundary, seed, targets_below)
+        number = sum(drawn for _, drawn in draws)
+    else:
+        tokens, positions = ngram_positions(ids, order, boundary, targets_below)
+        number = len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
     if not batches:
         raise InputError(f"{number} n-grams do not fill a batch of {batch_size}: give more text or a smaller batch.")
@@ -162,12 +174,14 @@ def ngram_dataset(
         used = min(number, batches * batch_size)  # n-grams of an epoch
         tokens = tf.constant(tokens)
         # in a stream the positions are a range: an offset does, and spares a look-up
-        positions = None if boundary == "stream" and targets_below is None else tf.constant(positions)
+        is_range = boundary == "stream" and targets_below is None
+        positions = None if draws or is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
             epoch_seed = tf.cast(tf.stack([seed, epoch, 0]), tf.int32) if shuffle else None
-            return _chunks(tokens, positions, order, chunk, first, used, number, epoch_seed)
+            shown = _shown(draws, epoch) if draws else positions
+            return _chunks(tokens, shown, order, chunk, first, used, number, epoch_seed)
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
         return chunks(epoch).prefetch(2).rebatch(batch_size, drop_remainder=drop_remainder)
@@ -177,6 +191,41 @@ def ngram_dataset(
     epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # of this dataset, whatever else draws random numbers
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
     return numbers.flat_map(batched).apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def _pools(
+    ids, order: int, boundary: str, shuffle: bool, seed: int, targets_below: int | None
+) -> Pools | ResampledPools | None:
+    """What reads ids that are not in memory; None of those that are."""
+    if isinstance(ids, ShardedIds):
+        return Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below)
+    if isinstance(ids, Resampled) and not ids.in_memory:
+        return ResampledPools(ids, order, boundary, seed=seed, targets_below=targets_below)
+    return None
+
+
+def _draws(
+    resampled: Resampled, order: int, boundary: str, seed: int, targets_below: int | None
+) -> tuple[np.ndarray, list[tuple[tf.Tensor, int]]]:
+    """Texts in memory laid out as one; of each its positions as epochs go through them, and how many one shows."""
+    tokens, parts = joined(ngram_positions(text, order, boundary, targets_below) for text in resampled.texts)
+    draws = []
+    for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
+        drawn = drawn_number(share, len(positions))
+        if drawn < len(positions):
+            positions = np.random.default_rng([seed % (1 << 64), text]).permutation(positions)
+        draws.append((tf.constant(positions), drawn))
+    return tokens, draws
+
+
+def _shown(draws: list[tuple[tf.Tensor, int]], epoch: tf.Tensor) -> tf.Tensor:
+    """The positions of the n-grams that an epoch shows: of each text the next ones, on from its start at its end."""
+    parts = []
+    for positions, drawn in draws:
+        size = int(positions.shape[0])
+        start = epoch * drawn % size
+        parts += [positions[start : start + drawn], positions[: tf.maximum(start + drawn - size, 0)]]
+    return tf.concat(parts, axis=0)
 
 
 def _chunks(

@@ -120,7 +120,7 @@ def test_options_that_are_refused_leave_the_directory_to_others(tmp_path, capsys
         (["--num-classes", 7], "for class-based models"),
         (["--paper-bins"], "for deleted interpolation"),
         (["--vocabulary", text], "--vocabulary is for --arpa"),
-        (["--arpa", text], "leave --train and --order out"),
+        (["--arpa", text], "leave --train, --resample and --order out"),
     ]:
         status, error = run(*refused)
         assert status == 2 and message in error, error

@@ -802,6 +802,7 @@ def _command(models: Models, name: str, replaced: str) -> list[object]:
         "train": {"train": ["--train", models.text], "output": ["--output", "out"]},
         "ngram": {"train": ["--train", models.text], "output": ["--output", "out"]},
         "mix": {"directories": [directory, models.directories["class-based"]], "output": ["--output", "out"]},
+        "add-words": {"directory": [directory], "text": ["--text", models.text], "output": ["--output", "out"]},
         "evaluate": {"directory": [directory]},
         "score": {"directory": [directory], "file": [models.text]},
         "complete": {"directory": [directory], "context": ["the cat"]},

@@ -9,21 +9,21 @@ ORDER = """
 version errors files tokenization progress worker processes
 corpora.compressed corpora.lines corpora.pieces corpora.text_files corpora.brown
 corpora.python_reference corpora.corpus corpora
-counting vocabulary shards encoding layout pools
+counting vocabulary shards resampling encoding layout pools resampled_pools
 windows distribution metrics operations layers
 outputs.output outputs.full outputs.sampled outputs.adaptive outputs
-optimizers model network_file evaluation scoring
+optimizers model network_file evaluation scoring growth
 ngrams.counts ngrams.backoff ngrams.mass ngrams.kneser_ney ngrams.interpolation
 ngrams.deleted_interpolation ngrams.word_classes ngrams.class_based ngrams.arpa ngrams
-mixture shortlist model_directory configuration word_vectors language_model callbacks charts run_report
+mixture shortlist model_directory configuration word_vectors language_model oov callbacks charts run_report
 background training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies.shortlist studies
+studies.study studies.shortlist studies.new_words studies.resampling studies
 peers corpus_benchmark worker_benchmark benchmark
-commands.options commands.shown commands.training commands.estimating commands.asking
-commands.words commands.exporting commands.measuring commands
+commands.options commands.shown commands.training commands.estimating commands.adding
+commands.asking commands.words commands.exporting commands.measuring commands
 cli __init__ __main__
 """.split()
 PACKAGE = Path(keras_nplm.__file__).parent

@@ -49,8 +49,8 @@ def _ngram(options: argparse.Namespace) -> dict:
     if options.vocabulary and not options.arpa:
         raise InputError("--vocabulary is for --arpa: words of a corpus are counted.")
     if options.arpa:
-        if options.train or options.order:
-            raise InputError("--arpa names a model, which has an order: leave --train and --order out.")
+        if options.train or options.resample or options.order:
+            raise InputError("--arpa names a model, which has an order: leave --train, --resample and --order out.")
         result = import_arpa(
             options.arpa,
             options.output,

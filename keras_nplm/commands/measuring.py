@@ -32,7 +32,7 @@ def _benchmark_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, metavar="N", default=5, help="turns of each contender; default: 5")
     help = f"of the larger text of `corpora`; default: {TOKENS:,}"
     parser.add_argument("--tokens", type=int, metavar="N", default=TOKENS, help=help)
-    corpus_options(parser)
+    corpus_options(parser, resample=False)
 
 
 def _benchmark(options: argparse.Namespace) -> dict:

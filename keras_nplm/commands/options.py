@@ -2,12 +2,15 @@
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from keras_nplm.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
+from keras_nplm.corpora.text_files import is_share
+from keras_nplm.errors import InputError
 from keras_nplm.tokenization import TOKENIZERS
 
 TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, on the text alone
@@ -55,8 +58,8 @@ def jobs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help=help)
 
 
-def corpus_options(parser: argparse.ArgumentParser) -> None:
-    """The text, and how it is split."""
+def corpus_options(parser: argparse.ArgumentParser, *, resample: bool = True) -> None:
+    """The text, how it is split, and unless the command has no epochs to show it in, `--resample`."""
     group = parser.add_argument_group("corpus")
     group.add_argument(
         "--corpus", metavar="NAME", default="python_reference", help="python_reference, brown, brown/marks, tfds:NAME"
@@ -64,6 +67,16 @@ def corpus_options(parser: argparse.ArgumentParser) -> None:
     for split in ("train", "validation", "test"):
         group.add_argument(
             f"--{split}", metavar="FILE", nargs="+", default=(), help=f"text files for the {split} split"
+        )
+    if resample:
+        group.add_argument(
+            "--resample",
+            metavar=("SHARE", "FILE"),
+            nargs="+",
+            action="append",
+            default=[],
+            help="more text files for training, of which an epoch of `train` shows this share, another one each epoch, "
+            "and `ngram` counts all; may be given again",
         )
     group.add_argument(
         "--fractions", metavar="F", nargs=3, type=float, default=FRACTIONS, help="how --train alone is split by lines"
@@ -105,9 +118,31 @@ def corpus_of(options: argparse.Namespace) -> Corpus:
     return open_corpus(
         options.corpus,
         train=options.train,
+        resample=_resampled(getattr(options, "resample", [])),
         validation=options.validation,
         test=options.test,
         fractions=tuple(options.fractions),
         tokenizer=options.tokenizer,
         data_dir=options.data_dir,
     )
+
+
+def _resampled(given: Sequence[Sequence[str]]) -> list[tuple[float, list[str]]]:
+    """The shares and files of `--resample`.
+
+    Raises:
+        InputError: what comes first is no share, or no file comes after it.
+    """
+    resampled = []
+    for first, *files in given:
+        try:
+            share = float(first)
+        except ValueError:
+            share = math.nan
+        if not is_share(share) or not files:
+            raise InputError(
+                "--resample takes a share in (0, 1] and then files, as in --resample 0.1 'news/*.gz'. Received: "
+                f"{' '.join([first, *files])}."
+            )
+        resampled.append((share, files))
+    return resampled

@@ -12,7 +12,7 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 
 from keras_nplm.corpora.pieces import cut
-from keras_nplm.corpora.text_files import TextSplit, expand, split_by_lines
+from keras_nplm.corpora.text_files import TextSplit, check_share, expand, split_by_lines, with_resampled
 from keras_nplm.errors import InputError
 from keras_nplm.tokenization import tokenizer as tokenizer_named
 
@@ -52,19 +52,22 @@ def open_corpus(
     name: str = "python_reference",
     *,
     train: Sequence[str] = (),
+    resample: Sequence[tuple[float, Sequence[str]]] = (),
     validation: Sequence[str] = (),
     test: Sequence[str] = (),
     fractions: tuple[float, float, float] = FRACTIONS,
     tokenizer: str = "words",
     data_dir: str | None = None,
 ) -> Corpus:
-    """Open a corpus by its name, or from text files if `train` names any.
+    """Open a corpus by its name, or from text files if `train` or `resample` names any.
 
     Args:
         name: `"python_reference"` (the embedded default), `"brown"`, `"brown/marks"`, or `"tfds:NAME"` for any set of
             TFDS that has a text feature. A set without a validation split lends the last 5% of its training split.
         train: text files or globs, one sentence a line; `.gz` and `.zst` are decompressed. Without `validation` and
             `test` their lines are split by `fractions`.
+        resample: (c, text files or globs) …: more training text, of which an epoch shows the share c in (0, 1], another
+            one each epoch; see `keras_nplm.Resampled`. It is not split by lines, and its words are all counted.
         validation: text files or globs.
         test: text files or globs.
         fractions: shares of the lines for train, validation and test.
@@ -82,8 +85,8 @@ def open_corpus(
     ['The', '"', 'assert', '"', 'statement']
     """
     tokenize = tokenizer_named(tokenizer)
-    if train:
-        return _text_corpus(train, validation, test, fractions, tokenizer)
+    if train or resample:
+        return _text_corpus(train, resample, validation, test, fractions, tokenizer)
     if validation or test:
         raise InputError("--validation and --test need --train: name the text files to train on.")
     if name.startswith("tfds:"):
@@ -98,17 +101,38 @@ def open_corpus(
     return Corpus(name, stored, _tfds_splits(_builder(name, data_dir), str.split))
 
 
-def _text_corpus(train, validation, test, fractions, tokenizer: str) -> Corpus:
+def _text_corpus(train, resample, validation, test, fractions, tokenizer: str) -> Corpus:
     """The corpus of text files; its name tells the files, their sizes and the split, so that a run knows its text."""
+    paths, resampled = expand(train), [(check_share(share), expand(files)) for share, files in resample]
+    _refuse_twice([paths, *(files for _, files in resampled)])
     if not validation and not test:
-        paths = expand(train)
-        name = f"text {_sizes(paths)} split {' '.join(map(str, fractions))}"
-        return Corpus(name, tokenizer, split_by_lines(paths, fractions, tokenizer))
+        if not paths:
+            raise InputError("Name --train, or both --validation and --test: what is resampled is not split by lines.")
+        name = " ".join(["text", _sizes(paths), *_resampled_sizes(resampled), "split", *map(str, fractions)])
+        splits = split_by_lines(paths, fractions, tokenizer)
+        return Corpus(name, tokenizer, splits | {"train": with_resampled(splits["train"], resampled)})
     if not (validation and test):
         raise InputError("Name both --validation and --test, or neither to have --train split by lines.")
-    named = {split: expand(files) for split, files in zip(SPLITS, (train, validation, test), strict=True)}
-    name = "text " + " ".join(f"{split}: {_sizes(paths)}" for split, paths in named.items())
-    return Corpus(name, tokenizer, {split: TextSplit(cut(paths), tokenizer) for split, paths in named.items()})
+    named = {"validation": expand(validation), "test": expand(test)}
+    names = [f"train: {_sizes(paths)}"] if paths else []
+    names += [*_resampled_sizes(resampled), *(f"{split}: {_sizes(files)}" for split, files in named.items())]
+    splits = {split: TextSplit(cut(files), tokenizer) for split, files in ({"train": paths} | named).items()}
+    splits["train"] = with_resampled(splits["train"], resampled)
+    return Corpus(" ".join(["text", *names]), tokenizer, splits)
+
+
+def _refuse_twice(listed: Sequence[Sequence[Path]]) -> None:
+    """Refuse a file that is in two lists."""
+    seen = set()
+    for paths in listed:
+        files = {path.resolve(): path for path in paths}
+        for file in files.keys() & seen:
+            raise InputError(f"{files[file]} is named twice by --train and --resample: it is one or the other.")
+        seen |= files.keys()
+
+
+def _resampled_sizes(resampled: Sequence[tuple[float, Sequence[Path]]]) -> list[str]:
+    return [f"resample {share}: {_sizes(paths)}" for share, paths in resampled]
 
 
 def _sizes(paths: Sequence[Path]) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 import glob
 import itertools
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from pathlib import Path
 
 from keras_nplm.corpora.pieces import Piece, cut, read, read_range, work_through
@@ -43,10 +44,12 @@ class TextSplit:
     Args:
         pieces: where the text is, in order.
         tokenizer: the name of what splits a line.
+        shares: where epochs show a share of each of several texts: (how many pieces it has, its share), in order.
     """
 
     pieces: Sequence[Piece]
     tokenizer: str
+    shares: Sequence[tuple[int, float]] = ()
 
     def __call__(self) -> Iterator[list[str]]:
         tokenize = tokenizer_named(self.tokenizer)
@@ -91,3 +94,36 @@ def split_by_lines(
         return TextSplit(parts, tokenizer)
 
     return {"train": between(0, first), "validation": between(first, second), "test": between(second, sentences)}
+
+
+def is_share(value: object) -> bool:
+    """Whether a value is a share of a text that an epoch may show: a number in (0, 1]."""
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def check_share(value: float) -> float:
+    """Refuse what is no such share.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not is_share(value):
+        raise InputError(f"The share of a text that an epoch shows must be a number in (0, 1]. Received: {value}.")
+    return float(value)
+
+
+def with_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[Path]]]) -> TextSplit:
+    """A training split with more text files, of which an epoch shows a share.
+
+    Args:
+        train: what an epoch shows whole; may have no pieces.
+        resampled: (share, files) of each of the other texts. None: the split is returned as it is.
+
+    Raises:
+        InputError: a file cannot be read, or holds nothing.
+    """
+    if not resampled:
+        return train
+    texts = [(1.0, train.pieces), *((check_share(share), cut(paths)) for share, paths in resampled)]
+    pieces = [piece for _, text in texts for piece in text]
+    return TextSplit(pieces, train.tokenizer, tuple((len(text), share) for share, text in texts if text))

@@ -1,6 +1,12 @@
 """Studies on Brown beyond the paper's Table 1: each a module with the models that it needs, and what it asks them."""
 
+import keras_nplm.studies.new_words as new_words
+import keras_nplm.studies.resampling as resampling
 import keras_nplm.studies.shortlist as shortlist
 from keras_nplm.studies.study import Study
 
-STUDIES: dict[str, Study] = {"shortlist": shortlist}  # by the names of their modules
+STUDIES: dict[str, Study] = {
+    "new-words": new_words,
+    "resampling": resampling,
+    "shortlist": shortlist,
+}
