@@ -34,6 +34,7 @@ from keras_nplm import (
 )
 from keras_nplm.cli import main
 from keras_nplm.configuration import train_command
+from keras_nplm.growth import check_growable
 from keras_nplm.ngrams import BackoffModel, deleted_interpolation, kneser_ney
 from keras_nplm.ngrams.counts import ContextTrie
 from keras_nplm.ngrams.mass import BackoffMass, SummedMass
@@ -323,6 +324,8 @@ def test_what_is_no_short_list_is_refused():
         Shortlist(_network(3, False), Uniform(9, "stream"))
     with pytest.raises(InputError, match="short-list has scores of its words alone"):
         SelfNormalised(_network(3, False))
+    with pytest.raises(InputError, match="Words cannot join a network with a short-list"):
+        check_growable(_network(3, False))
     with pytest.raises(InputError, match="Ids must be 0 to 12"):
         Shortlist(_network(3, False), background).log_prob(np.array([[4, 5, 13]]), np.array([4]))
 
