@@ -166,7 +166,7 @@ def kind_of(model: LogProb) -> str:
     for kind, tables in _TABLES.items():
         if isinstance(model, tables):
             return kind
-    raise InputError(f"A {type(model).__name__} has no files of its own: save a network, n-grams, a mixture.")
+    raise InputError(f"A {type(model).__name__} has no files of its own: save an NPLM, an n-gram model or a mixture.")
 
 
 def save_model(directory: Path, model: LogProb) -> None:

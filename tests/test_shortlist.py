@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.pools as pools
+import keras_nplm.studies.shortlist as study
 from keras_nplm import (
     NPLM,
     Configuration,
@@ -33,10 +34,12 @@ from keras_nplm import (
 )
 from keras_nplm.cli import main
 from keras_nplm.configuration import train_command
+from keras_nplm.growth import check_growable
 from keras_nplm.ngrams import BackoffModel, deleted_interpolation, kneser_ney
 from keras_nplm.ngrams.counts import ContextTrie
 from keras_nplm.ngrams.mass import BackoffMass, SummedMass
 from keras_nplm.outputs import OUTPUTS
+from keras_nplm.rows import Row
 from keras_nplm.scoring import SelfNormalised
 from keras_nplm.serving.models import graph_of
 from keras_nplm.shards import ShardedIds
@@ -321,6 +324,8 @@ def test_what_is_no_short_list_is_refused():
         Shortlist(_network(3, False), Uniform(9, "stream"))
     with pytest.raises(InputError, match="short-list has scores of its words alone"):
         SelfNormalised(_network(3, False))
+    with pytest.raises(InputError, match="Words cannot join a network with a short-list"):
+        check_growable(_network(3, False))
     with pytest.raises(InputError, match="Ids must be 0 to 12"):
         Shortlist(_network(3, False), background).log_prob(np.array([[4, 5, 13]]), np.array([4]))
 
@@ -616,6 +621,27 @@ def test_damaged_directories_are_refused(directory, tmp_path):
 
     for value in (1 << 40, -3, 0, "90", True, None, 89):
         assert "is not a whole model file" in damaged(described(value))
+
+
+def test_the_study_measures_what_its_table_shows(directory, tmp_path, monkeypatch):
+    language_model = LanguageModel.load(directory)
+    background = LanguageModel(language_model.model.background, language_model.vocabulary, "words", "sentence")
+    background.save(tmp_path / study.BACKGROUND)
+    for name in (study.FULL, "listed"):
+        (tmp_path / name).symlink_to(directory)
+    rows = [Row(name, name, "train") for name in (study.FULL, study.BACKGROUND, "listed")]
+    for name, value in {"ROWS": rows, "_WARM_UP": 1, "_UPDATES": 2, "_ROUNDS": 1, "one_core": lambda: None}.items():
+        monkeypatch.setattr(study, name, value)
+    report = json.loads(json.dumps(study.run(tmp_path)))
+    listed, ids = report["rows"][2], language_model.corpus.ids("test")
+    assert listed["test"] == pytest.approx(evaluate(language_model.model, ids, "stream")["perplexity"])
+    mixed, alone = listed["mixed"], [listed["validation"], report["rows"][1]["validation"]]
+    assert mixed["validation"] <= min(alone) + 1e-6 and 0 < mixed["weight"] < 1
+    train_ids = language_model.corpus.ids("train")
+    assert listed["ngrams_an_epoch"] == np.count_nonzero((train_ids != 3) & (train_ids < 94))
+    table = study.table(report).splitlines()
+    assert len(table) == 5 and all(line.count("|") == 10 for line in table)
+    assert f"{np.mean(ids[ids != 3] < 94):.1%}" in table[-1] and f"{listed['trained_per_second']:,} (" in table[-1]
 
 
 def test_the_configuration_is_in_the_command_that_made_it(directory):
