@@ -10,6 +10,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.layout import BOUNDARIES
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, PROPOSALS
+from keras_nplm.tokenization import name_parts
 
 DTYPES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("linear", "inverse-time", "constant")
@@ -151,7 +152,9 @@ def train_command(config: dict) -> str | None:
         return None
     words = ["keras-nplm", "train"]
     words += ["--corpus", corpus] if corpus != "python_reference" else []
-    words += ["--tokenizer", config["tokenizer"]] if corpus.startswith("tfds:") else []
+    base, steps = name_parts(config.get("tokenizer", "words"))
+    words += ["--tokenizer", base] if corpus.startswith("tfds:") else []
+    words += ["--normalise", *steps] if steps else []
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     differing = {

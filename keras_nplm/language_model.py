@@ -15,13 +15,13 @@ from keras_nplm.evaluation import LogProb, evaluate
 from keras_nplm.files import write_json
 from keras_nplm.layout import BOUNDARIES
 from keras_nplm.model import NPLM
-from keras_nplm.model_directory import kind_of, load_model, open_encoded, read_config, save_model
+from keras_nplm.model_directory import kind_of, load_model, load_vocabulary, open_encoded, read_config, save_model
 from keras_nplm.rescoring.nbest import NBestList
 from keras_nplm.rescoring.reranking import FLOOR, NAME, ranked, with_scores
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.sentences import SentenceScores, score_sentences
 from keras_nplm.shortlist import Shortlist
-from keras_nplm.tokenization import tokenizer
+from keras_nplm.tokenization import lemma_forms, takes_lemmas, tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary, refuse_reserved
 from keras_nplm.word_vectors import analogies, nearest
 
@@ -45,7 +45,8 @@ class LanguageModel:
     Args:
         model: answers `log_prob(context_ids, target_ids)` and `next_log_probs(context_ids)`, and has an `order`.
         vocabulary: its words.
-        tokenizer_name: how text is split: `"words"` or `"whitespace"`.
+        tokenizer_name: how text is split and normalised: `"words"`, `"whitespace"`, `"words+lower"` …; see
+            `keras_nplm.tokenization.tokenizer`. With lemmas, a vocabulary without forms is given those that are known.
         boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each line begins
             from `<s>`, and its words and `</s>` are predicted.
 
@@ -63,10 +64,14 @@ class LanguageModel:
     def __init__(self, model: LogProb, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
         if boundary not in BOUNDARIES:
             raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+        if takes_lemmas(tokenizer_name) and vocabulary.forms is None:
+            vocabulary = vocabulary.with_forms(lemma_forms(tokenizer_name))
+        elif vocabulary.forms is not None and not takes_lemmas(tokenizer_name):
+            raise InputError(f"The vocabulary is one of lemmas, which {tokenizer_name!r} does not take: add `+lemmas`.")
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
-        self.tokenize = tokenizer(tokenizer_name)
+        self.tokenize = tokenizer(tokenizer_name, vocabulary.forms)
         self.boundary = boundary
         self.corpus: EncodedCorpus | None = None
 
@@ -85,7 +90,7 @@ class LanguageModel:
         if not directory.is_dir():
             raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
         config = read_config(directory)
-        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        vocabulary = load_vocabulary(directory, config["tokenizer"])
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised and not isinstance(model, NPLM):
@@ -255,7 +260,7 @@ class LanguageModel:
         Special tokens are never among them, nor is the word itself; see `keras_nplm.word_vectors.nearest`.
 
         Args:
-            word: a word of the vocabulary, as it is written there.
+            word: a word of the vocabulary, or what is normalised to one.
             top_k: how many at most, 1 or more.
             among: find the so many most frequent words alone. Default: all.
 
@@ -263,7 +268,7 @@ class LanguageModel:
             InputError: an option is out of range, the vocabulary lacks the word, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _named(words, nearest(vectors, [_row(words, word)], top_k, among))
+        return _named(words, nearest(vectors, [self._row(word)], top_k, among))
 
     def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """The words that are to `c` as `b` is to `a`, by their feature vectors, with the cosine.
@@ -271,7 +276,7 @@ class LanguageModel:
         None of the three is among them, nor a special token; see `keras_nplm.word_vectors.analogies`.
 
         Args:
-            a, b, c: words of the vocabulary, as they are written there.
+            a, b, c: words of the vocabulary, or what is normalised to them.
             top_k: how many at most, 1 or more.
             among: find the so many most frequent words alone. Default: all.
 
@@ -279,7 +284,7 @@ class LanguageModel:
             InputError: an option is out of range, the vocabulary lacks a word, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _named(words, analogies(vectors, [[_row(words, word) for word in (a, b, c)]], top_k, among))
+        return _named(words, analogies(vectors, [[self._row(word) for word in (a, b, c)]], top_k, among))
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
         """The words, special tokens left out, and their feature vectors, rows of C: float32 [N, m].
@@ -303,6 +308,14 @@ class LanguageModel:
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
+    def _row(self, word: str) -> int:
+        """The row of a word among `word_vectors`."""
+        words = self.vocabulary.words[len(SPECIALS) :]
+        for written in (word, " ".join(self.tokenize(word))):
+            if written in words:
+                return words.index(written)
+        raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.")
+
     def _ids(self, text: str) -> np.ndarray:
         tokens = self.tokenize(text)
         refuse_reserved(tokens)
@@ -312,13 +325,6 @@ class LanguageModel:
         """The last n-1 ids, filled up at the front as the boundary has it."""
         start = np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
         return np.concatenate([start, ids])[-len(start) :]
-
-
-def _row(words: list[str], word: str) -> int:
-    try:
-        return words.index(word)
-    except ValueError as error:
-        raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.") from error
 
 
 def _named(words: list[str], found: tuple[np.ndarray, np.ndarray]) -> list[tuple[str, float]]:

@@ -14,12 +14,13 @@ from keras_nplm.model import NPLM
 from keras_nplm.network_file import load_network
 from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.shortlist import Shortlist
+from keras_nplm.tokenization import takes_lemmas
 from keras_nplm.vocabulary import Vocabulary
 
 _TABLES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
 NETWORK, BACKGROUND = 0, 1  # the components of a short-list
 _COUNTED = Path("corpus", "counted.json")  # until all is encoded: where the words of vocabulary.txt were counted
-_PREPARED = {"corpus", "vocabulary.txt"}  # all that a run killed before its first step leaves
+_PREPARED = {"corpus", "vocabulary.txt", "forms.tsv"}  # all that a run killed before its first step leaves
 
 
 def prepare_directory(
@@ -45,7 +46,7 @@ def prepare_directory(
             raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
         if not (directory / "metrics.json").exists():
             print(f"Going on with the run in {directory}.", file=sys.stderr)
-        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        vocabulary = load_vocabulary(directory, corpus.tokenizer)
         return open_encoded(directory, len(vocabulary)), vocabulary
     refuse_foreign(directory)
     counted = SPLITS if vocabulary_scope == "corpus" else ("train",)
@@ -62,12 +63,24 @@ def _count(corpus: Corpus, directory: Path, **options) -> Vocabulary:
     counted = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text
     if text and (directory / _COUNTED).exists():
         if read_json(directory / _COUNTED) == counted:
-            return Vocabulary.load(directory / "vocabulary.txt")
+            return load_vocabulary(directory, corpus.tokenizer)
         (directory / _COUNTED).unlink()
     vocabulary = count_vocabulary(corpus, **options)
     vocabulary.save(directory / "vocabulary.txt")
     if text:
         write_json(directory / _COUNTED, counted)
+    return vocabulary
+
+
+def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
+    """The vocabulary of a model directory, with its forms where text is normalised to lemmas.
+
+    Raises:
+        InputError: it is absent or damaged, or lacks its forms.
+    """
+    vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+    if takes_lemmas(tokenizer_name) and vocabulary.forms is None:
+        raise InputError(f"{directory} lacks forms.tsv, the forms of its words: restore it, or make the model again.")
     return vocabulary
 
 
