@@ -22,6 +22,7 @@ from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
 from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, SampledSoftmax
 from keras_nplm.resampling import Resampled
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.shortlist import Shortlist
 from keras_nplm.training import train
 from keras_nplm.version import __version__
 from keras_nplm.vocabulary import Vocabulary
@@ -49,6 +50,7 @@ __all__ = [
     "Resampled",
     "RunError",
     "SampledSoftmax",
+    "Shortlist",
     "TanhHidden",
     "Uniform",
     "Vocabulary",

@@ -1,8 +1,10 @@
 """A trained directory as one object: words in, log-probabilities, words and texts out."""
 
 import dataclasses
+import functools
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,13 @@ from keras_nplm.files import write_json
 from keras_nplm.layout import BOUNDARIES
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import kind_of, load_model, load_vocabulary, open_encoded, read_config, save_model
+from keras_nplm.rescoring.nbest import NBestList
+from keras_nplm.rescoring.reranking import FLOOR, NAME, ranked, with_scores
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
+from keras_nplm.sentences import SentenceScores, score_sentences
+from keras_nplm.shortlist import Shortlist
 from keras_nplm.tokenization import lemma_forms, takes_lemmas, tokenizer
-from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
-from keras_nplm.windows import ngrams_of
+from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary, refuse_reserved
 from keras_nplm.word_vectors import analogies, nearest
 
 _SENTENCES = 256  # scored together
@@ -145,12 +150,45 @@ class LanguageModel:
     def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
         """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""
         for start in range(0, len(sentences), _SENTENCES):
-            windows = self._ngrams(sentences[start : start + _SENTENCES])
-            ngrams = np.concatenate(windows)
-            log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
-            for part in np.split(np.arange(len(ngrams)), np.cumsum([len(window) for window in windows])[:-1]):
-                unk_tokens = int(np.count_nonzero(ngrams[part, -1] == UNK_ID))
-                yield SentenceScore(float(log_prob[part].sum(dtype=np.float64)), len(part), unk_tokens)
+            scores = self.scores(sentences[start : start + _SENTENCES])
+            columns = (scores.log_probs, scores.tokens, scores.unk_tokens)
+            yield from itertools.starmap(SentenceScore, zip(*(column.tolist() for column in columns), strict=True))
+
+    def scores(self, sentences: Sequence[str], floor: float = -np.inf) -> SentenceScores:
+        """The same of all sentences at once, as arrays, and what the model was asked for; see `score_sentences`.
+
+        Args:
+            sentences: S texts.
+            floor: what ln P of an n-gram is at least.
+        """
+        return score_sentences(self.model, self.vocabulary, self.tokenize, self.boundary, sentences, floor)
+
+    def rescore(
+        self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = NAME
+    ) -> Iterator[NBestList]:
+        """N-best lists, ranked by features of their own and of this language model, the greatest sum first.
+
+        A feature is added: NAME, ln P of the hypothesis (at least -228 a word); and those that have a weight of
+        NAME_words, how many tokens were predicted, and NAME_unk, how many of these are unknown words. N-grams that
+        hypotheses share are scored once; contexts that n-grams share are passed through a network once.
+
+        Args:
+            lists: of any number, as `NBestFile` reads them; some are scored at a time.
+            weights: by the names of features. Default: 1 for `"score"`, or for each feature where there is no such one,
+                and 1 for NAME. `keras_nplm.rescoring.tune` finds better ones.
+            name: NAME.
+
+        Raises:
+            InputError: a hypothesis holds a reserved token, a feature has the name already, or a weight none.
+
+        Example:
+
+        >>> from keras_nplm import NPLM
+        >>> language_model = LanguageModel(NPLM(6, order=2), Vocabulary(["the", "cat"]), "whitespace", "sentence")
+        >>> [nbest.texts for nbest in language_model.rescore([NBestList("0", ["the cat the cat", "cat"])])]
+        [['cat', 'the cat the cat']]
+        """
+        return ranked(with_scores(lists, functools.partial(self.scores, floor=FLOOR), name), weights, name)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """The most probable words after a context, with P(w | context); `<unk>` is never proposed.
@@ -254,9 +292,15 @@ class LanguageModel:
         Raises:
             InputError: the model has none.
         """
-        if not isinstance(self.model, NPLM):
+        if self.network is None:
             raise InputError("The model is no network: it has no word vectors. Train one with `train`.")
-        return self.vocabulary.words[len(SPECIALS) :], self.model.embed.C.numpy()[len(SPECIALS) :]
+        return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
+
+    @property
+    def network(self) -> NPLM | None:
+        """The network, with a short-list or without, whose word vectors C are the model's; None of other models."""
+        model = self.model.network if isinstance(self.model, Shortlist) else self.model
+        return model if isinstance(model, NPLM) else None
 
     @property
     def proposed_ids(self) -> np.ndarray:
@@ -281,20 +325,6 @@ class LanguageModel:
         """The last n-1 ids, filled up at the front as the boundary has it."""
         start = np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
         return np.concatenate([start, ids])[-len(start) :]
-
-    def _ngrams(self, sentences: Sequence[str]) -> list[np.ndarray]:
-        """The n-grams of each sentence, int32 [T, n]; the words of all are looked up at once."""
-        tokens = [self.tokenize(sentence) for sentence in sentences]
-        flat = [token for sentence in tokens for token in sentence]
-        refuse_reserved(flat)
-        ids = np.split(self.vocabulary.encode(flat), np.cumsum([len(sentence) for sentence in tokens])[:-1])
-        none = np.zeros((0, self.model.order), np.int32)
-        return [
-            ngrams_of(np.append(i, EOS_ID), self.model.order, self.boundary)
-            if len(i) or self.boundary == "sentence"
-            else none
-            for i in ids
-        ]
 
 
 def _named(words: list[str], found: tuple[np.ndarray, np.ndarray]) -> list[tuple[str, float]]:

@@ -83,8 +83,8 @@ def add_words(
     >>> from keras_nplm import Vocabulary
     >>> language_model = LanguageModel(NPLM(6, order=3), Vocabulary(["the", "cat"]), "words", "sentence")
     >>> grown = add_words(language_model, ["the dog", "the cat", "the cat sees the dog"], min_count=2)
-    >>> grown.vocabulary.words[4:], len(grown.next_words("the dog"))
-    (['the', 'cat', 'dog'], 3)
+    >>> grown.vocabulary.words[4:], sorted(word for word, _ in grown.next_words("the dog"))
+    (['the', 'cat', 'dog'], ['</s>', 'cat', 'dog', 'the'])
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5, out-of-vocabulary words.
     """

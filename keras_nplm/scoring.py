@@ -28,7 +28,7 @@ class SelfNormalised:
         model: a trained network whose output is linear.
 
     Raises:
-        InputError: the output is an adaptive softmax, which has no such scores.
+        InputError: the output is an adaptive softmax, which has no such scores, or predicts a short-list alone.
 
     Example:
 
@@ -46,6 +46,8 @@ class SelfNormalised:
     def __init__(self, model: NPLM):
         if not isinstance(model.prob, LinearOutput):
             raise InputError("The scores of an adaptive softmax are normalised cluster by cluster: leave this out.")
+        if model.shortlist_size is not None:
+            raise InputError("A network with a short-list has scores of its words alone: leave this out.")
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
         self.kernel = _float32(model.prob.kernel)

@@ -306,6 +306,7 @@ def test_the_command_writes_a_directory_that_the_others_take(model_directory, tm
     lines = text.read_text().splitlines()
     made = add_words(small, lines, ["frumple", "zonk"])
     assert list(grown.score(lines)) == list(made.score(lines))
+    assert small.corpus and made.corpus is None  # which is encoded without the words
     unknown = run("evaluate", model_directory, "--text", text)["unk_tokens"]
     assert run("evaluate", target, "--text", text)["unk_tokens"] == unknown - 3
     assert [score["unk_tokens"] for score in run("score", target, text)["sentences"]] == [

@@ -18,6 +18,7 @@ _KINDS = {
     "class-based": "A class-based n-gram model",
     "uniform": "The uniform distribution",
     "mixture": "A mixture of language models",
+    "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007), an n-gram model for the rest",
 }
 _CORPORA = {
     "python_reference": "the Python language reference, as CPython carries it (PSF licence)",

@@ -76,7 +76,7 @@ def export_onnx(language_model: LanguageModel, target: str | os.PathLike) -> lis
 
 def _next_word(language_model: LanguageModel, target: Path) -> _NextWord:
     if not isinstance(language_model.model, NPLM):
-        raise InputError("Only a network can be written so: n-gram tables and mixtures go as `--format saved-model`.")
+        raise InputError("Only a network can be written so: all others go as `--format saved-model`.")
     refuse_within(target)
     return _NextWord(language_model.model)
 

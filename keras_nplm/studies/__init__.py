@@ -3,10 +3,14 @@
 import keras_nplm.studies.new_words as new_words
 import keras_nplm.studies.normalisation as normalisation
 import keras_nplm.studies.resampling as resampling
+import keras_nplm.studies.rescoring as rescoring
+import keras_nplm.studies.shortlist as shortlist
 from keras_nplm.studies.study import Study
 
 STUDIES: dict[str, Study] = {
     "new-words": new_words,
     "normalisation": normalisation,
     "resampling": resampling,
+    "rescoring": rescoring,
+    "shortlist": shortlist,
 }
