@@ -14,13 +14,13 @@ windows distribution metrics operations layers
 outputs.output outputs.full outputs.sampled outputs.adaptive outputs
 optimizers model network_file evaluation scoring
 ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation
-ngrams.word_classes ngrams.class_based ngrams.arpa ngrams
-mixture model_directory configuration word_vectors language_model callbacks charts run_report
+ngrams.word_classes ngrams.class_based ngrams.arpa ngrams.pruning ngrams
+mixture backoff_approximation model_directory configuration word_vectors language_model callbacks charts run_report
 training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies.resampling studies
+studies.study studies.resampling studies.arpa studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.asking
 commands.words commands.exporting commands.measuring commands
