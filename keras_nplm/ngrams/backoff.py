@@ -98,7 +98,8 @@ class BackoffModel:
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            log_probs[rows] += self.backoffs[k][nodes, None]
+            some = slice(None) if len(rows) == len(context_ids) else rows  # of all of them no copy is made
+            log_probs[some] += self.backoffs[k][nodes, None]
             owner, places = followers(self.keys[k], nodes, self.vocabulary_size)
             log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][places]
         return log_probs

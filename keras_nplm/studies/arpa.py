@@ -83,7 +83,7 @@ def _perplexity(model: BackoffModel, ids: np.ndarray) -> float:
 
 
 def _file(model: BackoffModel, vocabulary: Vocabulary, ids: np.ndarray) -> dict:
-    """The size of the gzipped ARPA file, and the perplexity that KenLM finds with it, or None where there is no KenLM."""
+    """The size of the gzipped ARPA file, and the perplexity that KenLM, if it is installed, finds with it."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "model.arpa.gz")
         write_arpa(path, model, vocabulary)
