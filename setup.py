@@ -18,6 +18,7 @@ plots = ["matplotlib>=3.8"]
 litert = ["ai-edge-litert>=2"]
 onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
 zstd = ["zstandard>=0.22"]
+lemmas = ["simplemma>=2,<3"]
 
 setup(
     name="keras-nplm",
@@ -40,12 +41,13 @@ setup(
     extras_require={
         "test": [
             *["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.14", "nbclient>=0.10", "ipykernel>=6"],
-            *[*plots, *litert, *onnx, *zstd],
+            *[*plots, *litert, *onnx, *zstd, *lemmas],
         ],
         "notebooks": ["notebook>=7", *plots, *litert],
         "litert": litert,
         "onnx": onnx,
         "zstd": zstd,
+        "lemmas": lemmas,
         "benchmark": ["torch>=2.6", "kenlm"],
     },
     entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli:main"]},

@@ -17,10 +17,12 @@ from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
 from keras_nplm.metrics import Perplexity
 from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
+from keras_nplm.oov import add_words
 from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
 from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, SampledSoftmax
 from keras_nplm.resampling import Resampled
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.shortlist import Shortlist
 from keras_nplm.training import train
 from keras_nplm.version import __version__
 from keras_nplm.vocabulary import Vocabulary
@@ -48,10 +50,12 @@ __all__ = [
     "Resampled",
     "RunError",
     "SampledSoftmax",
+    "Shortlist",
     "TanhHidden",
     "Uniform",
     "Vocabulary",
     "__version__",
+    "add_words",
     "encode_corpus",
     "encode_sentences",
     "estimate",

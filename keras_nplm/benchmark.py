@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import gc
-import os
 import platform
 import resource
 import statistics
@@ -54,17 +53,6 @@ class Shape:
         x = (self.order - 1) * EMBEDDING_DIM
         weights = self.vocabulary_size * (self.hidden_units + self.direct * x) + x * self.hidden_units
         return 2 * weights * (3 if training else 1)
-
-
-def one_core() -> None:
-    """Keep this process and its libraries to one core, before they start."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-    except RuntimeError:  # TensorFlow has started: affinity will do
-        pass
 
 
 def run(names: list[str], corpus: Corpus, rounds: int = 5, tokens: int = TOKENS) -> dict:

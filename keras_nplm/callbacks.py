@@ -212,6 +212,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _over_probe(self) -> dict[str, float]:
         """`gradient_norm` and `ln_z`, from the logits, whatever the output is trained by: no word is drawn."""
         context_ids, target_ids = map(ops.convert_to_tensor, self.probe)
+        target_ids = self.model.output_ids(target_ids)
         prob, scalars = self.model.prob, {}
         with tf.GradientTape() as tape:
             logits = prob(self.model.features(context_ids, training=False))

@@ -88,6 +88,6 @@ def _parser() -> argparse.ArgumentParser:
     for family in FAMILIES:
         family.add(command)
     for name, subparser in commands.choices.items():
-        if name not in ("train", "generate"):  # nothing in the others is random
+        if name not in ("train", "generate", "rescore"):  # nothing in the others is random
             subparser.add_argument("--seed", type=int, default=0, help="accepted, as by every command")
     return parser

@@ -10,6 +10,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.layout import BOUNDARIES
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, PROPOSALS
+from keras_nplm.tokenization import name_parts
 
 DTYPES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("linear", "inverse-time", "constant")
@@ -52,6 +53,8 @@ class Configuration:
     cutoffs: str = _option("", "adaptive: first ids of its clusters, as 2000,7000; default: by |V|")
     output_rank: int | None = _option(None, "low-rank output: features projected to so many first", least=1)
     tied_output: bool = _option(False, "let C be the output's kernel too, on features projected to m")
+    shortlist_size: int | None = _option(None, "s: predict the s most frequent words; n-grams the others", least=1)
+    outside_output: bool = _option(False, "with a short-list: one more output, for words outside it")
     dtype: str = _option("float32", "of matrix products; weights and sums stay float32", choices=DTYPES)
     boundary: str = _option("stream", "whether n-grams cross sentence ends", choices=BOUNDARIES)
     vocabulary_scope: str = _option("train", "where words are counted; in the paper the corpus", choices=SCOPES)
@@ -82,6 +85,11 @@ class Configuration:
             value = getattr(self, option)
             if self.output_layer == "adaptive" and value:
                 raise InputError(f"`{option}` must be 0 with `output_layer` adaptive. Received: {value}.")
+        refused = {"an adaptive output": self.output_layer == "adaptive", "a tied output": self.tied_output}
+        for what in [what for what, on in refused.items() if on and self.shortlist_size is not None]:
+            raise InputError(f"`shortlist_size` cannot go with {what}. Received: {self.shortlist_size}.")
+        if self.outside_output and self.shortlist_size is None:
+            raise InputError("`outside_output` must be off without a `shortlist_size`: nothing is outside.")
         if not re.fullmatch(r"(\d{1,18}(,\d{1,18})*)?", self.cutoffs):
             raise InputError(f"`cutoffs` must be ids with commas between them. Received: {self.cutoffs!r}.")
         if not self.hidden_units and not self.direct_connections:
@@ -132,7 +140,7 @@ def train_command(config: dict) -> str | None:
     """The command that trains a model with the options of a `config.json`, all but its `--output`.
 
     Returns:
-        None where the model is no network, or its text files are not known by name.
+        None where the model is no network, or its text files or background are not known by name.
 
     Example:
 
@@ -140,11 +148,13 @@ def train_command(config: dict) -> str | None:
     'keras-nplm train --corpus brown --config brown-quick'
     """
     corpus = config.get("corpus", "text ")
-    if config.get("kind") != "nplm" or corpus.startswith("text "):
+    if config.get("kind") not in ("nplm", "shortlist") or corpus.startswith("text ") or "background" in config:
         return None
     words = ["keras-nplm", "train"]
     words += ["--corpus", corpus] if corpus != "python_reference" else []
-    words += ["--tokenizer", config["tokenizer"]] if corpus.startswith("tfds:") else []
+    base, steps = name_parts(config.get("tokenizer", "words"))
+    words += ["--tokenizer", base] if corpus.startswith("tfds:") else []
+    words += ["--normalise", *steps] if steps else []
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     differing = {

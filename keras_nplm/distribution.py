@@ -66,6 +66,17 @@ def _workers_strategy(workers: tuple[str, ...]) -> tf.distribute.Strategy:
         raise InputError(f"Open the strategy before TensorFlow has computed anything: {error}.") from error
 
 
+def one_core() -> None:
+    """Keep this process and its libraries to one core, before they start."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    except RuntimeError:  # TensorFlow has started: affinity will do
+        pass
+
+
 def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
     """Whether replicas run in other processes, too."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and len(_workers()) > 1

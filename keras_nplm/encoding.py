@@ -20,6 +20,7 @@ from keras_nplm.files import check_fields, check_is_file, read_json, replacing, 
 from keras_nplm.progress import Progress
 from keras_nplm.resampling import Resampled
 from keras_nplm.shards import DTYPE, ShardedIds, added, counted, encoded_chunks
+from keras_nplm.tokenization import lemma_forms, takes_lemmas
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
 
 SHARD_TOKENS = 1 << 24  # ids in a shard, where text does not come in pieces: 64 MiB
@@ -47,6 +48,8 @@ def count_vocabulary(
 ) -> Vocabulary:
     """The vocabulary of some splits, as `Vocabulary.build` makes it; large text files are counted in parallel.
 
+    Where the corpus is normalised to lemmas, it has all forms that are known of its words, those of no split included.
+
     Args:
         corpus: the text.
         splits: where words are counted.
@@ -63,7 +66,11 @@ def count_vocabulary(
     >>> count_vocabulary(corpus, min_count=2).words[4:]
     ['the']
     """
-    options = dict(min_count=min_count, max_size=max_size)
+    vocabulary = _counted_words(corpus, splits, dict(min_count=min_count, max_size=max_size))
+    return vocabulary.with_forms(lemma_forms(corpus.tokenizer)) if takes_lemmas(corpus.tokenizer) else vocabulary
+
+
+def _counted_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabulary:
     if not all(isinstance(corpus.splits[split], TextSplit) for split in splits):
         return Vocabulary.build(_shown(corpus, splits, "Counting words"), **options)
     items = [{"piece": piece} for split in splits for piece in corpus.splits[split].pieces]
@@ -187,7 +194,8 @@ def _items(split: str, pieces: Sequence) -> list[dict]:
 
 def _plan(corpus: Corpus, vocabulary: Vocabulary) -> dict:
     """What decides the ids of a corpus of text files."""
-    digest = hashlib.sha256("\n".join(vocabulary.words).encode("utf-8")).hexdigest()
+    words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
+    digest = hashlib.sha256("\n".join(words).encode("utf-8")).hexdigest()
     return {"tokenizer": corpus.tokenizer, "vocabulary": digest} | text_state(corpus)
 
 

@@ -167,7 +167,8 @@ def import_arpa(
         path: the ARPA file; see `read_arpa`.
         directory: the model directory, which must not exist.
         vocabulary: a `vocabulary.txt` whose ids the words are to have, so that the model can be mixed with its owner.
-        tokenizer: how text for the model is split.
+        tokenizer: how text for the model is split and normalised; with lemmas, the vocabulary brings its forms or is
+            given those that are known.
         boundary: `"sentence"`, or `"stream"` if the model was estimated from one running text.
 
     Returns:

@@ -26,7 +26,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         path: the file to write or replace. Its directory is made if it is absent.
 
     Raises:
-        InputError: the path is a directory.
+        InputError: the path is a directory, a device or a pipe.
         RunError: the disk is full or the directory cannot be written. What stood at `path` before stands there still.
 
     Example:
@@ -41,6 +41,8 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     path = Path(path)
     if not path.name or path.is_dir():
         raise InputError(f"{path} is a directory: name a file to write.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is a device or a pipe, which a file would take the place of: name another.")
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

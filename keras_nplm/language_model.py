@@ -1,8 +1,10 @@
 """A trained directory as one object: words in, log-probabilities, words and texts out."""
 
 import dataclasses
+import functools
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,14 @@ from keras_nplm.evaluation import LogProb, evaluate
 from keras_nplm.files import write_json
 from keras_nplm.layout import BOUNDARIES
 from keras_nplm.model import NPLM
-from keras_nplm.model_directory import kind_of, load_model, open_encoded, read_config, save_model
+from keras_nplm.model_directory import kind_of, load_model, load_vocabulary, open_encoded, read_config, save_model
+from keras_nplm.rescoring.nbest import NBestList
+from keras_nplm.rescoring.reranking import FLOOR, NAME, ranked, with_scores
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
-from keras_nplm.tokenization import tokenizer
-from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
-from keras_nplm.windows import ngrams_of
+from keras_nplm.sentences import SentenceScores, score_sentences
+from keras_nplm.shortlist import Shortlist
+from keras_nplm.tokenization import lemma_forms, takes_lemmas, tokenizer
+from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary, refuse_reserved
 from keras_nplm.word_vectors import analogies, nearest
 
 _SENTENCES = 256  # scored together
@@ -40,7 +45,8 @@ class LanguageModel:
     Args:
         model: answers `log_prob(context_ids, target_ids)` and `next_log_probs(context_ids)`, and has an `order`.
         vocabulary: its words.
-        tokenizer_name: how text is split: `"words"` or `"whitespace"`.
+        tokenizer_name: how text is split and normalised: `"words"`, `"whitespace"`, `"words+lower"` …; see
+            `keras_nplm.tokenization.tokenizer`. With lemmas, a vocabulary without forms is given those that are known.
         boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each line begins
             from `<s>`, and its words and `</s>` are predicted.
 
@@ -58,10 +64,14 @@ class LanguageModel:
     def __init__(self, model: LogProb, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
         if boundary not in BOUNDARIES:
             raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+        if takes_lemmas(tokenizer_name) and vocabulary.forms is None:
+            vocabulary = vocabulary.with_forms(lemma_forms(tokenizer_name))
+        elif vocabulary.forms is not None and not takes_lemmas(tokenizer_name):
+            raise InputError(f"The vocabulary is one of lemmas, which {tokenizer_name!r} does not take: add `+lemmas`.")
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
-        self.tokenize = tokenizer(tokenizer_name)
+        self.tokenize = tokenizer(tokenizer_name, vocabulary.forms)
         self.boundary = boundary
         self.corpus: EncodedCorpus | None = None
 
@@ -80,7 +90,7 @@ class LanguageModel:
         if not directory.is_dir():
             raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
         config = read_config(directory)
-        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        vocabulary = load_vocabulary(directory, config["tokenizer"])
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised and not isinstance(model, NPLM):
@@ -140,12 +150,45 @@ class LanguageModel:
     def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
         """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""
         for start in range(0, len(sentences), _SENTENCES):
-            windows = self._ngrams(sentences[start : start + _SENTENCES])
-            ngrams = np.concatenate(windows)
-            log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
-            for part in np.split(np.arange(len(ngrams)), np.cumsum([len(window) for window in windows])[:-1]):
-                unk_tokens = int(np.count_nonzero(ngrams[part, -1] == UNK_ID))
-                yield SentenceScore(float(log_prob[part].sum(dtype=np.float64)), len(part), unk_tokens)
+            scores = self.scores(sentences[start : start + _SENTENCES])
+            columns = (scores.log_probs, scores.tokens, scores.unk_tokens)
+            yield from itertools.starmap(SentenceScore, zip(*(column.tolist() for column in columns), strict=True))
+
+    def scores(self, sentences: Sequence[str], floor: float = -np.inf) -> SentenceScores:
+        """The same of all sentences at once, as arrays, and what the model was asked for; see `score_sentences`.
+
+        Args:
+            sentences: S texts.
+            floor: what ln P of an n-gram is at least.
+        """
+        return score_sentences(self.model, self.vocabulary, self.tokenize, self.boundary, sentences, floor)
+
+    def rescore(
+        self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = NAME
+    ) -> Iterator[NBestList]:
+        """N-best lists, ranked by features of their own and of this language model, the greatest sum first.
+
+        A feature is added: NAME, ln P of the hypothesis (at least -228 a word); and those that have a weight of
+        NAME_words, how many tokens were predicted, and NAME_unk, how many of these are unknown words. N-grams that
+        hypotheses share are scored once; contexts that n-grams share are passed through a network once.
+
+        Args:
+            lists: of any number, as `NBestFile` reads them; some are scored at a time.
+            weights: by the names of features. Default: 1 for `"score"`, or for each feature where there is no such one,
+                and 1 for NAME. `keras_nplm.rescoring.tune` finds better ones.
+            name: NAME.
+
+        Raises:
+            InputError: a hypothesis holds a reserved token, a feature has the name already, or a weight none.
+
+        Example:
+
+        >>> from keras_nplm import NPLM
+        >>> language_model = LanguageModel(NPLM(6, order=2), Vocabulary(["the", "cat"]), "whitespace", "sentence")
+        >>> [nbest.texts for nbest in language_model.rescore([NBestList("0", ["the cat the cat", "cat"])])]
+        [['cat', 'the cat the cat']]
+        """
+        return ranked(with_scores(lists, functools.partial(self.scores, floor=FLOOR), name), weights, name)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """The most probable words after a context, with P(w | context); `<unk>` is never proposed.
@@ -217,7 +260,7 @@ class LanguageModel:
         Special tokens are never among them, nor is the word itself; see `keras_nplm.word_vectors.nearest`.
 
         Args:
-            word: a word of the vocabulary, as it is written there.
+            word: a word of the vocabulary, or what is normalised to one.
             top_k: how many at most, 1 or more.
             among: find the so many most frequent words alone. Default: all.
 
@@ -225,7 +268,7 @@ class LanguageModel:
             InputError: an option is out of range, the vocabulary lacks the word, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _named(words, nearest(vectors, [_row(words, word)], top_k, among))
+        return _named(words, nearest(vectors, [self._row(word)], top_k, among))
 
     def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """The words that are to `c` as `b` is to `a`, by their feature vectors, with the cosine.
@@ -233,7 +276,7 @@ class LanguageModel:
         None of the three is among them, nor a special token; see `keras_nplm.word_vectors.analogies`.
 
         Args:
-            a, b, c: words of the vocabulary, as they are written there.
+            a, b, c: words of the vocabulary, or what is normalised to them.
             top_k: how many at most, 1 or more.
             among: find the so many most frequent words alone. Default: all.
 
@@ -241,7 +284,7 @@ class LanguageModel:
             InputError: an option is out of range, the vocabulary lacks a word, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _named(words, analogies(vectors, [[_row(words, word) for word in (a, b, c)]], top_k, among))
+        return _named(words, analogies(vectors, [[self._row(word) for word in (a, b, c)]], top_k, among))
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
         """The words, special tokens left out, and their feature vectors, rows of C: float32 [N, m].
@@ -249,15 +292,29 @@ class LanguageModel:
         Raises:
             InputError: the model has none.
         """
-        if not isinstance(self.model, NPLM):
+        if self.network is None:
             raise InputError("The model is no network: it has no word vectors. Train one with `train`.")
-        return self.vocabulary.words[len(SPECIALS) :], self.model.embed.C.numpy()[len(SPECIALS) :]
+        return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
+
+    @property
+    def network(self) -> NPLM | None:
+        """The network, with a short-list or without, whose word vectors C are the model's; None of other models."""
+        model = self.model.network if isinstance(self.model, Shortlist) else self.model
+        return model if isinstance(model, NPLM) else None
 
     @property
     def proposed_ids(self) -> np.ndarray:
         """The ids that may be proposed as a next word, ascending without a gap."""
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
+
+    def _row(self, word: str) -> int:
+        """The row of a word among `word_vectors`."""
+        words = self.vocabulary.words[len(SPECIALS) :]
+        for written in (word, " ".join(self.tokenize(word))):
+            if written in words:
+                return words.index(written)
+        raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.")
 
     def _ids(self, text: str) -> np.ndarray:
         tokens = self.tokenize(text)
@@ -268,27 +325,6 @@ class LanguageModel:
         """The last n-1 ids, filled up at the front as the boundary has it."""
         start = np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
         return np.concatenate([start, ids])[-len(start) :]
-
-    def _ngrams(self, sentences: Sequence[str]) -> list[np.ndarray]:
-        """The n-grams of each sentence, int32 [T, n]; the words of all are looked up at once."""
-        tokens = [self.tokenize(sentence) for sentence in sentences]
-        flat = [token for sentence in tokens for token in sentence]
-        refuse_reserved(flat)
-        ids = np.split(self.vocabulary.encode(flat), np.cumsum([len(sentence) for sentence in tokens])[:-1])
-        none = np.zeros((0, self.model.order), np.int32)
-        return [
-            ngrams_of(np.append(i, EOS_ID), self.model.order, self.boundary)
-            if len(i) or self.boundary == "sentence"
-            else none
-            for i in ids
-        ]
-
-
-def _row(words: list[str], word: str) -> int:
-    try:
-        return words.index(word)
-    except ValueError as error:
-        raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.") from error
 
 
 def _named(words: list[str], found: tuple[np.ndarray, np.ndarray]) -> list[tuple[str, float]]:

@@ -8,7 +8,9 @@ from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID
 BOUNDARIES = ("stream", "sentence")
 
 
-def ngram_positions(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
+def ngram_positions(
+    ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Lay out ids so that the n-gram of each target is a slice.
 
     Args:
@@ -17,6 +19,7 @@ def ngram_positions(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndar
         boundary: `"stream"`: one running text, `</s>` left out, n-grams cross sentence ends as in the paper, and the
             first contexts are filled with `<pad>`. `"sentence"`: each sentence is preceded by n-1 `<s>` and its words
             and `</s>` are predicted.
+        targets_below: leave out the n-grams whose target is this id or one above. Default: none.
 
     Returns:
         tokens, int32: the text with what was put in; positions, int32 [N]: the n-gram of target i is
@@ -46,6 +49,8 @@ def ngram_positions(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndar
         positions = (np.arange(len(ids)) + context_size * (sentence + 1)).astype(np.int32)
         tokens = np.full(positions[-1] + 1 if len(ids) else 0, BOS_ID, np.int32)
         tokens[positions] = ids
+    if targets_below is not None:
+        positions = positions[tokens[positions] < targets_below]
     if not len(positions):
         raise InputError("There is no word to predict: give some text.")
     return tokens, positions

@@ -101,7 +101,7 @@ class Mixture:
             InputError: ids out of range, or another shape.
         """
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
-        parts = [model.log_prob(_seen_by(model, context_ids), target_ids) for model in self.models]
+        parts = [model.log_prob(seen_by(model, context_ids), target_ids) for model in self.models]
         return combine(np.stack(parts, axis=1), self._weights(context_ids))
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
@@ -117,13 +117,13 @@ class Mixture:
             InputError: ids out of range, or contexts of another length.
         """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        parts = [model.next_log_probs(_seen_by(model, context_ids)) for model in self.models]
+        parts = [model.next_log_probs(seen_by(model, context_ids)) for model in self.models]
         return combine(np.stack(parts, axis=2), self._weights(context_ids)[:, None])
 
     def components(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, LogProb, np.ndarray]]:
         """Each model with its weight in each context, float64 [B], and the part of the contexts that it sees."""
         for weights, model in zip(self._weights(context_ids).T, self.models, strict=True):
-            yield weights, model, _seen_by(model, context_ids)
+            yield weights, model, seen_by(model, context_ids)
 
     def _weights(self, context_ids: np.ndarray) -> np.ndarray:
         """α of each context, float64 [B, K]."""
@@ -161,6 +161,6 @@ def fit_mixture(
     return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)
 
 
-def _seen_by(model: LogProb, context_ids: np.ndarray) -> np.ndarray:
+def seen_by(model: LogProb, context_ids: np.ndarray) -> np.ndarray:
     """The part of the contexts that a model of a lower order takes."""
     return context_ids[:, context_ids.shape[1] - (model.order - 1) :]

@@ -15,6 +15,7 @@ from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden, pe
 from keras_nplm.metrics import Perplexity
 from keras_nplm.optimizers import Lazy
 from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
+from keras_nplm.vocabulary import SPECIALS
 from keras_nplm.windows import check_ngrams, distinct_rows
 
 _ROWS = 512  # contexts that `log_prob` and `next_log_probs` hand to the compiled model at a time
@@ -50,12 +51,17 @@ class NPLM(keras.Model):
             layer of `keras_nplm.outputs` with options of its own, its `held_out_mass` and `weight_decay` among them.
         output_rank: int r or None: project the features to r numbers, linearly, before the output: [U W] of rank r.
         tied_output: bool, whether C is the output's kernel too, on features projected to m numbers.
+        shortlist_size: int s in [1, |V|-4], or None: predict the s most frequent words and the special tokens alone,
+            the ids below 4+s. C has every word's row still. What is left out has probability 0: see `Shortlist`. It is
+            trained on the n-grams whose target is in the list: see `ngram_dataset(targets_below=…)`.
+        outside_output: bool, whether a short-list has one more output, the last, for "a word outside the list": then
+            every n-gram is trained on, and a row of P sums to 1 - P(outside | context).
 
     Call arguments:
         context_ids: int [B, n-1], oldest first; `<pad>` (0) where the context is shorter.
 
     Returns:
-        logits, float [B, |V|].
+        logits, float [B, |V|]; those of the short-list alone, and of the outside, where there is one.
 
     Raises:
         InputError: an argument is out of range.
@@ -88,6 +94,8 @@ class NPLM(keras.Model):
         output_layer: str | Output = "full",
         output_rank: int | None = None,
         tied_output: bool = False,
+        shortlist_size: int | None = None,
+        outside_output: bool = False,
         name: str = "NPLM",
         **kwargs,
     ):
@@ -101,6 +109,11 @@ class NPLM(keras.Model):
         _check("held_out_mass", 0 <= held_out_mass < 1, "in [0, 1)", held_out_mass)
         _check("output_rank", output_rank is None or output_rank >= 1, "1 or more, or None", output_rank)
         _check("output_rank", not (tied_output and output_rank), "None: a tied output has rank m", output_rank)
+        whole, words = shortlist_size is None, vocabulary_size - len(SPECIALS)
+        _check("shortlist_size", whole or 1 <= shortlist_size <= words, f"1 to {words}, or None", shortlist_size)
+        _check("outside_output", not (whole and outside_output), "off without a short-list", outside_output)
+        _check("tied_output", whole or not tied_output, "off with a short-list: C has all words", tied_output)
+        listed = vocabulary_size if whole else len(SPECIALS) + shortlist_size
         super().__init__(name=name, **kwargs)
 
         # Layers
@@ -113,12 +126,13 @@ class NPLM(keras.Model):
         if rank:
             options = dict(use_bias=False, kernel_regularizer=penalty(weight_decay), dtype=dtype)
             self.project = keras.layers.Dense(rank, name="project", **options)
-        self.prob = _output(output_layer, vocabulary_size, held_out_mass, weight_decay, dtype)
+        self.prob = _output(output_layer, listed + bool(outside_output), held_out_mass, weight_decay, dtype)
         sampled, half = isinstance(self.prob, SampledOutput), self.compute_dtype == "float16"
         _check("weight_decay", not (sampled and weight_decay), "0 with a sampled output: LazySGD has one", weight_decay)
         _check("dtype", not half, "another: exponentials overflow in float16; take mixed_bfloat16", "float16")
         one_kernel = isinstance(self.prob, LinearOutput)
         _check("tied_output", one_kernel or not tied_output, "off: adaptive has no one kernel", tied_output)
+        _check("shortlist_size", one_kernel or whole, "None: adaptive has a list of its own", shortlist_size)
         self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding", dtype=dtype)
         self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden", dtype=dtype)
 
@@ -139,6 +153,9 @@ class NPLM(keras.Model):
         self.output_layer = output_layer
         self.output_rank = output_rank
         self.tied_output = tied_output
+        self.shortlist_size = shortlist_size
+        self.outside_output = outside_output
+        self.listed = listed  # ids below this are predicted; it is the number of the output for the others
         self.build((None, order - 1))
 
     def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):
@@ -215,7 +232,7 @@ class NPLM(keras.Model):
 
     def call(self, context_ids, training=False):
         features = self.features(context_ids, training=training)
-        return features if _IN_FIT.get() is self else self.prob(features)  # [B, |V|]
+        return features if _IN_FIT.get() is self else self.prob(features)  # [B, |V|], or those of the short-list
 
     def features(self, context_ids, training=False):
         """What the output layer sees of a context: a, or [a; x] with direct connections, or a projection of these."""
@@ -265,6 +282,7 @@ class NPLM(keras.Model):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The penalised mean loss of a step; its likelihoods go to `perplexity` on the way."""
+        y = self.output_ids(y)
         if _IN_FIT.get() is not self:
             loss, negative_log_likelihood = self.prob.training_loss_of_logits(y_pred, y)
         elif training:
@@ -296,6 +314,32 @@ class NPLM(keras.Model):
         share = mean * number * replica.num_replicas_in_sync / total
         return share + tf.stop_gradient(mean - share)
 
+    def output_ids(self, target_ids):
+        """The outputs that targets are trained on: themselves, but those outside a short-list its outside output.
+
+        Without one they stay as they are, and their loss is NaN: such n-grams are no training data.
+        """
+        if not self.outside_output:
+            return target_ids
+        target_ids = ops.convert_to_tensor(target_ids)
+        return ops.where(target_ids < self.vocabulary_size, ops.minimum(target_ids, self.listed), target_ids)
+
+    def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
+        """Begin as the unigram model, over the outputs that there are; see `Output.set_unigram`.
+
+        Args:
+            counts: how often each id is a target in training, int [|V|].
+            min_count: how often a word had to be seen to join the vocabulary.
+
+        Raises:
+            InputError: `counts` is not [|V|] or holds nothing.
+        """
+        counts = np.asarray(counts)
+        if counts.shape == (self.vocabulary_size,):
+            outside = [counts[self.listed :].sum()] if self.outside_output else []
+            counts = np.append(counts[: self.listed], outside)
+        self.prob.set_unigram(counts, min_count)
+
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """ln P(w | context) for every word w.
 
@@ -303,14 +347,30 @@ class NPLM(keras.Model):
             context_ids: int [B, n-1], oldest first.
 
         Returns:
-            float32 [B, |V|], nats; exp of a row sums to 1.
+            float32 [B, |V|], nats; exp of a row sums to 1. -inf for words outside a short-list.
+
+        Raises:
+            InputError: ids out of range, or contexts of another length.
+        """
+        log_probs = self.next_output_log_probs(context_ids)[:, : self.listed]
+        outside = np.full((len(log_probs), self.vocabulary_size - self.listed), -np.inf, np.float32)
+        return np.concatenate([log_probs, outside], axis=1) if outside.shape[1] else log_probs
+
+    def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        """ln P(output | context) for every output: the words that are predicted, and the outside where it is one.
+
+        Args:
+            context_ids: int [B, n-1], oldest first.
+
+        Returns:
+            float32 [B, outputs], nats; exp of a row sums to 1.
 
         Raises:
             InputError: ids out of range, or contexts of another length.
         """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         parts = [self._next_log_probs(context_ids[i : i + _ROWS]) for i in range(0, len(context_ids), _ROWS)]
-        return np.concatenate(parts) if parts else np.zeros((0, self.vocabulary_size), np.float32)
+        return np.concatenate(parts) if parts else np.zeros((0, self.prob.vocabulary_size), np.float32)
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """ln P(target | context), exactly normalised.
@@ -320,19 +380,41 @@ class NPLM(keras.Model):
             target_ids: int [B].
 
         Returns:
-            float32 [B], nats.
+            float32 [B], nats; -inf for words outside a short-list.
 
         Raises:
             InputError: ids out of range, contexts of another length, or as many targets as there are not contexts.
         """
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
-        result = np.zeros(len(target_ids), np.float32)
+        inside = target_ids < self.listed
+        if inside.all():
+            return self.output_log_prob(context_ids, target_ids)
+        result = np.full(len(target_ids), -np.inf, np.float32)
+        result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
+        return result
+
+    def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
+        """ln P(output | context), one pass of the network for each distinct context.
+
+        Args:
+            context_ids: int [B, n-1], oldest first.
+            output_ids: int [B], words that are predicted, or `listed` for the outside where it is an output.
+
+        Returns:
+            float32 [B], nats.
+
+        Raises:
+            InputError: ids out of range, contexts of another length, or as many outputs as there are not contexts.
+        """
+        outputs = self.prob.vocabulary_size
+        context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
+        result = np.zeros(len(output_ids), np.float32)
         contexts, which = distinct_rows(context_ids)  # one pass for all words that are asked in a context
         order = np.argsort(which, kind="stable")
         for first in range(0, len(contexts), _ROWS):
             begin, end = np.searchsorted(which, [first, first + _ROWS], sorter=order)
             asked = order[begin:end]
-            part = contexts[first : first + _ROWS], target_ids[asked], which[asked] - first
+            part = contexts[first : first + _ROWS], output_ids[asked], which[asked] - first
             result[asked] = self._log_prob(*part)
         return result
 
@@ -390,6 +472,8 @@ class NPLM(keras.Model):
             "output_layer": self.output_layer if isinstance(self.output_layer, str) else _serialised(self.prob),
             "output_rank": self.output_rank,
             "tied_output": self.tied_output,
+            "shortlist_size": self.shortlist_size,
+            "outside_output": self.outside_output,
             "name": self.name,
         }
 

@@ -13,11 +13,14 @@ from keras_nplm.mixture import Mixture, Uniform
 from keras_nplm.model import NPLM
 from keras_nplm.network_file import load_network
 from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
+from keras_nplm.shortlist import Shortlist
+from keras_nplm.tokenization import takes_lemmas
 from keras_nplm.vocabulary import Vocabulary
 
 _TABLES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
+NETWORK, BACKGROUND = 0, 1  # the components of a short-list
 _COUNTED = Path("corpus", "counted.json")  # until all is encoded: where the words of vocabulary.txt were counted
-_PREPARED = {"corpus", "vocabulary.txt"}  # all that a run killed before its first step leaves
+_PREPARED = {"corpus", "vocabulary.txt", "forms.tsv"}  # all that a run killed before its first step leaves
 
 
 def prepare_directory(
@@ -43,7 +46,7 @@ def prepare_directory(
             raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
         if not (directory / "metrics.json").exists():
             print(f"Going on with the run in {directory}.", file=sys.stderr)
-        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        vocabulary = load_vocabulary(directory, corpus.tokenizer)
         return open_encoded(directory, len(vocabulary)), vocabulary
     refuse_foreign(directory)
     counted = SPLITS if vocabulary_scope == "corpus" else ("train",)
@@ -60,12 +63,24 @@ def _count(corpus: Corpus, directory: Path, **options) -> Vocabulary:
     counted = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text
     if text and (directory / _COUNTED).exists():
         if read_json(directory / _COUNTED) == counted:
-            return Vocabulary.load(directory / "vocabulary.txt")
+            return load_vocabulary(directory, corpus.tokenizer)
         (directory / _COUNTED).unlink()
     vocabulary = count_vocabulary(corpus, **options)
     vocabulary.save(directory / "vocabulary.txt")
     if text:
         write_json(directory / _COUNTED, counted)
+    return vocabulary
+
+
+def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
+    """The vocabulary of a model directory, with its forms where text is normalised to lemmas.
+
+    Raises:
+        InputError: it is absent or damaged, or lacks its forms.
+    """
+    vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+    if takes_lemmas(tokenizer_name) and vocabulary.forms is None:
+        raise InputError(f"{directory} lacks forms.tsv, the forms of its words: restore it, or make the model again.")
     return vocabulary
 
 
@@ -159,6 +174,8 @@ def kind_of(model: LogProb) -> str:
         return "mixture"
     if isinstance(model, NPLM):
         return "nplm"
+    if isinstance(model, Shortlist):
+        return "shortlist"
     for kind, tables in _TABLES.items():
         if isinstance(model, tables):
             return kind
@@ -174,16 +191,33 @@ def save_model(directory: Path, model: LogProb) -> None:
     kind = kind_of(model)
     if kind in _TABLES:
         model.save(directory / "ngrams.npz")
+    elif kind == "shortlist":
+        save_component(directory, NETWORK, model.network)
+        save_component(directory, BACKGROUND, model.background)
     elif kind == "mixture":
-        for number, component in enumerate(model.models):
-            part = directory / "components" / str(number)
-            save_model(part, component)
-            write_json(part / "config.json", {"kind": kind_of(component)})
+        for number, part in enumerate(model.models):
+            save_component(directory, number, part)
         bins = model.bins.arrays() if model.bins else {}
         write_arrays(directory / "mixture.npz", {"weights": model.weights} | bins)
     elif kind == "nplm":
         with replacing(directory / "model.keras") as temporary:
             model.save(temporary)
+
+
+def save_component(directory: Path, number: int, model: LogProb) -> None:
+    """Write one of the models that a model is made of, its `config.json` last.
+
+    Raises:
+        RunError: its files cannot be written.
+    """
+    part = component_directory(directory, number)
+    save_model(part, model)
+    write_json(part / "config.json", {"kind": kind_of(model)})
+
+
+def component_directory(directory: Path, number: int) -> Path:
+    """Where such a model lies."""
+    return directory / "components" / str(number)
 
 
 def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
@@ -208,6 +242,9 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
         model = Uniform(vocabulary_size, config["boundary"])
     elif kind == "mixture":
         model = _load_mixture(directory, config, vocabulary_size)
+    elif kind == "shortlist":
+        network, background = (load_component(directory, i, config, vocabulary_size) for i in (NETWORK, BACKGROUND))
+        model = Shortlist(network, background)
     else:
         raise InputError(f"{directory / 'config.json'} is not that of a model of this version: train it again.")
     if model.vocabulary_size != vocabulary_size:
@@ -218,17 +255,30 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
     return model
 
 
+def load_component(directory: Path, number: int, config: dict, vocabulary_size: int) -> LogProb:
+    """Read one of the models that a model is made of.
+
+    Args:
+        directory: of the whole model.
+        number: of the component.
+        config: what `config.json` of the whole model holds.
+        vocabulary_size: |V|.
+
+    Raises:
+        InputError: its files are absent or damaged, lie elsewhere, or belong to another vocabulary.
+    """
+    part = component_directory(directory, number)
+    if part.is_symlink() or part.parent.is_symlink():  # else a few links to one another are endless models
+        raise InputError(f"{part} is a link: the components of a model lie in its own directory. Copy it there.")
+    described = {"boundary": config["boundary"]} | read_json(part / "config.json")
+    return load_model(part, described, vocabulary_size)
+
+
 def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:
     weights = read_arrays(directory / "mixture.npz", ["weights"])["weights"]
     if weights.ndim != 2:
         raise InputError(f"{directory / 'mixture.npz'} holds weights of another shape: mix the models again.")
-    components = []
-    for number in range(weights.shape[1]):
-        part = directory / "components" / str(number)
-        if part.is_symlink() or part.parent.is_symlink():  # else a few links to one another are endless models
-            raise InputError(f"{part} is a link: the components of a mixture lie in its own directory. Copy it there.")
-        described = {"boundary": config["boundary"]} | read_json(part / "config.json")
-        components.append(load_model(part, described, vocabulary_size))
+    components = [load_component(directory, number, config, vocabulary_size) for number in range(weights.shape[1])]
     bins = FrequencyBins.load(directory / "mixture.npz") if len(weights) > 1 else None
     if bins and bins.frequencies.contexts.vocabulary_size != vocabulary_size:
         raise InputError(f"{directory / 'mixture.npz'} is of another vocabulary: mix the models again.")

@@ -15,6 +15,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.files import check_is_file, first_line, open_archive
 from keras_nplm.model import NPLM
 from keras_nplm.outputs import OUTPUTS
+from keras_nplm.vocabulary import SPECIALS
 
 _WEIGHTS = "model.weights.h5"
 _PARTS = {"metadata.json", "config.json", _WEIGHTS}
@@ -108,8 +109,9 @@ def _number_described(config: object) -> int:
     names = ("vocabulary_size", "order", "embedding_dim", "hidden_units")
     if not isinstance(config, dict) or any(type(config.get(name)) is not int or config[name] < 0 for name in names):
         raise ValueError("its config.json describes no network")
-    if type(config.get("output_rank")) not in (int, type(None)):
-        raise ValueError("its config.json describes a network whose `output_rank` is no integer")
+    for name in ("output_rank", "shortlist_size"):
+        if type(config.get(name)) not in (int, type(None)):
+            raise ValueError(f"its config.json describes a network whose `{name}` is no integer")
     output = config.get("output_layer")
     chosen = output.get("class_name") if isinstance(output, dict) else output
     return least_number_of_weights(config, config["vocabulary_size"], chosen not in ("adaptive", "AdaptiveSoftmax"))
@@ -133,7 +135,9 @@ def least_number_of_weights(options: Mapping, vocabulary_size: int, linear: bool
     tied, rank = options.get("tied_output"), options.get("output_rank")
     width = m if tied else rank or features
     projection = features * width if tied or rank else 0
-    return vocabulary_size * m + h * context * m + projection + (0 if tied else (vocabulary_size * linear or 1) * width)
+    shortlist_size = options.get("shortlist_size")
+    predicted = vocabulary_size if shortlist_size is None else len(SPECIALS) + shortlist_size
+    return vocabulary_size * m + h * context * m + projection + (0 if tied else (predicted * linear or 1) * width)
 
 
 def check_memory(number: int) -> None:

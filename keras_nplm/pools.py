@@ -23,6 +23,7 @@ class Blocks:
         order: n, 2 or more.
         boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
         size: of a block, in ids.
+        targets_below: leave out the n-grams whose target is this id or one above. Default: none.
 
     Attributes:
         ngrams: how many each block has, int64.
@@ -31,19 +32,25 @@ class Blocks:
         InputError: an option is out of range, the text is empty, or a shard cannot be read.
     """
 
-    def __init__(self, ids: ShardedIds, order: int, boundary: str, size: int):
+    def __init__(self, ids: ShardedIds, order: int, boundary: str, size: int, targets_below: int | None = None):
         ngram_positions(np.array([EOS_ID + 1, EOS_ID]), order, boundary)  # for what it has against the options
         self._ids, self._order, self._boundary, self._size = ids, order, boundary, size
+        self._targets_below = targets_below
         starts = np.arange(0, len(ids), size)
-        if boundary == "sentence":  # every id is a target
+        if boundary == "sentence" and targets_below is None:  # every id is a target
             self.ngrams = np.minimum(starts + size, len(ids)) - starts
         else:
             together = size * max(1, BLOCK // size)
-            parts = ((part != EOS_ID, np.arange(0, len(part), size)) for part in ids.parts(together))
-            sums = [np.add.reduceat(words, firsts, dtype=np.int64) for words, firsts in parts]
+            parts = ((self._are_targets(part), np.arange(0, len(part), size)) for part in ids.parts(together))
+            sums = [np.add.reduceat(targets, firsts, dtype=np.int64) for targets, firsts in parts]
             self.ngrams = np.concatenate([np.zeros(0, np.int64), *sums])
         if not self.ngrams.sum():
             raise InputError("There is no word to predict: give some text.")
+
+    def _are_targets(self, ids: np.ndarray) -> np.ndarray:
+        """Which of some ids are the target of an n-gram."""
+        targets = ids != EOS_ID if self._boundary == "stream" else np.ones(len(ids), bool)
+        return targets if self._targets_below is None else targets & (ids < self._targets_below)
 
     def lay_out(self, block: int) -> tuple[np.ndarray, np.ndarray]:
         """A block as `ngram_positions` lays it out, its first contexts filled from what stands before it in the text.
@@ -53,7 +60,7 @@ class Blocks:
         """
         start = block * self._size
         ids = self._ids.read(start, min(start + self._size, len(self._ids)))
-        tokens, positions = ngram_positions(ids, self._order, self._boundary)
+        tokens, positions = ngram_positions(ids, self._order, self._boundary, self._targets_below)
         context = self._context(start)
         tokens[self._order - 1 - len(context) : self._order - 1] = context
         return tokens, positions
@@ -103,6 +110,7 @@ class Pools:
         boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
         shuffle: give each epoch its own order of blocks; else that of the text.
         seed: of the orders.
+        targets_below: as `Blocks` has it.
 
     Attributes:
         number: of n-grams.
@@ -120,8 +128,9 @@ class Pools:
         *,
         shuffle: bool = True,
         seed: int = 0,
+        targets_below: int | None = None,
     ):
-        self._blocks = Blocks(ids, order, boundary, BLOCK)
+        self._blocks = Blocks(ids, order, boundary, BLOCK, targets_below)
         self._shuffle, self._seed, self._pool = shuffle, seed, POOL
         self.number = int(self._blocks.ngrams.sum())
         self.count = -(-len(self._blocks.ngrams) // self._pool)

@@ -24,6 +24,7 @@ class ResampledPools:
         order: n, 2 or more.
         boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
         seed: of the orders.
+        targets_below: as `Blocks` has it.
 
     Attributes:
         number: of n-grams in an epoch.
@@ -33,10 +34,12 @@ class ResampledPools:
         InputError: as `Blocks`, or of a text an epoch would show nothing.
     """
 
-    def __init__(self, resampled: Resampled, order: int, boundary: str, *, seed: int = 0):
+    def __init__(
+        self, resampled: Resampled, order: int, boundary: str, *, seed: int = 0, targets_below: int | None = None
+    ):
         self._seed = seed % (1 << 64)
         held = [text if isinstance(text, ShardedIds) else _Held(text) for text in resampled.texts]
-        self._texts = [Blocks(text, order, boundary, BLOCK) for text in held]
+        self._texts = [Blocks(text, order, boundary, BLOCK, targets_below) for text in held]
         self._cycles = [self._cycle(number, text.ngrams) for number, text in enumerate(self._texts)]
         sizes = (text.ngrams.sum() for text in self._texts)
         self._drawn = [drawn_number(share, size) for share, size in zip(resampled.shares, sizes, strict=True)]

@@ -68,7 +68,7 @@ def write_run_report(path: str | os.PathLike, language_model: LanguageModel, con
     """
     sections = [
         _head(language_model, config, metrics),
-        _curves(metrics),
+        _curves(config, metrics),
         _baseline(language_model, metrics),
         _continuations(language_model),
         _neighbours(language_model),
@@ -105,7 +105,7 @@ def _head(language_model: LanguageModel, config: dict, metrics: dict) -> str:
     )
 
 
-def _curves(metrics: dict) -> str:
+def _curves(config: dict, metrics: dict) -> str:
     history = metrics["history"]
     named = {"training": "train_perplexity", "validation": "validation_perplexity"}
     series = {name: [epoch[key] for epoch in history] for name, key in named.items() if key in history[0]}
@@ -120,6 +120,8 @@ def _curves(metrics: dict) -> str:
         said = "Training perplexity is taken in the course of an epoch, with dropout; validation at its end, without."
     else:
         said = "A sampled loss is no likelihood, so that there is no training perplexity."
+    if config.get("shortlist_size"):
+        said += " These are the network’s own, over the words of its short-list; those below are the whole model’s."
     return (
         f"<h2>Learning curves</h2>\n<p>{said}</p>\n"
         f'<div class="pair">{charts}</div>\n'
@@ -129,7 +131,8 @@ def _curves(metrics: dict) -> str:
 
 def _baseline(language_model: LanguageModel, metrics: dict) -> str:
     order, boundary = language_model.model.order, language_model.boundary
-    models, splits = {"network": metrics}, ("validation", "test")
+    whole = "network" if language_model.model is language_model.network else "network with its short-list"
+    models, splits = {whole: metrics}, ("validation", "test")
     tokens = language_model.corpus.splits["train"]["tokens"]
     if tokens <= _BASELINE_TOKENS:
         ngrams = kneser_ney(language_model.corpus.ids("train"), len(language_model.vocabulary), order, boundary)
@@ -243,7 +246,7 @@ def _map(language_model: LanguageModel, counts: np.ndarray) -> str:
     words = language_model.vocabulary.words
     lettered = [place for place in range(len(SPECIALS), len(words)) if _has_letter(words[place])]
     ids = lettered[:_MAP_WORDS] or list(range(len(SPECIALS), len(words)))[:_MAP_WORDS]
-    places = word_map(language_model.model.embed.C.numpy()[ids])
+    places = word_map(language_model.network.embed.C.numpy()[ids])
     notes = [f"{counts[place]:,} times in the training text" for place in ids]
     chart = word_chart("words in the plane", places, [words[place] for place in ids], notes)
     return (

@@ -28,7 +28,7 @@ class SelfNormalised:
         model: a trained network whose output is linear.
 
     Raises:
-        InputError: the output is an adaptive softmax, which has no such scores.
+        InputError: the output is an adaptive softmax, which has no such scores, or predicts a short-list alone.
 
     Example:
 
@@ -46,6 +46,8 @@ class SelfNormalised:
     def __init__(self, model: NPLM):
         if not isinstance(model.prob, LinearOutput):
             raise InputError("The scores of an adaptive softmax are normalised cluster by cluster: leave this out.")
+        if model.shortlist_size is not None:
+            raise InputError("A network with a short-list has scores of its words alone: leave this out.")
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
         self.kernel = _float32(model.prob.kernel)
@@ -79,7 +81,7 @@ class SelfNormalised:
         for first in range(0, len(target_ids), _ROWS):
             part = slice(first, first + _ROWS)
             targets = target_ids[part]
-            features = self._features(context_ids[part])
+            features = self.features(context_ids[part])
             np.einsum("ij,ij->i", features, self.kernel[targets], out=result[part])
             result[part] += self.b[targets]
         return result
@@ -87,12 +89,12 @@ class SelfNormalised:
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """ln P(w | context) for every word w, float32 [B, |V|], nats: normalised, since all words are there."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        logits = self._features(context_ids) @ self.kernel.T + self.b
+        logits = self.features(context_ids) @ self.kernel.T + self.b
         greatest = logits.max(axis=1, keepdims=True, initial=-np.inf)
         return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
 
-    def _features(self, context_ids: np.ndarray) -> np.ndarray:
-        """[a; x] as far as there is each, float32 [B, w]."""
+    def features(self, context_ids: np.ndarray) -> np.ndarray:
+        """[a; x] as far as there is each, float32 [B, h + (n-1) m], for int contexts [B, n-1] that are in range."""
         features = []
         if self.tables is not None:
             a = self.tables[0][context_ids[:, 0]]

@@ -1,9 +1,12 @@
 """Lines of text -> tokens: the words and punctuation marks that a vocabulary counts."""
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from keras_nplm.errors import InputError
+from keras_nplm.lemmas import english, table_of_forms
+from keras_nplm.normalisation import STEPS, Words, check_steps
 
 _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
@@ -25,20 +28,79 @@ def split_words(line: str) -> list[str]:
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"words": split_words, "whitespace": str.split}
 
 
-def tokenizer(name: str) -> Callable[[str], list[str]]:
-    """The function that splits a line, by its name.
+def tokenizer(name: str, forms: Mapping[str, str] | None = None, *, apart: bool = False) -> Callable[[str], list[str]]:
+    """The function that splits a line, and normalises what it has split, by its name.
 
     Args:
-        name: `"words"` for running text (`split_words`), `"whitespace"` for text whose tokens are already apart.
+        name: `"words"` for running text (`split_words`) or `"whitespace"` for text whose tokens are already apart,
+            followed by the steps of `keras_nplm.normalisation.STEPS` that are taken, as in `"words+lower+numbers"`.
+        forms: of the step `lemmas`: the forms of the words of a vocabulary. Default: `lemma_forms`.
+        apart: the tokens of this text are already apart, whatever the name says.
+
+    Raises:
+        InputError: there is no tokenizer of that name, or simplemma, which its lemmas need, is not installed.
+
+    Example:
+
+    >>> tokenizer("whitespace")("the jury said .")
+    ['the', 'jury', 'said', '.']
+    >>> tokenizer("words+lower+numbers")("The jury of 12 said:")
+    ['the', 'jury', 'of', '_number_', 'said', ':']
+    """
+    base, steps = name_parts(name)
+    split = str.split if apart else TOKENIZERS[base]
+    if not steps:
+        return split
+    words = Words(steps, lemma_forms(name) if "lemmas" in steps and forms is None else forms)
+    return lambda line: [*map(words.__getitem__, split(line))]
+
+
+def name_parts(name: str) -> tuple[str, tuple[str, ...]]:
+    """What splits, and the steps after it.
 
     Raises:
         InputError: there is no tokenizer of that name.
 
     Example:
 
-    >>> tokenizer("whitespace")("the jury said .")
-    ['the', 'jury', 'said', '.']
+    >>> name_parts("words+lower")
+    ('words', ('lower',))
     """
-    if name not in TOKENIZERS:
-        raise InputError(f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {name!r}.")
-    return TOKENIZERS[name]
+    base, *steps = name.split("+")
+    if base not in TOKENIZERS or steps != [step for step in STEPS if step in steps]:
+        after = ", ".join(f"+{step}" for step in STEPS)
+        raise InputError(
+            f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {name!r}. After it may stand {after}, in "
+            "this order."
+        )
+    return base, tuple(steps)
+
+
+def with_steps(name: str, steps: Sequence[str]) -> str:
+    """The name of a tokenizer that takes more steps.
+
+    Raises:
+        InputError: there is no such tokenizer or step.
+
+    Example:
+
+    >>> with_steps("words+numbers", ["lower"])
+    'words+lower+numbers'
+    """
+    base, taken = name_parts(name)
+    return "+".join([base, *check_steps([*taken, *steps])])
+
+
+def takes_lemmas(name: str) -> bool:
+    """Whether the last step of a tokenizer is lemmas, so that its vocabulary has forms."""
+    return "lemmas" in name_parts(name)[1]
+
+
+@functools.cache
+def lemma_forms(name: str) -> dict[str, str]:
+    """All forms that are known for a tokenizer that takes lemmas, each with its word; see `table_of_forms`.
+
+    Raises:
+        InputError: simplemma is not installed.
+    """
+    return table_of_forms(english(), tokenizer(name.removesuffix("+lemmas")))

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.background import coverage, write_background
 from keras_nplm.callbacks import LanguageModelBoard
 from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
@@ -21,14 +22,15 @@ from keras_nplm.evaluation import evaluate
 from keras_nplm.files import NUMBER, check_fields, read_arrays, read_json, replacing, write_arrays, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
-from keras_nplm.model_directory import prepare_directory, read_metrics
-from keras_nplm.network_file import check_memory, least_number_of_weights, load_network
+from keras_nplm.model_directory import NETWORK, component_directory, load_model, prepare_directory, read_metrics
+from keras_nplm.network_file import check_memory, least_number_of_weights
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
 from keras_nplm.resampling import drawn_number
 from keras_nplm.run_report import write_run_report
 from keras_nplm.scoring import evaluate_with_ln_z
-from keras_nplm.vocabulary import EOS_ID, Vocabulary
+from keras_nplm.shortlist import Shortlist
+from keras_nplm.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.windows import ngram_dataset, ngrams_of
 
 _VALIDATION_BATCH = 1024
@@ -44,6 +46,7 @@ def train(
     directory: str | os.PathLike,
     *,
     strategy: str | tf.distribute.Strategy = "auto",
+    background: str | os.PathLike | None = None,
 ) -> dict:
     """Train a model on a corpus, or go on with a run that was interrupted, and evaluate it.
 
@@ -53,6 +56,9 @@ def train(
     `history.json` as well, written every ten minutes, after each epoch and when it is interrupted; the same call goes
     on from them to the same weights, bit for bit, as if it had never ended, on as many devices as before.
 
+    With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`: `components/0` has the network,
+    `components/1` the background, by default a Kneser-Ney model of the same order and text.
+
     With several workers each calls this with the same arguments. Worker 0 writes the directory; the others need the
     corpus alone, and find its ids in the directory where they see it, else make them there for themselves.
 
@@ -61,11 +67,13 @@ def train(
         corpus: the text.
         directory: the model directory: absent, or of a run with the same options, which is finished or goes on.
         strategy: the devices: of tf.distribute, or a name; see `keras_nplm.distribution.open_strategy`.
+        background: with a short-list, the model directory whose model predicts the other words.
 
     Returns:
         what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), with `ln_z` where the model
-        was trained to keep it near 0; `parameters`, `best_epoch`, `seconds`, `cpu_seconds`, `training_cpu_seconds`
-        (without validation), `ngrams_per_second` and the `history` of the epochs. At workers but the first, `{}`.
+        was trained to keep it near 0; `coverage`, the share of their tokens that a short-list has; `parameters`,
+        `best_epoch`, `seconds`, `cpu_seconds`, `training_cpu_seconds` (without validation), `ngrams_per_second` and the
+        `history` of the epochs, with a short-list that of the network alone. At workers but the first, `{}`.
 
     Raises:
         InputError: the directory holds another run, or the text, an option or the strategy cannot be used.
@@ -79,7 +87,7 @@ def train(
             f"Received: {configuration.batch_size}."
         )
     try:
-        return _train(configuration, corpus, directory, devices)
+        return _train(configuration, corpus, directory, devices, background)
     except tf.errors.OpError as error:
         several = has_several_workers(devices)
         what = "Another worker was lost" if several else "TensorFlow could not go on"
@@ -96,7 +104,18 @@ def _first_line(message: str) -> str:
     return lines[0][:200] if lines else "no reason given"
 
 
-def _train(configuration: Configuration, corpus: Corpus, directory: Path, devices: tf.distribute.Strategy) -> dict:
+def _train(
+    configuration: Configuration,
+    corpus: Corpus,
+    directory: Path,
+    devices: tf.distribute.Strategy,
+    background: str | os.PathLike | None,
+) -> dict:
+    options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
+    if background is not None:
+        if not configuration.shortlist_size:
+            raise InputError("A background is for the words outside a short-list: give --shortlist-size, too.")
+        options |= {"background": str(background)}
     keras.utils.set_random_seed(configuration.seed)
     chief = is_chief(devices)
     if not chief:
@@ -104,7 +123,7 @@ def _train(configuration: Configuration, corpus: Corpus, directory: Path, device
     encoded, vocabulary = prepare_directory(
         directory,
         corpus,
-        dataclasses.asdict(configuration) | {"kind": "nplm"},
+        options,
         vocabulary_scope=configuration.vocabulary_scope,
         min_count=configuration.min_count,
         max_size=configuration.max_size,
@@ -122,18 +141,25 @@ def _train(configuration: Configuration, corpus: Corpus, directory: Path, device
         if not (directory / "report.html").exists():
             _write_report(directory, metrics)
         return metrics
+    if chief and configuration.shortlist_size:
+        write_background(directory, configuration, encoded, vocabulary, background)
     _fit(configuration, encoded, vocabulary, directory, devices)
     if not chief:
         return {}
 
-    model = load_network(directory / "model.keras")
+    model = load_model(directory, options, len(vocabulary))
     history = _read_history(directory / "history.json")
     best = min(history, key=lambda epoch: epoch["validation_perplexity"])
-    ln_z = configuration.output_layer == "nce" or configuration.self_normalisation
+    ln_z = isinstance(model, NPLM) and (configuration.output_layer == "nce" or configuration.self_normalisation)
     measure = evaluate_with_ln_z if ln_z else evaluate
-    metrics = {split: measure(model, encoded.ids(split), configuration.boundary) for split in ("validation", "test")}
+    held_out = {split: encoded.ids(split) for split in ("validation", "test")}
+    metrics = {split: measure(model, ids, configuration.boundary) for split, ids in held_out.items()}
+    if isinstance(model, Shortlist):
+        shares = {split: coverage(ids, model.listed, configuration.boundary) for split, ids in held_out.items()}
+        metrics["coverage"] = {split: round(share, 4) for split, share in shares.items()}
+    network = model.network if isinstance(model, Shortlist) else model
     metrics |= {
-        "parameters": model.count_params() - sum(weight.numpy().size for weight in model.non_trainable_weights),
+        "parameters": network.count_params() - sum(weight.numpy().size for weight in network.non_trainable_weights),
         "predicted_types": len(vocabulary) - 3 + (configuration.boundary == "sentence"),
         "best_epoch": best["epoch"],
         "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
@@ -180,15 +206,17 @@ def _fit(
     frequencies, shares = encoded.frequencies_by_share()  # [K, |V|], [K]
     frequencies[:, EOS_ID] *= configuration.boundary == "sentence"
     counts = frequencies.sum(axis=0)
-    options = dict(order=configuration.order, boundary=configuration.boundary)
-    number = sum(map(drawn_number, shares, frequencies.sum(axis=1)))  # of n-grams in an epoch
+    listed = len(SPECIALS) + (configuration.shortlist_size or len(vocabulary))
+    targets_below = listed if configuration.shortlist_size and not configuration.outside_output else None
+    options = dict(order=configuration.order, boundary=configuration.boundary, targets_below=targets_below)
+    number = sum(map(drawn_number, shares, frequencies[:, :targets_below].sum(axis=1)))  # of n-grams in an epoch
     replicas = devices.num_replicas_in_sync
     batch_size = min(configuration.batch_size, max(replicas, number - number % replicas))
     steps = max(1, number // batch_size)
     with devices.scope():
         model = build_model(configuration, len(vocabulary))
         # what is shown more often counts more; a word of the text that is shown least as often as it was met
-        model.prob.set_unigram(shares / shares.min() @ frequencies, configuration.min_count)
+        model.set_unigram(shares / shares.min() @ frequencies, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
         model.optimizer.build(model.trainable_variables)
     if isinstance(model.prob, SampledOutput) and replicas == 1:
@@ -196,6 +224,13 @@ def _fit(
     run = _Run(model, directory, configuration, steps, batch_size, devices)
     validation_data = ngram_dataset(encoded.ids("validation"), batch_size=_VALIDATION_BATCH, shuffle=False, **options)
     probe = ngrams_of(encoded.ids("validation"), **options)[:_PROBE]
+    if configuration.shortlist_size and is_chief(devices):
+        share, outputs = counts[:listed].sum() / counts.sum(), model.prob.vocabulary_size
+        print(
+            f"The short-list has {share:.1%} of the training text. Perplexities of the fit are the network's own, over "
+            f"its {outputs:,} outputs; those of the whole model come after it.",
+            file=sys.stderr,
+        )
     callbacks = [run]
     if is_chief(devices):
         board = LanguageModelBoard(
@@ -238,20 +273,23 @@ def _fit(
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     """The network that a configuration describes, not yet compiled."""
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
-    names += ("output_rank", "tied_output", "dtype")
+    names += ("output_rank", "tied_output", "shortlist_size", "outside_output", "dtype")
     options = {name: getattr(configuration, name) for name in names}
     check_memory(least_number_of_weights(options, vocabulary_size, linear=configuration.output_layer != "adaptive"))
-    return NPLM(vocabulary_size, output_layer=_build_output(configuration, vocabulary_size), **options)
+    outputs = vocabulary_size
+    if configuration.shortlist_size:
+        outputs = len(SPECIALS) + configuration.shortlist_size + configuration.outside_output
+    return NPLM(vocabulary_size, output_layer=_build_output(configuration, outputs), **options)
 
 
-def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
+def _build_output(configuration: Configuration, outputs: int) -> Output:
     if configuration.output_layer == "adaptive":
         options = {"cutoffs": tuple(map(int, filter(None, configuration.cutoffs.split(",")))) or None}
     else:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if _is_sampled(configuration):
         options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
-    return OUTPUTS[configuration.output_layer](vocabulary_size, name="prob", dtype=configuration.dtype, **options)
+    return OUTPUTS[configuration.output_layer](outputs, name="prob", dtype=configuration.dtype, **options)
 
 
 def _is_sampled(configuration: Configuration) -> bool:
@@ -307,6 +345,9 @@ class _Run(keras.callbacks.Callback):
         super().__init__()
         self.set_model(model)
         self.directory = directory
+        self.best = directory / "model.keras"
+        if configuration.shortlist_size:
+            self.best = component_directory(directory, NETWORK) / "model.keras"
         self.epochs, self.patience = configuration.epochs, configuration.patience
         self.steps, self.batch_size = steps, batch_size
         self.devices, self.chief = devices, is_chief(devices)
@@ -443,5 +484,5 @@ class _Run(keras.callbacks.Callback):
         if has_several_workers(self.devices):  # saving this one would ask the others
             model = NPLM.from_config(model.get_config())
             model.set_weights(self.model.get_weights())
-        with replacing(self.directory / "model.keras") as temporary:
+        with replacing(self.best) as temporary:
             model.save(temporary)

@@ -5,13 +5,14 @@ import itertools
 import os
 import tempfile
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from keras_nplm.counting import WordCounts
 from keras_nplm.errors import InputError
 from keras_nplm.files import read_text, replacing
+from keras_nplm.forms import forms_beside, read_forms, write_forms
 
 if typing.TYPE_CHECKING:  # Keras is imported where the layer is made: the processes that encode text do without
     import keras
@@ -31,9 +32,11 @@ class Vocabulary:
 
     Args:
         words: the words from id 4 on, the most frequent first by custom.
+        forms: where text is normalised to lemmas: other forms, each with the word that stands for it. Default: None.
 
     Raises:
-        InputError: a word is empty, holds white space, occurs twice or is a special token; or there is none.
+        InputError: a word is empty, holds white space, occurs twice or is a special token; or there is none; a form is
+            a word itself, or one of none.
 
     Example:
 
@@ -44,7 +47,7 @@ class Vocabulary:
     array([4, 1], dtype=int32)
     """
 
-    def __init__(self, words: Sequence[str]):
+    def __init__(self, words: Sequence[str], forms: Mapping[str, str] | None = None):
         seen = set(SPECIALS)
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
@@ -54,7 +57,25 @@ class Vocabulary:
             seen.add(word)
         if not words:
             raise InputError("The vocabulary has no words: give more text, or lower `min_count`.")
+        for form, word in (forms or {}).items():
+            if form in seen or form.split() != [form]:
+                raise InputError(f"A form must be one token, and no word of the vocabulary. Received: {form!r}.")
+            if word not in seen or word in SPECIALS:
+                raise InputError(f"The form {form!r} is one of {word!r}, which is no word of the vocabulary.")
         self.words = [*SPECIALS, *words]
+        self.forms = None if forms is None else dict(forms)
+
+    def with_forms(self, forms: Mapping[str, str]) -> "Vocabulary":
+        """The same words with those of some forms that are of them, but for forms that are words themselves.
+
+        Example:
+
+        >>> Vocabulary(["cat"]).with_forms({"cats": "cat", "dogs": "dog"}).forms
+        {'cats': 'cat'}
+        """
+        words = self.words[len(SPECIALS) :]
+        known, taken = set(words), set(self.words)
+        return Vocabulary(words, {f: word for f, word in forms.items() if word in known and f not in taken})
 
     @classmethod
     def build(
@@ -121,10 +142,11 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Read a `vocabulary.txt`: a word a line, its id the number of lines before it.
+        """Read a `vocabulary.txt`: a word a line, its id the number of lines before it; and `forms.tsv` beside it.
 
         Raises:
-            InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word.
+            InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word; the
+                forms are damaged, or those of another vocabulary.
         """
         text = read_text(path)
         if not text.endswith("\n"):
@@ -134,13 +156,28 @@ class Vocabulary:
             raise InputError(
                 f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
             )
+        forms = read_forms(forms_beside(path), words)
         try:
-            return cls(words[len(SPECIALS) :])
+            return cls(words[len(SPECIALS) :], forms)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
+    def with_words(self, words: Sequence[str]) -> "Vocabulary":
+        """The vocabulary with more words, whose ids follow those that there are; its forms are those that it has.
+
+        Raises:
+            InputError: as where one is made.
+
+        Example:
+
+        >>> Vocabulary(["cat"]).with_words(["dog"]).words[4:]
+        ['cat', 'dog']
+        """
+        return Vocabulary([*self.words[len(SPECIALS) :], *words], self.forms)
+
     def save(self, path: str | os.PathLike) -> None:
-        """Write the words to `path`, one a line."""
+        """Write the words to `path`, one a line, and forms, if there are any, beside it."""
+        write_forms(forms_beside(path), self.forms, self.words)
         with replacing(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 
@@ -148,7 +185,7 @@ class Vocabulary:
         return len(self.words)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.words == other.words
+        return isinstance(other, Vocabulary) and (self.words, self.forms) == (other.words, other.forms)
 
     __hash__ = None
 

@@ -23,15 +23,15 @@ def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.n
     return tokens[positions[:, None] + np.arange(1 - order, 1)]
 
 
-def ngrams_of(ids: np.ndarray, order: int, boundary: str) -> np.ndarray:
-    """All n-grams of a text, int32 [N, n], in its order; see `ngram_positions`.
+def ngrams_of(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
+    """All n-grams of a text, int32 [N, n], in its order, or those with a target below an id; see `ngram_positions`.
 
     Example:
 
     >>> ngrams_of(np.array([7, 8, 3], np.int32), order=2, boundary="sentence").tolist()
     [[2, 7], [7, 8], [8, 3]]
     """
-    return gather_ngrams(*ngram_positions(ids, order, boundary), order)
+    return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
@@ -47,9 +47,15 @@ def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
 
 
 def check_ngrams(
-    context_ids: np.ndarray, target_ids: np.ndarray | None, order: int, vocabulary_size: int
+    context_ids: np.ndarray,
+    target_ids: np.ndarray | None,
+    order: int,
+    vocabulary_size: int,
+    outputs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The contexts int32 [B, n-1] and the targets int32 [B] (None: none are asked for) that a model was given.
+
+    Targets are below `outputs`, or |V| where that is None.
 
     Raises:
         InputError: ids out of range, contexts of another length, or as many targets as there are not contexts.
@@ -62,7 +68,7 @@ def check_ngrams(
         target_ids = np.asarray(target_ids, np.int32)
         if target_ids.shape != context_ids.shape[:1]:
             raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
-        check_ids(target_ids, vocabulary_size)
+        check_ids(target_ids, vocabulary_size if outputs is None else outputs)
     return context_ids, target_ids
 
 
@@ -103,6 +109,7 @@ def ngram_dataset(
     drop_remainder: bool = False,
     first_epoch: int | None = None,
     first_batch: int = 0,
+    targets_below: int | None = None,
 ) -> tf.data.Dataset:
     """Batches of (context_ids int32 [B, n-1] oldest first, target_ids int32 [B]): each n-gram once an epoch.
 
@@ -125,6 +132,8 @@ def ngram_dataset(
         first_epoch: give an endless dataset instead, whose epochs are numbered from this one and follow one another:
             what a run that was interrupted goes on from. For `fit(steps_per_epoch=…)`.
         first_batch: leave out so many batches of the first epoch, at no cost.
+        targets_below: leave out the n-grams whose target is this id or one above, a word outside a short-list; they
+            are in the contexts of others still. Default: none are left out.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
@@ -142,15 +151,15 @@ def ngram_dataset(
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
     if isinstance(ids, Resampled) and not shuffle:
         raise InputError("Texts of which an epoch shows shares are shuffled together. Received: shuffle=False.")
-    pools = _pools(ids, order, boundary, shuffle, seed)
+    pools = _pools(ids, order, boundary, shuffle, seed, targets_below)
     draws = []
     if pools:
         number = pools.number
     elif isinstance(ids, Resampled):
-        tokens, draws = _draws(ids, order, boundary, seed)
+        tokens, draws = _draws(ids, order, boundary, seed, targets_below)
         number = sum(drawn for _, drawn in draws)
     else:
-        tokens, positions = ngram_positions(ids, order, boundary)
+        tokens, positions = ngram_positions(ids, order, boundary, targets_below)
         number = len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
     if not batches:
@@ -165,7 +174,8 @@ def ngram_dataset(
         used = min(number, batches * batch_size)  # n-grams of an epoch
         tokens = tf.constant(tokens)
         # in a stream the positions are a range: an offset does, and spares a look-up
-        positions = None if draws or boundary == "stream" else tf.constant(positions)
+        is_range = boundary == "stream" and targets_below is None
+        positions = None if draws or is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
@@ -183,20 +193,22 @@ def ngram_dataset(
     return numbers.flat_map(batched).apply(tf.data.experimental.assert_cardinality(batches))
 
 
-def _pools(ids, order: int, boundary: str, shuffle: bool, seed: int) -> Pools | ResampledPools | None:
+def _pools(
+    ids, order: int, boundary: str, shuffle: bool, seed: int, targets_below: int | None
+) -> Pools | ResampledPools | None:
     """What reads ids that are not in memory; None of those that are."""
     if isinstance(ids, ShardedIds):
-        return Pools(ids, order, boundary, shuffle=shuffle, seed=seed)
+        return Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below)
     if isinstance(ids, Resampled) and not ids.in_memory:
-        return ResampledPools(ids, order, boundary, seed=seed)
+        return ResampledPools(ids, order, boundary, seed=seed, targets_below=targets_below)
     return None
 
 
 def _draws(
-    resampled: Resampled, order: int, boundary: str, seed: int
+    resampled: Resampled, order: int, boundary: str, seed: int, targets_below: int | None
 ) -> tuple[np.ndarray, list[tuple[tf.Tensor, int]]]:
     """Texts in memory laid out as one; of each its positions as epochs go through them, and how many one shows."""
-    tokens, parts = joined(ngram_positions(text, order, boundary) for text in resampled.texts)
+    tokens, parts = joined(ngram_positions(text, order, boundary, targets_below) for text in resampled.texts)
     draws = []
     for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
         drawn = drawn_number(share, len(positions))

@@ -124,6 +124,7 @@ def models(tmp_path_factory) -> Models:
     root = tmp_path_factory.mktemp("hostile")
     text, other = root / "text.txt", root / "other.txt"
     text.write_text(_lines(WORDS, 150, 0), encoding="utf-8")
+    (root / "nbest.tsv").write_text("0\tthe cat sat\t-2\n0\tcat the sat\t-1\n1\ta dog\t-1\n", encoding="utf-8")
     other.write_text(_lines(WORDS[:9], 150, 1), encoding="utf-8")
     at = {kind: root / kind for kind in (*KINDS, "other", "killed")}
     commands = {
@@ -802,6 +803,7 @@ def _command(models: Models, name: str, replaced: str) -> list[object]:
         "train": {"train": ["--train", models.text], "output": ["--output", "out"]},
         "ngram": {"train": ["--train", models.text], "output": ["--output", "out"]},
         "mix": {"directories": [directory, models.directories["class-based"]], "output": ["--output", "out"]},
+        "add-words": {"directory": [directory], "text": ["--text", models.text], "output": ["--output", "out"]},
         "evaluate": {"directory": [directory]},
         "score": {"directory": [directory], "file": [models.text]},
         "complete": {"directory": [directory], "context": ["the cat"]},
@@ -809,6 +811,7 @@ def _command(models: Models, name: str, replaced: str) -> list[object]:
         "nearest": {"directory": [directory], "words": ["cat"]},
         "analogy": {"directory": [directory], "a": ["the"], "b": ["cat"], "c": ["the"]},
         "map": {"directory": [directory], "target": ["out.svg"]},
+        "rescore": {"directory": [directory], "nbest": [models.text.with_name("nbest.tsv")]},
         "export": {"directory": [directory], "target": ["out.arpa"]},
         "benchmark": {"benchmarks": ["none"]},
         "paper": {"rows": ["--rows", "none"]},

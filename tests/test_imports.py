@@ -6,24 +6,28 @@ from pathlib import Path
 import keras_nplm
 
 ORDER = """
-version errors files tokenization progress worker processes
+version errors files normalisation lemmas tokenization forms progress worker processes
 corpora.compressed corpora.lines corpora.pieces corpora.text_files corpora.brown
 corpora.python_reference corpora.corpus corpora
 counting vocabulary shards resampling encoding layout pools resampled_pools
 windows distribution metrics operations layers
 outputs.output outputs.full outputs.sampled outputs.adaptive outputs
-optimizers model network_file evaluation scoring
-ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation
-ngrams.word_classes ngrams.class_based ngrams.arpa ngrams.pruning ngrams
-mixture backoff_approximation model_directory configuration word_vectors language_model callbacks charts run_report
-training estimation report
+optimizers model network_file evaluation scoring sentences growth
+ngrams.counts ngrams.backoff ngrams.mass ngrams.kneser_ney ngrams.interpolation
+ngrams.deleted_interpolation ngrams.word_classes ngrams.class_based ngrams.arpa ngrams.pruning ngrams
+mixture backoff_approximation shortlist model_directory configuration word_vectors
+rescoring.lines rescoring.nbest rescoring.writing rescoring.edit_distance rescoring.losses
+rescoring.minimum_error_rate rescoring.reranking rescoring.files rescoring
+language_model oov callbacks charts run_report
+background training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies.resampling studies.arpa studies
+studies.study studies.shortlist studies.new_words studies.normalisation studies.resampling
+studies.corruptions studies.rescoring studies.arpa studies
 peers corpus_benchmark worker_benchmark benchmark
-commands.options commands.shown commands.training commands.estimating commands.asking
-commands.words commands.exporting commands.measuring commands
+commands.options commands.shown commands.training commands.estimating commands.adding
+commands.asking commands.rescoring commands.words commands.exporting commands.measuring commands
 cli __init__ __main__
 """.split()
 PACKAGE = Path(keras_nplm.__file__).parent

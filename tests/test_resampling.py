@@ -110,6 +110,16 @@ def test_an_epoch_shows_so_many_of_each_text_and_all_come_before_any_comes_again
 
 
 @pytest.mark.parametrize("where", PLACES)
+def test_targets_outside_a_short_list_are_not_among_those_drawn(tmp_path, small_blocks, where):
+    texts = [np.array([4, 9, 5, 9, 6, 3] * 20, np.int32), np.array([7, 9, 9, 8, 3] * 40, np.int32)]
+    epochs = _epochs(_resampled(texts, [1, 0.5], where, tmp_path), 2, boundary="sentence", targets_below=9)
+    listed = [[ngram for ngram in _ngrams(text, 3, "sentence") if ngram[-1] < 9] for text in texts]
+    for epoch in epochs:
+        assert max(ngram[-1] for ngram in epoch) < 9 and len(epoch) == len(listed[0]) + len(listed[1]) // 2
+    assert sorted(epochs[0] + epochs[1]) == sorted(listed[0] * 2 + listed[1])
+
+
+@pytest.mark.parametrize("where", PLACES)
 def test_ten_epochs_at_a_tenth_show_each_once(tmp_path, small_blocks, where):
     small, large = _texts(30, 400)
     epochs = _epochs(_resampled([small, large], [1, 0.1], where, tmp_path), 20)

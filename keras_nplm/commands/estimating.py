@@ -15,6 +15,7 @@ from keras_nplm.commands.options import (
 from keras_nplm.commands.shown import show_splits
 from keras_nplm.errors import InputError
 from keras_nplm.estimation import METHODS, NUM_CLASSES, estimate, import_arpa, mix
+from keras_nplm.tokenization import with_steps
 
 
 def add(command: AddCommand) -> None:
@@ -55,7 +56,7 @@ def _ngram(options: argparse.Namespace) -> dict:
             options.arpa,
             options.output,
             vocabulary=options.vocabulary,
-            tokenizer=options.tokenizer,
+            tokenizer=with_steps(options.tokenizer, options.normalise),
             boundary=configuration.boundary,
         )
     else:

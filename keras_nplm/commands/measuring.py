@@ -3,10 +3,11 @@
 import argparse
 from pathlib import Path
 
-from keras_nplm.benchmark import BENCHMARKS, SHORT, one_core
+from keras_nplm.benchmark import BENCHMARKS, SHORT
 from keras_nplm.benchmark import run as run_benchmarks
 from keras_nplm.commands.options import AGAIN, AddCommand, corpus_of, corpus_options, data_dir, jobs
 from keras_nplm.corpus_benchmark import SMALL, TOKENS
+from keras_nplm.distribution import one_core
 from keras_nplm.errors import InputError
 from keras_nplm.experiments import ROWS, reproduce
 from keras_nplm.report import benchmark_table

@@ -11,6 +11,7 @@ from keras_nplm.corpora import Corpus, open_corpus
 from keras_nplm.corpora.corpus import FRACTIONS
 from keras_nplm.corpora.text_files import is_share
 from keras_nplm.errors import InputError
+from keras_nplm.normalisation import STEPS
 from keras_nplm.tokenization import TOKENIZERS
 
 TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, on the text alone
@@ -84,6 +85,8 @@ def corpus_options(parser: argparse.ArgumentParser, *, resample: bool = True) ->
     group.add_argument(
         "--tokenizer", choices=tuple(TOKENIZERS), default="words", help="of text files and tfds:NAME; default: words"
     )
+    help = "what is done to the words of any corpus: one lower case, one symbol for numbers, one lemma for forms"
+    group.add_argument("--normalise", choices=STEPS, nargs="+", default=(), help=help)
     data_dir(group)
 
 
@@ -123,6 +126,7 @@ def corpus_of(options: argparse.Namespace) -> Corpus:
         test=options.test,
         fractions=tuple(options.fractions),
         tokenizer=options.tokenizer,
+        normalise=options.normalise,
         data_dir=options.data_dir,
     )
 

@@ -27,13 +27,16 @@ def add(command: AddCommand) -> None:
     output(parser)
     kinds = "one device, all GPUs of the machine, or the workers of TF_CONFIG; default: by what there is"
     parser.add_argument("--strategy", choices=STRATEGIES, default="auto", help=kinds)
+    help = "with --shortlist-size: the model directory whose model predicts the other words; default: Kneser-Ney"
+    parser.add_argument("--background", metavar="DIR", help=help)
     configuration_options(parser, [field.name for field in dataclasses.fields(Configuration)])
 
 
 def _train(options: argparse.Namespace) -> dict:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: save, then end
     configuration, strategy = configuration_of(options), open_strategy(options.strategy)  # before the corpus
-    metrics = train(configuration, corpus_of(options), options.output, strategy=strategy)
+    corpus, background = corpus_of(options), options.background
+    metrics = train(configuration, corpus, options.output, strategy=strategy, background=background)
     return metrics | {"directory": str(options.output)}
 
 

@@ -14,6 +14,7 @@ import tensorflow_datasets as tfds
 from keras_nplm.corpora.pieces import cut
 from keras_nplm.corpora.text_files import TextSplit, check_share, expand, split_by_lines, with_resampled
 from keras_nplm.errors import InputError
+from keras_nplm.tokenization import name_parts, with_steps
 from keras_nplm.tokenization import tokenizer as tokenizer_named
 
 SPLITS = ("train", "validation", "test")
@@ -29,7 +30,7 @@ class Corpus:
 
     Args:
         name: what the corpus is called in `config.json`.
-        tokenizer: a name of `keras_nplm.tokenization.TOKENIZERS`.
+        tokenizer: the name of one, as `keras_nplm.tokenization.tokenizer` takes it.
         splits: for each of "train", "validation" and "test" a function that iterates over its sentences anew.
 
     Example:
@@ -57,6 +58,7 @@ def open_corpus(
     test: Sequence[str] = (),
     fractions: tuple[float, float, float] = FRACTIONS,
     tokenizer: str = "words",
+    normalise: Sequence[str] = (),
     data_dir: str | None = None,
 ) -> Corpus:
     """Open a corpus by its name, or from text files if `train` or `resample` names any.
@@ -72,18 +74,23 @@ def open_corpus(
         test: text files or globs.
         fractions: shares of the lines for train, validation and test.
         tokenizer: how lines of text files and of TFDS sets are split: `"words"` or `"whitespace"`.
+        normalise: what is done to the tokens of any corpus, of `keras_nplm.normalisation.STEPS`: `"lower"`,
+            `"numbers"`, `"lemmas"`.
         data_dir: where a corpus's archive lies, or is downloaded to. Default: TFDS's own directory (`TFDS_DATA_DIR` or
             `~/tensorflow_datasets`), which is also where TFDS keeps what it has prepared.
 
     Raises:
-        InputError: an unknown name, a missing file, a download that cannot be had.
+        InputError: an unknown name, a missing file, a download that cannot be had; lemmas without simplemma.
 
     Example:
 
     >>> corpus = open_corpus("python_reference")
     >>> next(corpus.sentences("train"))
     ['The', '"', 'assert', '"', 'statement']
+    >>> next(open_corpus("python_reference", normalise=["lower"]).sentences("train"))
+    ['the', '"', 'assert', '"', 'statement']
     """
+    tokenizer = with_steps(tokenizer, normalise)
     tokenize = tokenizer_named(tokenizer)
     if train or resample:
         return _text_corpus(train, resample, validation, test, fractions, tokenizer)
@@ -98,7 +105,8 @@ def open_corpus(
             "with --train."
         )
     stored = "words" if name.partition("/")[0] == "python_reference" else "whitespace"
-    return Corpus(name, stored, _tfds_splits(_builder(name, data_dir), str.split))
+    stored = with_steps(stored, name_parts(tokenizer)[1])
+    return Corpus(name, stored, _tfds_splits(_builder(name, data_dir), tokenizer_named(stored, apart=True)))
 
 
 def _text_corpus(train, resample, validation, test, fractions, tokenizer: str) -> Corpus:

@@ -169,6 +169,10 @@ class ContextTrie:
                 return
             yield rows, nodes
 
+    def parents(self, length: int) -> np.ndarray | None:
+        """The number of each context of a length without its oldest word, int64; None for those of one word."""
+        return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
+
     def words(self, length: int) -> np.ndarray:
         """The words of all contexts of a length, oldest first: int64 [number, length]."""
         if length == 1:

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_nplm.operations import linear_softmax
-from keras_nplm.outputs.output import LinearOutput, check_share
+from keras_nplm.outputs.output import LinearOutput, check_share, with_new_words
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -98,6 +98,11 @@ class FullSoftmax(LinearOutput):
         super().start_at(unigram, lacking)
         if self.held_out_mass:
             self.q.assign(lacking)
+
+    def grow_from(self, smaller, kernel, b, frequencies):
+        super().grow_from(smaller, kernel, b, frequencies)
+        if self.held_out_mass:
+            self.q.assign(with_new_words(ops.convert_to_numpy(smaller.q), len(b)))
 
     def get_config(self):
         return super().get_config() | {

@@ -178,5 +178,33 @@ class LinearOutput(Output):
     def start_at(self, unigram, lacking):
         self.b.assign(log_probability(unigram))
 
+    def grow_from(self, smaller: "LinearOutput", kernel: np.ndarray, b: np.ndarray, frequencies: np.ndarray) -> None:
+        """Take over the weights of the same output of fewer words, and rows for those that have joined.
+
+        Args:
+            smaller: the output as it was, of |V| - J words.
+            kernel: rows of [U W] for the new words, float [J, w].
+            b: their biases, float [J].
+            frequencies: how often each is met, as a share of all tokens, float [J].
+        """
+        del frequencies
+        self.kernel.assign(_beside(smaller.kernel, kernel))
+        self.b.assign(_beside(smaller.b, b))
+
     def get_config(self):
         return super().get_config() | {"weight_decay": self.weight_decay}
+
+
+def _beside(weight: keras.Variable, rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([ops.convert_to_numpy(weight), rows])
+
+
+def with_new_words(lacking: np.ndarray, number: int) -> np.ndarray:
+    """q of `set_unigram` where words have joined: training lacks them as much as any, so they get the greatest share.
+
+    Args:
+        lacking: q before, float [|V|].
+        number: how many words have joined.
+    """
+    lacking = np.append(lacking, np.full(number, lacking.max()))
+    return lacking / lacking.sum()

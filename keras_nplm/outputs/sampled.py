@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_nplm.errors import InputError
 from keras_nplm.operations import linear_logit, rows
-from keras_nplm.outputs.output import LinearOutput, check_share, log_probability
+from keras_nplm.outputs.output import LinearOutput, check_share, log_probability, with_new_words
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 
 PROPOSALS = ("unigram", "log-uniform")
@@ -93,6 +93,12 @@ class SampledOutput(LinearOutput):
         self._propose(_log_uniform(unigram) if self.proposal == "log-uniform" else unigram)
         if self.lacking is not None:
             self._assign(self.lacking, lacking)
+
+    def grow_from(self, smaller, kernel, b, frequencies):
+        super().grow_from(smaller, kernel, b, frequencies)
+        self._propose(np.append(_probabilities(smaller.noise) * (1 - frequencies.sum()), frequencies))
+        if self.lacking is not None:
+            self._assign(self.lacking, with_new_words(_probabilities(smaller.lacking), len(b)))
 
     def _strata(self, number: int):
         """A number drawn from each of equal parts of [0, 1)."""
@@ -196,6 +202,14 @@ class NoiseContrastive(SampledOutput):
 
     def contrast(self, target, sampled):
         return ops.softplus(-target) + ops.sum(ops.softplus(sampled), axis=-1)
+
+
+def _probabilities(distribution) -> np.ndarray:
+    """What `_assign` was given, float64 [|V|]."""
+    cumulated, words = (ops.convert_to_numpy(weight) for weight in distribution)
+    probabilities = np.zeros(len(words))
+    probabilities[words] = np.diff(cumulated.astype(np.float64), prepend=0)
+    return probabilities
 
 
 def _log_uniform(frequencies: np.ndarray) -> np.ndarray:

@@ -6,8 +6,10 @@ from keras_nplm.configuration import train_command
 from keras_nplm.evaluation import shown_perplexity
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import kind_of
+from keras_nplm.normalisation import NUMBER
 from keras_nplm.report import markdown_table
 from keras_nplm.serving.signatures import DEFAULT, DOCUMENTATION
+from keras_nplm.tokenization import name_parts
 
 _KINDS = {
     "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",
@@ -16,6 +18,7 @@ _KINDS = {
     "class-based": "A class-based n-gram model",
     "uniform": "The uniform distribution",
     "mixture": "A mixture of language models",
+    "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007), an n-gram model for the rest",
 }
 _CORPORA = {
     "python_reference": "the Python language reference, as CPython carries it (PSF licence)",
@@ -24,6 +27,11 @@ _CORPORA = {
 _TOKENS = {
     "words": "runs of letters, digits and `_`, with single apostrophes and hyphens within, and other marks singly",
     "whitespace": "what white space separates",
+}
+_STEPS = {
+    "lower": "upper case is read as lower",
+    "numbers": f"tokens with digits and no letter are read as `{NUMBER}`",
+    "lemmas": "the forms in `forms.tsv` are read as the words beside them",
 }
 
 
@@ -56,7 +64,7 @@ def _what(language_model: LanguageModel, config: dict, metrics: dict) -> str:
         f"It gives P(w | the {before} before w), normalised over its vocabulary of {size:,} words, of which `<unk>` "
         "stands for all others.",
         f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",
-        f"Words are {_TOKENS[language_model.tokenizer_name]}; case counts.",
+        _words(language_model.tokenizer_name),
         "It takes a text for one sentence, which begins after `<s>` and ends with `</s>`."
         if language_model.boundary == "sentence"
         else "It takes a text for a piece of a running stream, without sentence ends.",
@@ -67,6 +75,12 @@ def _what(language_model: LanguageModel, config: dict, metrics: dict) -> str:
     data = f"`{name}`, {known}" if (known := _CORPORA.get(name.partition("/")[0])) else f"`{name}`"
     trained = f"It was trained on {data}. It knows nothing else: expect little of it on other text, and no judgement."
     return f"{' '.join(filter(None, facts))}\n\n{trained}"
+
+
+def _words(tokenizer_name: str) -> str:
+    base, steps = name_parts(tokenizer_name)
+    done = [_STEPS[step] for step in steps] + (["case counts"] if "lower" not in steps else [])
+    return f"Words are {_TOKENS[base]}; {', '.join(done)}."
 
 
 def _figures(language_model: LanguageModel, metrics: dict) -> str:

@@ -11,11 +11,14 @@ from keras_nplm.mixture import Mixture, Uniform
 from keras_nplm.model import NPLM
 from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.ngrams.counts import ContextTrie
+from keras_nplm.ngrams.mass import BackoffMass
 from keras_nplm.operations import log_sum_exp
 from keras_nplm.outputs import LinearOutput
+from keras_nplm.shortlist import Shortlist
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 
 _BLOCK = 128  # numbers whose greatest is found together
+_NEVER = float("-inf")  # ln P of what is never predicted
 _ROWS = 512  # n-grams whose output is computed at a time: what they need of memory does not grow with a text
 
 
@@ -67,11 +70,13 @@ class _Network(GraphModel):
         self.weights = list(answers.get_concrete_function(*ids).graph.variables)
 
     def log_prob(self, context_ids, target_ids):
-        network = self._network()
+        listed = self._network().listed
+        log_prob = self.output_log_prob(context_ids, tf.minimum(target_ids, listed - 1))
+        return log_prob if listed == self.vocabulary_size else tf.where(target_ids < listed, log_prob, _NEVER)
 
-        def more(start, done):
-            del done
-            return start < tf.size(target_ids)
+    def output_log_prob(self, context_ids, target_ids):
+        """ln P of outputs: words that are predicted, or the short-list's outside."""
+        network = self._network()
 
         def some(start, done):
             part = slice(start, start + _ROWS)
@@ -79,15 +84,22 @@ class _Network(GraphModel):
             return start + _ROWS, tf.concat([done, log_prob], axis=0)
 
         shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+        more = functools.partial(_is_before, tf.size(target_ids))
         return tf.while_loop(more, some, [0, tf.zeros([0])], shapes, parallel_iterations=1)[1]
 
     def next_log_probs(self, context_ids):
+        listed = self._network().listed
+        log_probs = self.next_output_log_probs(context_ids)[:, :listed]
+        return tf.pad(log_probs, [[0, 0], [0, self.vocabulary_size - listed]], constant_values=_NEVER)
+
+    def next_output_log_probs(self, context_ids):
+        """The same for every output, float [B, outputs]."""
         network = self._network()
         return network.prob.log_probs(network.features(context_ids))
 
     def most_probable(self, context_ids, first, k):
         network = self._network()
-        if not isinstance(network.prob, LinearOutput):
+        if not isinstance(network.prob, LinearOutput) or network.shortlist_size is not None:
             return super().most_probable(context_ids, first, k)
         logits = network.prob(network.features(context_ids))  # ln Z alone is wanted, not all log-probabilities
         chosen, ids = _top_k(logits[:, first:], k)
@@ -293,6 +305,85 @@ class _Mixture(GraphModel):
         return tf.unstack(tf.gather(self.weights, bins), axis=1)
 
 
+class _BackoffMass(tf.Module):
+    """The mass of a set of words under a back-off model, by its n-gram state; see `BackoffMass`."""
+
+    def __init__(self, mass: BackoffMass, contexts: _Trie):
+        super().__init__()
+        self.contexts, self.empty = contexts, mass.empty
+        self.masses = [_table(masses) for masses in mass.masses]
+
+    def of(self, context_ids):
+        mass = tf.fill([tf.shape(context_ids)[0]], tf.constant(self.empty, tf.float64))
+        for (alive, nodes), masses in zip(self.contexts.walk(context_ids), self.masses, strict=False):
+            mass = tf.where(alive, tf.gather(masses, nodes), mass)
+        return mass
+
+
+class _SummedMass(tf.Module):
+    """The mass of the words from an id on under any model; see `SummedMass`."""
+
+    def __init__(self, model: GraphModel, first: int):
+        super().__init__()
+        self.model, self.first = model, first
+
+    def of(self, context_ids):
+        def some(start, done):
+            log_probs = self.model.next_log_probs(context_ids[start : start + _ROWS])[:, self.first :]
+            mass = tf.reduce_sum(tf.exp(tf.cast(log_probs, tf.float64)), axis=1)
+            return start + _ROWS, tf.concat([done, mass], axis=0)
+
+        shapes, nothing = [tf.TensorShape([]), tf.TensorShape([None])], tf.zeros([0], tf.float64)
+        more = functools.partial(_is_before, tf.shape(context_ids)[0])
+        return tf.while_loop(more, some, [0, nothing], shapes, parallel_iterations=1)[1]
+
+
+class _Shortlist(GraphModel):
+    """A network on its short-list, and a background; see `Shortlist`."""
+
+    def __init__(self, model: Shortlist):
+        super().__init__(model)
+        self.network, self.background = _Network(model.network), graph_of(model.background)
+        self.listed, self.outside_output = model.listed, model.network.outside_output
+        if isinstance(model.mass, BackoffMass):
+            self.mass = _BackoffMass(model.mass, self.background.contexts)
+        else:
+            self.mass = _SummedMass(self.background, self.listed)
+
+    def log_prob(self, context_ids, target_ids):
+        inside = target_ids < self.listed
+        seen = _last(context_ids, self.background.order - 1)
+        mass = tf.minimum(self.mass.of(seen), 1)
+        log_prob = tf.cast(self.background.log_prob(seen, target_ids), tf.float64)
+        log_prob = tf.where(inside, tf.zeros_like(log_prob), log_prob)
+        if not self.outside_output:
+            rows = tf.where(inside)  # [I, 1]: the network is asked for these alone
+            outputs = self._outputs(tf.gather(context_ids, rows[:, 0]), tf.gather(target_ids, rows[:, 0]))
+            log_share = tf.math.log1p(-tf.gather(mass, rows[:, 0]))
+            return tf.tensor_scatter_nd_update(log_prob, rows, outputs + log_share)
+        log_prob += self._outputs(context_ids, tf.minimum(target_ids, self.listed))
+        alone = tf.where(inside & (mass == 0))
+        other = self._outputs(tf.gather(context_ids, alone[:, 0]), tf.fill([tf.shape(alone)[0]], self.listed))
+        log_prob = tf.tensor_scatter_nd_sub(log_prob, alone, tf.math.log(-tf.math.expm1(other)))
+        return tf.where(inside | (mass == 0), log_prob, log_prob - tf.math.log(mass))
+
+    def _outputs(self, context_ids, output_ids):
+        return tf.cast(self.network.output_log_prob(_last(context_ids, self.network.order - 1), output_ids), tf.float64)
+
+    def next_log_probs(self, context_ids):
+        outputs = self.network.next_output_log_probs(_last(context_ids, self.network.order - 1))
+        inside, other = tf.split(tf.cast(outputs, tf.float64), [self.listed, int(self.outside_output)], axis=1)
+        outside = self.background.next_log_probs(_last(context_ids, self.background.order - 1))[:, self.listed :]
+        outside = tf.cast(outside, tf.float64)
+        mass = tf.minimum(tf.reduce_sum(tf.exp(outside), axis=1, keepdims=True), 1)
+        if self.outside_output:
+            outside += tf.where(mass == 0, tf.zeros_like(other), other - tf.math.log(mass))
+            inside -= tf.where(mass == 0, tf.math.log(-tf.math.expm1(other)), tf.zeros_like(other))
+        else:
+            inside += tf.math.log1p(-mass)
+        return tf.concat([inside, outside], axis=1)
+
+
 _GRAPHS = {
     NPLM: _Network,
     Uniform: _Uniform,
@@ -300,7 +391,14 @@ _GRAPHS = {
     DeletedInterpolation: _DeletedInterpolation,
     ClassBased: _ClassBased,
     Mixture: _Mixture,
+    Shortlist: _Shortlist,
 }
+
+
+def _is_before(end, start, done):
+    """Whether a loop over rows goes on."""
+    del done
+    return start < end
 
 
 def _table(array: np.ndarray) -> tf.Variable:

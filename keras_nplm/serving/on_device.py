@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_nplm.errors import InputError, RunError
 from keras_nplm.files import replacing
+from keras_nplm.forms import forms_beside
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
 from keras_nplm.model_directory import refuse_within
@@ -75,7 +76,7 @@ def export_onnx(language_model: LanguageModel, target: str | os.PathLike) -> lis
 
 def _next_word(language_model: LanguageModel, target: Path) -> _NextWord:
     if not isinstance(language_model.model, NPLM):
-        raise InputError("Only a network can be written so: n-gram tables and mixtures go as `--format saved-model`.")
+        raise InputError("Only a network can be written so: all others go as `--format saved-model`.")
     refuse_within(target)
     return _NextWord(language_model.model)
 
@@ -99,4 +100,4 @@ def _write(language_model: LanguageModel, target: Path, converted: bytes) -> lis
     with replacing(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
-    return [target, vocabulary]
+    return [target, vocabulary, *([] if language_model.vocabulary.forms is None else [forms_beside(vocabulary)])]

@@ -4,7 +4,6 @@ import tensorflow as tf
 
 from keras_nplm.errors import InputError
 from keras_nplm.language_model import LanguageModel
-from keras_nplm.model import NPLM
 from keras_nplm.serving.models import graph_of
 from keras_nplm.serving.text import TextGraph
 from keras_nplm.vocabulary import UNK_ID
@@ -63,7 +62,7 @@ class Served(tf.Module):
 
     Example:
 
-    >>> from keras_nplm.vocabulary import Vocabulary
+    >>> from keras_nplm import NPLM, Vocabulary
     >>> vocabulary = Vocabulary(["the", "cat", "sat"])
     >>> served = Served(LanguageModel(NPLM(len(vocabulary), order=3), vocabulary, "words", "sentence"), top_k=2)
     >>> answer = served.signatures()["score"](tf.constant(["the cat sat", "the dog"]))
@@ -80,7 +79,7 @@ class Served(tf.Module):
         self.model = graph_of(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
         self._first = int(proposed[0])  # the ids from here on are proposed
-        self.C = language_model.model.embed.C.value if isinstance(language_model.model, NPLM) else None
+        self.C = language_model.network.embed.C.value if language_model.network else None
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The functions by name, each with its input signature; `embed` where the model has word vectors."""

@@ -4,10 +4,11 @@ import functools
 import sys
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
-from keras_nplm.errors import InputError
-from keras_nplm.tokenization import TOKENIZERS
+from keras_nplm.normalisation import NUMBER, is_number, lower
+from keras_nplm.tokenization import name_parts
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 
 
@@ -21,7 +22,8 @@ class TextGraph(tf.Module):
 
     Args:
         vocabulary: the words.
-        tokenizer_name: `"words"` or `"whitespace"`.
+        tokenizer_name: how text is split and normalised; see `keras_nplm.tokenization.tokenizer`. The forms of lemmas
+            are in the table of words.
         boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each begins from
             `<s>`, and its words and `</s>` are predicted.
 
@@ -37,9 +39,9 @@ class TextGraph(tf.Module):
         self.split = _splitter(tokenizer_name)  # string [B] to string [B, (T)]
         self.boundary = boundary
         self.words = tf.constant(vocabulary.words)  # [|V|]
-        known = tf.lookup.KeyValueTensorInitializer(
-            self.words[len(SPECIALS) :], tf.range(len(SPECIALS), len(vocabulary), dtype=tf.int64)
-        )
+        ids = {word: place for place, word in enumerate(vocabulary.words) if place >= len(SPECIALS)}
+        ids |= {form: ids[word] for form, word in (vocabulary.forms or {}).items()}
+        known = tf.lookup.KeyValueTensorInitializer([*ids], [*ids.values()], tf.string, tf.int64)
         self.table = tf.lookup.StaticHashTable(known, default_value=UNK_ID)
 
     def look_up(self, words: tf.Tensor) -> tf.Tensor:
@@ -77,20 +79,47 @@ class TextGraph(tf.Module):
 
 def _splitter(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """The graph of a tokenizer: string [B] to string [B, (T)]."""
-    if tokenizer_name not in TOKENIZERS:
-        raise InputError(f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {tokenizer_name!r}.")
-    space = _characters(str.isspace)
+    base, steps = name_parts(tokenizer_name)
+    space, letter = _characters(str.isspace), _characters(_is_of_words)
+    token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"  # the expression of `split_words`
+    no_letters = f"[^{_characters(str.isalpha)}]*"
+    numbers = f"{no_letters}[{_characters(is_number)}]{no_letters}"
+    _cases()  # here, since a trace would convert each step of what it works out
 
     def split(texts: tf.Tensor) -> tf.RaggedTensor:
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
+        texts = _lower(texts) if "lower" in steps else texts  # which makes no other tokens of them
         texts = tf.strings.regex_replace(texts, f"[{space}]+", " ")
-        if tokenizer_name == "words":  # the expression of `split_words`: put a space after each token
-            letter = _characters(lambda character: character.isalnum() or character == "_")
-            token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"
+        if base == "words":  # put a space after each token
             texts = tf.strings.regex_replace(texts, token, r"\1 ")
-        return tf.strings.split(texts)
+        tokens = tf.strings.split(texts)
+        if "numbers" in steps:
+            found = tf.strings.regex_full_match(tokens.flat_values, numbers)
+            tokens = tokens.with_flat_values(tf.where(found, NUMBER, tokens.flat_values))
+        return tokens
 
     return split
+
+
+def _lower(texts: tf.Tensor) -> tf.Tensor:
+    """The graph of `keras_nplm.normalisation.lower`: string [B] to string [B]."""
+    upper, lowered = _cases()
+    decoded = tf.strings.unicode_decode(texts, "UTF-8")
+    codes = decoded.flat_values
+    place = tf.minimum(tf.searchsorted(upper, codes), len(upper) - 1)
+    codes = tf.where(tf.gather(upper, place) == codes, tf.gather(lowered, place), codes)
+    return tf.strings.unicode_encode(decoded.with_flat_values(codes), "UTF-8")
+
+
+@functools.cache
+def _cases() -> tuple[np.ndarray, np.ndarray]:
+    """The codes of the characters that lower case changes, ascending, and of what they become: int32, both."""
+    codes = [code for code in range(sys.maxunicode + 1) if lower(chr(code)) != chr(code)]
+    return np.array(codes, np.int32), np.array([ord(lower(chr(code))) for code in codes], np.int32)
+
+
+def _is_of_words(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 @functools.cache

@@ -1,0 +1,92 @@
+"""What a short-list is trained beside: the language model of the other words, in the directory before training."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.configuration import Configuration
+from keras_nplm.encoding import EncodedCorpus
+from keras_nplm.errors import InputError
+from keras_nplm.evaluation import LogProb
+from keras_nplm.files import write_json
+from keras_nplm.language_model import LanguageModel
+from keras_nplm.model_directory import BACKGROUND, NETWORK, component_directory, save_component
+from keras_nplm.ngrams import kneser_ney
+from keras_nplm.vocabulary import EOS_ID, SPECIALS, Vocabulary
+
+
+def write_background(
+    directory: Path,
+    configuration: Configuration,
+    encoded: EncodedCorpus,
+    vocabulary: Vocabulary,
+    given: str | os.PathLike | None = None,
+) -> None:
+    """Write the background of a short-list's model directory, unless it is there.
+
+    It comes before the network's first epoch, so that the directory is a whole model from then on.
+
+    Args:
+        directory: the model directory, with its `config.json`; that is removed if the background cannot be had.
+        configuration: the options of the training, with a `shortlist_size`.
+        encoded: the text.
+        vocabulary: its words.
+        given: the model directory to take it from. Default: Kneser-Ney of the same order is estimated from the text.
+
+    Raises:
+        InputError: the list is longer than the vocabulary, or the given model is of another vocabulary, tokenizer or
+            boundary.
+        RunError: a file cannot be written.
+    """
+    if (component_directory(directory, BACKGROUND) / "config.json").exists():
+        return
+    try:
+        most = len(vocabulary) - len(SPECIALS)
+        if configuration.shortlist_size > most:
+            raise InputError(
+                f"`shortlist_size` must be 1 to {most}, the words that there are. Received: "
+                f"{configuration.shortlist_size}."
+            )
+        model = _taken(given, configuration, encoded, vocabulary) if given else _estimated(configuration, encoded)
+    except InputError:
+        (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
+        raise
+    save_component(directory, BACKGROUND, model)
+    write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
+
+
+def _estimated(configuration: Configuration, encoded: EncodedCorpus) -> LogProb:
+    ids = encoded.ids("train")
+    return kneser_ney(ids, encoded.vocabulary_size, configuration.order, configuration.boundary)
+
+
+def _taken(
+    directory: str | os.PathLike, configuration: Configuration, encoded: EncodedCorpus, vocabulary: Vocabulary
+) -> LogProb:
+    given = LanguageModel.load(directory)
+    wanted = {"vocabulary": vocabulary, "tokenizer_name": encoded.tokenizer, "boundary": configuration.boundary}
+    for what, value in wanted.items():
+        if getattr(given, what) != value:
+            raise InputError(
+                f"{directory} has another {what.removesuffix('_name')} than this training: a background must have the "
+                "same. Make one of the same text with the same options."
+            )
+    return given.model
+
+
+def coverage(ids: np.ndarray, listed: int, boundary: str) -> float:
+    """The share of the predicted tokens of a text that a short-list has.
+
+    Args:
+        ids: int32 [T], each sentence closed by `</s>`.
+        listed: the ids below it are in the list.
+        boundary: `"stream"`: words alone are predicted; `"sentence"`: words and `</s>`.
+
+    Example:
+
+    >>> coverage(np.array([4, 9, 1, 5, 3]), listed=6, boundary="stream")
+    0.75
+    """
+    predicted = ids if boundary == "sentence" else ids[ids != EOS_ID]
+    return float(np.mean(predicted < listed))
