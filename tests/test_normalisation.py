@@ -24,6 +24,7 @@ from keras_nplm.lemmas import english, table_of_forms
 from keras_nplm.normalisation import NUMBER, STEPS, Words, is_number, lower
 from keras_nplm.serving.text import TextGraph
 from keras_nplm.tokenization import TOKENIZERS, lemma_forms, tokenizer, with_steps
+from keras_nplm.vocabulary import EOS_ID, UNK_ID
 
 NAMES = [
     with_steps(base, steps)
@@ -255,9 +256,12 @@ def test_a_vocabulary_of_lemmas_that_was_made_without_forms_is_given_them(lemmas
 
 
 def test_models_of_another_normalisation_are_not_mixed(made, tmp_path, capsys):
-    for other in ("plain", "lower", "cased"):
-        directories = [str(made / "lemmas"), str(made / other)]
-        assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / other)]) == 2
+    lemmas = LanguageModel.load(made / "lemmas")
+    words = Vocabulary(lemmas.vocabulary.words[4:], {"kittens": "cat"})
+    LanguageModel(lemmas.model, words, lemmas.tokenizer_name, "sentence").save(tmp_path / "forms")
+    for other in (made / "plain", made / "lower", made / "cased", tmp_path / "forms"):
+        directories = [str(made / "lemmas"), str(other)]
+        assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / "mixed")]) == 2
         assert "has another vocabulary" in capsys.readouterr().err
     assert main(["export", str(made / "plain"), str(tmp_path / "plain.arpa")]) == 0
     for name, steps in {"a": [], "b": ["--normalise", "numbers"]}.items():
@@ -349,17 +353,19 @@ def _assert_split_alike(graphs, name, text):
     assert [token.decode() for token in split(tf.constant([text.encode()]))[0].numpy()] == tokenizer(name)(text)
 
 
-FORMS = st.lists(st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])).map(" ".join)
+_SHOWN = [*filter(str.isalpha, DICTIONARY), "Cats", "CATS", "Goings", "12", "3rd", "İ", "."]
+FORMS = st.lists(st.sampled_from(_SHOWN)).map(" ".join)
 
 
 @given(texts=st.lists(TEXT | FORMS, max_size=3), name=st.sampled_from(NAMES))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_text_is_normalised_as_in_python(graphs, texts, name):
     vocabulary, split, graph = graphs[name]
     tokenize = tokenizer(name, vocabulary.forms)
     tokens = split(tf.constant([text.encode() for text in texts], tf.string))
     ids = tf.ragged.map_flat_values(graph.look_up, tokens).to_list()
-    assert ids == [vocabulary.encode(tokenize(text)).tolist() for text in texts]
+    expected = [vocabulary.encode(tokenize(text)) for text in texts]
+    assert ids == [np.where(i <= EOS_ID, UNK_ID, i).tolist() for i in expected]  # Python refuses reserved tokens
 
 
 def test_a_served_model_answers_alike(made, lemmas, tmp_path, capsys):
