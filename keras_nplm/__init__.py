@@ -18,7 +18,7 @@ from keras_nplm.metrics import Perplexity
 from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
 from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
-from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, SampledSoftmax
+from keras_nplm.outputs import AdaptiveSoftmax, EnergyOutput, FullSoftmax, NoiseContrastive, SampledSoftmax
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.training import train
 from keras_nplm.version import __version__
@@ -34,6 +34,7 @@ __all__ = [
     "Corpus",
     "DirectConnection",
     "EncodedCorpus",
+    "EnergyOutput",
     "FullSoftmax",
     "InputError",
     "LanguageModel",

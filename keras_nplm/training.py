@@ -24,7 +24,7 @@ from keras_nplm.model import NPLM
 from keras_nplm.model_directory import prepare_directory, read_metrics
 from keras_nplm.network_file import check_memory, least_number_of_weights, load_network
 from keras_nplm.optimizers import OPTIMIZERS
-from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
 from keras_nplm.run_report import write_run_report
 from keras_nplm.scoring import evaluate_with_ln_z
 from keras_nplm.vocabulary import EOS_ID, Vocabulary
@@ -237,7 +237,8 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
     names += ("output_rank", "tied_output", "dtype")
     options = {name: getattr(configuration, name) for name in names}
-    check_memory(least_number_of_weights(options, vocabulary_size, linear=configuration.output_layer != "adaptive"))
+    linear = issubclass(OUTPUTS[configuration.output_layer], LinearOutput)
+    check_memory(least_number_of_weights(options, vocabulary_size, linear))
     return NPLM(vocabulary_size, output_layer=_build_output(configuration, vocabulary_size), **options)
 
 
@@ -248,6 +249,8 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if _is_sampled(configuration):
         options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
+    if configuration.output_layer == "energy":
+        options["hidden_units"] = configuration.hidden_units
     return OUTPUTS[configuration.output_layer](vocabulary_size, name="prob", dtype=configuration.dtype, **options)
 
 

@@ -10,8 +10,8 @@ version errors files tokenization progress worker processes
 corpora.compressed corpora.lines corpora.pieces corpora.text_files corpora.brown
 corpora.python_reference corpora.corpus corpora
 counting vocabulary shards encoding layout pools
-windows distribution metrics operations layers
-outputs.output outputs.full outputs.sampled outputs.adaptive outputs
+windows distribution metrics operations energies layers
+outputs.output outputs.full outputs.sampled outputs.adaptive outputs.energy outputs
 optimizers model network_file evaluation scoring
 ngrams.counts ngrams.backoff ngrams.kneser_ney ngrams.interpolation ngrams.deleted_interpolation
 ngrams.word_classes ngrams.class_based ngrams.arpa ngrams

@@ -1,0 +1,136 @@
+"""v · tanh(z + t) for contexts z and words t: of a few words, of all, and ln Z over all, in little memory."""
+
+import functools
+
+import keras
+from keras import ops
+
+_CONTEXTS, _WORDS = 16, 640  # in a block, whose hidden units stay in cache
+_MODERATE = 20.0  # |z| and |t| whose exponentials are far from overflow
+
+
+def energies(contexts, words, v):
+    """v · tanh(z_i + t_j) of every context i and of few words j, with its gradient.
+
+    On TensorFlow XLA fuses the tanh and its gradient with their sums, in half the time. Where several devices train,
+    XLA is left out.
+
+    Args:
+        contexts: float [B, h], z.
+        words: float [k, h], t.
+        v: float [h], or a row a context, [B, h].
+
+    Returns:
+        float [B, k].
+    """
+    if keras.backend.backend() != "tensorflow":
+        return _energies(contexts, words, v)
+    import tensorflow as tf
+
+    return _unless_distributed(tf, _energies)(contexts, words, tf.convert_to_tensor(v))
+
+
+def all_energies(contexts, words, v):
+    """v · tanh(z_i + t_j) of every context i and of all words j, a context at a time.
+
+    Hidden units [|V|, h] are there for one context alone, in the gradient, too, where they are computed again.
+
+    Args:
+        contexts: float [B, h], z.
+        words: float [|V|, h], t.
+        v: float [h].
+
+    Returns:
+        float [B, |V|].
+    """
+    if keras.backend.backend() != "tensorflow":
+        return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def context_by_context(contexts, words, v):
+        row = tf.TensorSpec([words.shape[0]], words.dtype)
+        result = tf.map_fn(lambda z: _energies(z[None], words, v)[0], contexts, fn_output_signature=row)
+        return result, lambda upstream: _gradient(tf, contexts, words, v, upstream)
+
+    return context_by_context(contexts, words, tf.convert_to_tensor(v))
+
+
+def energy_log_normaliser(contexts, words, v, bias):
+    """ln Z = ln sum_j exp(b_j + v · tanh(z_i + t_j)), float [B], without [B, |V|] logits; no gradient is meant.
+
+        tanh(z + t) = 1 - 2 F / (F + E),    E = exp(2 t),    F = exp(-2 z)
+
+    E is there once for all contexts and F once for all words, so that a hidden unit costs an addition and a division;
+    XLA fuses these. tanh itself is taken where a z or t is so large that E or F might overflow.
+
+    Args:
+        contexts: float [B, h], z.
+        words: float [|V|, h], t.
+        v: float [h].
+        bias: float [|V|], b.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return ops.map(lambda z: ops.logsumexp(_energies(z[None], words, v)[0] + bias), contexts)
+    import tensorflow as tf
+
+    v, bias, number = tf.convert_to_tensor(v), tf.convert_to_tensor(bias), tf.shape(contexts)[0]
+    blocks = tf.pad(contexts, [[0, -number % _CONTEXTS], [0, 0]])
+    blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])
+    sizes = [min(_WORDS, words.shape[0] - start) for start in range(0, words.shape[0], _WORDS)]
+
+    def over(function, contexts, words):
+        of, tiles = _unless_distributed(tf, function), tf.split(words, sizes)
+
+        def of_block(block):
+            logits = tf.concat([of(block, tile, v) for tile in tiles], axis=1) + bias  # [16, |V|]
+            return tf.reduce_logsumexp(logits, axis=1)
+
+        return tf.map_fn(of_block, contexts)
+
+    moderate = tf.reduce_all(tf.abs(contexts) < _MODERATE) & tf.reduce_all(tf.abs(words) < _MODERATE)  # false for NaN
+    log_z = tf.cond(
+        moderate,
+        lambda: over(_energies_of_exponentials, tf.exp(-2 * blocks), tf.exp(2 * words)),
+        lambda: over(_energies, blocks, words),
+    )
+    return tf.reshape(log_z, [-1])[:number]
+
+
+def _energies(contexts, words, v):
+    a = ops.tanh(ops.expand_dims(contexts, 1) + words)  # [B, k, h]
+    return ops.matmul(a, ops.expand_dims(v, -1))[:, :, 0]
+
+
+def _energies_of_exponentials(contexts, words, v):
+    """The same of F and E."""
+    contexts = ops.expand_dims(contexts, 1)
+    return ops.sum(v) - 2 * ops.matmul(contexts / (contexts + words), ops.expand_dims(v, -1))[:, :, 0]
+
+
+def _unless_distributed(tf, function):
+    """`function`, fused by XLA where one device works."""
+    return function if tf.distribute.has_strategy() else _fused(function)
+
+
+@functools.cache
+def _fused(function):
+    import tensorflow as tf
+
+    return tf.function(function, jit_compile=True, autograph=False)
+
+
+def _gradient(tf, contexts, words, v, upstream):
+    """Those of z [B, h], t [|V|, h] and v [h] from that of the energies, [B, |V|]."""
+
+    def add(i, of_contexts, of_words, of_v):
+        a = tf.tanh(words + contexts[i])  # [|V|, h]
+        slope = (1 - tf.square(a)) * upstream[i, :, None]
+        of_v += tf.linalg.matvec(a, upstream[i], transpose_a=True)
+        return i + 1, of_contexts.write(i, tf.reduce_sum(slope, axis=0)), of_words + slope, of_v
+
+    number = tf.shape(contexts)[0]
+    start = tf.TensorArray(contexts.dtype, number, element_shape=[contexts.shape[-1]])
+    begin = 0, start, tf.zeros_like(words), tf.zeros_like(v)
+    _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
+    return of_contexts.stack() * v, of_words * v, of_v

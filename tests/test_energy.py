@@ -1,0 +1,226 @@
+"""The energy-based output: its formula, losses and gradients against NumPy, and what can be done with it."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import keras_nplm.energies as energies
+from keras_nplm import (
+    NPLM,
+    Configuration,
+    EnergyOutput,
+    InputError,
+    LanguageModel,
+    LazyAdagrad,
+    export_litert,
+    export_onnx,
+    train,
+)
+from keras_nplm.network_file import load_network
+from keras_nplm.scoring import SelfNormalised
+from keras_nplm.serving.models import graph_of
+
+V, M, H, N = 40, 3, 5, 4
+CONTEXTS = np.array([[4, 5, 6], [0, 0, 7], [6, 39, 4], [0, 0, 0], [9, 9, 9]], np.int32)
+TARGETS = np.array([8, 4, 39, 8, 1], np.int32)
+
+
+def _model(**options) -> NPLM:
+    keras.utils.set_random_seed(0)
+    model = NPLM(V, N, M, H, output_layer=EnergyOutput(V, H, **({"num_sampled": 16, "seed": 2} | options)))
+    rng = np.random.default_rng(1)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.8, weight.shape))
+    return model
+
+
+def _weights(model) -> dict[str, np.ndarray]:
+    weights = {"C": model.embed.C} | {name: getattr(model.prob, name) for name in "Hdvb"}
+    weights = {name: weight.numpy().astype(np.float64) for name, weight in weights.items()}
+    weights["C"][0] = 0  # <pad> adds a zero vector
+    return weights
+
+
+def _paper_probabilities(model) -> np.ndarray:
+    """P(w | context) by section 5.1 as it stands: signs as there, the biases of the context's words included."""
+    w = _weights(model)
+    v, b = -w["v"], -w["b"]
+    probabilities = np.zeros((len(CONTEXTS), V))
+    for row, context in zip(probabilities, CONTEXTS, strict=True):
+        for target in range(V):
+            x = np.concatenate([w["C"][word] for word in [*context, target]])
+            energy = v @ np.tanh(w["d"] + x @ w["H"]) + b[target] + sum(b[word] for word in context)
+            row[target] = np.exp(-energy)
+    return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+
+def test_probabilities_are_those_of_the_papers_energy():
+    model = _model()
+    expected = _paper_probabilities(model)
+    np.testing.assert_allclose(np.exp(model.next_log_probs(CONTEXTS)), expected, rtol=1e-4)
+    chosen = expected[np.arange(len(TARGETS)), TARGETS]
+    np.testing.assert_allclose(np.exp(model.log_prob(CONTEXTS, TARGETS)), chosen, rtol=1e-4)
+    scores = SelfNormalised(model)
+    np.testing.assert_allclose(scores.log_prob(CONTEXTS, TARGETS), _chosen(model(CONTEXTS)), rtol=1e-4)
+    np.testing.assert_allclose(np.exp(scores.next_log_probs(CONTEXTS)), expected, rtol=1e-4)
+
+
+def _chosen(logits) -> np.ndarray:
+    return np.asarray(logits)[np.arange(len(TARGETS)), TARGETS]
+
+
+def test_it_has_no_matrix_of_words_but_C():
+    model = NPLM(V, N, M, H, output_layer="energy")
+    assert sum(weight.numpy().size for weight in model.trainable_weights) == V * (M + 1) + H * (N * M + 2)
+    assert sorted(tuple(weight.shape) for weight in model.trainable_weights if V in weight.shape) == [(V,), (V, M)]
+
+
+@pytest.mark.parametrize("size, scale", [(40, 1), (700, 1), (700, 30)])
+def test_the_normaliser_in_blocks(size, scale):
+    """One tile and several, a block that is not full, and hidden units whose exponentials would overflow."""
+    rng = np.random.default_rng(0)
+    contexts, words = (rng.normal(0, scale, (rows, H)).astype(np.float32) for rows in (19, size))
+    v, bias = (keras.Variable(rng.normal(0, 2, shape).astype(np.float32), autocast=False) for shape in (H, size))
+    logits = np.tanh(contexts[:, None].astype(np.float64) + words) @ v.numpy() + bias.numpy()
+    found = energies.energy_log_normaliser(tf.constant(contexts), tf.constant(words), v, bias)
+    np.testing.assert_allclose(found, np.log(np.exp(logits).sum(axis=1)), rtol=1e-5, atol=2e-5)
+    contexts[3, 2] = np.nan
+    found = energies.energy_log_normaliser(tf.constant(contexts), tf.constant(words), v, bias)
+    assert np.flatnonzero(np.isnan(found)).tolist() == [3]
+
+
+def test_the_gradient_over_all_words():
+    rng = np.random.default_rng(0)
+    z, t, v = rng.normal(size=(7, H)), rng.normal(size=(V, H)), rng.normal(size=H)
+    upstream = rng.normal(size=(7, V))
+    a = np.tanh(z[:, None] + t)  # [7, V, H]
+    slope = upstream[:, :, None] * (1 - a**2) * v
+    contexts, words = tf.constant(z, tf.float32), tf.constant(t, tf.float32)
+    variable = keras.Variable(v.astype(np.float32), autocast=False)
+    for function in (energies.all_energies, energies.energies):
+        with tf.GradientTape() as tape:
+            tape.watch([contexts, words])
+            found = function(contexts, words, variable)
+            total = tf.reduce_sum(found * upstream)
+        np.testing.assert_allclose(found, a @ v, rtol=1e-4, atol=1e-5)
+        gradients = tape.gradient(total, [contexts, words, variable.value])
+        expected = slope.sum(axis=1), slope.sum(axis=0), np.einsum("ij,ijk->k", upstream, a)
+        for gradient, wanted in zip(gradients, expected, strict=True):
+            np.testing.assert_allclose(gradient, wanted, rtol=1e-3, atol=1e-4)
+
+
+def _importance_sampling(model, drawn) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The losses and the gradient of their sum, from the weights exp(-E) / k Q of the target and the words drawn."""
+    w, log_q = _weights(model), model.prob.log_q.numpy().astype(np.float64)
+    gradients, losses = {name: np.zeros_like(value) for name, value in w.items()}, []
+    for context, target in zip(CONTEXTS, TARGETS, strict=True):
+        words = np.concatenate([[target], drawn])
+        x = np.concatenate([np.tile(w["C"][context].ravel(), (len(words), 1)), w["C"][words]], axis=1)
+        a = np.tanh(w["d"] + x @ w["H"])
+        importance = np.exp(a @ w["v"] + w["b"][words] - log_q[words]) / len(drawn)
+        share = importance / importance.sum()
+        losses.append(-np.log(share[0]))
+        dy = share - (np.arange(len(words)) == 0)  # of -ln P by y = -E: the estimate of P, less 1 for the target
+        dz = dy[:, None] * w["v"] * (1 - a**2)
+        gradients["v"] += dy @ a
+        gradients["d"] += dz.sum(axis=0)
+        gradients["H"] += x.T @ dz
+        np.add.at(gradients["b"], words, dy)
+        dx = (dz @ w["H"].T).reshape(len(words), N, M)
+        for rows, part in [*((np.full(len(words), c), dx[:, i]) for i, c in enumerate(context)), (words, dx[:, -1])]:
+            np.add.at(gradients["C"], rows[rows > 0], part[rows > 0])
+    return np.array(losses), gradients
+
+
+def _loss_and_gradients(model, of):
+    weights = {"C": model.embed.C} | {name: getattr(model.prob, name) for name in "Hdvb"}
+    with tf.GradientTape() as tape:
+        losses = of(model.features(CONTEXTS))
+        total = tf.reduce_sum(losses)
+    gradients = tape.gradient(total, [weight.value for weight in weights.values()])
+    return losses, dict(zip(weights, gradients, strict=True))
+
+
+def test_training_is_importance_sampling_and_touches_few_rows():
+    model = _model()
+    twin = _model()  # whose first words are those that the model will draw
+    drawn = np.asarray(twin.prob._draw(twin.prob.noise, twin.prob._strata(16)))
+    losses, gradients = _loss_and_gradients(model, lambda features: model.prob.training_loss(features, TARGETS)[0])
+    expected, expected_gradients = _importance_sampling(model, drawn)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert isinstance(gradients["C"], tf.IndexedSlices) and isinstance(gradients["b"], tf.IndexedSlices)
+    touched = set(gradients["C"].indices.numpy().tolist())
+    assert touched == {*CONTEXTS.ravel().tolist(), *TARGETS.tolist(), *drawn.tolist()}
+    for name, wanted in expected_gradients.items():
+        np.testing.assert_allclose(tf.convert_to_tensor(gradients[name]), wanted, atol=1e-4, err_msg=name)
+
+
+def test_of_many_words_drawn_the_gradient_is_that_of_the_likelihood():
+    model = _model(num_sampled=20_000, proposal="log-uniform")
+    counts = np.random.default_rng(0).integers(1, 9, V)
+    counts[[0, 2, 3]] = 0
+    bias = model.prob.b.numpy()
+    model.prob.set_unigram(counts)
+    model.prob.b.assign(np.where(counts > 0, bias, -30))  # words that are never drawn have no mass
+    _, sampled = _loss_and_gradients(model, lambda features: model.prob.training_loss(features, TARGETS)[0])
+    _, exact = _loss_and_gradients(model, lambda f: model.prob.negative_log_likelihood(model.prob(f), TARGETS)[0])
+    for name, wanted in exact.items():
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(sampled[name]), tf.convert_to_tensor(wanted), atol=0.01, err_msg=name
+        )
+
+
+def test_a_lazy_step_adds_what_a_row_gets_as_context_and_as_target():
+    model = _model()
+    drawn = np.asarray((twin := _model()).prob._draw(twin.prob.noise, twin.prob._strata(16)))
+    before, gradient = model.embed.C.numpy(), _importance_sampling(model, drawn)[1]["C"] / len(TARGETS)
+    model.compile(LazyAdagrad(0.1, initial_accumulator_value=1e-3))
+    model.fit(CONTEXTS, TARGETS, verbose=0)
+    expected = before - 0.1 * gradient / np.sqrt(1e-3 + gradient**2 + 1e-7)
+    np.testing.assert_allclose(model.embed.C.numpy(), expected, atol=1e-4)
+
+
+_shared = functools.cache(_model)
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 1000), st.floats(0.01, 4))
+def test_probabilities_sum_to_one(seed, scale):
+    model = _shared()
+    rng = np.random.default_rng(seed)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, scale, weight.shape))
+    log_probs = model.next_log_probs(CONTEXTS)
+    np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, rtol=1e-4)
+    np.testing.assert_allclose(model.log_prob(CONTEXTS, TARGETS), _chosen(log_probs), rtol=1e-3, atol=1e-4)
+
+
+
+
+def test_what_does_not_go_with_it_is_refused(tmp_path):
+    with pytest.raises(InputError, match="`hidden_units` must be the output's, 5"):
+        NPLM(V, hidden_units=6, output_layer=EnergyOutput(V, 5))
+    with pytest.raises(InputError, match="`hidden_units` must be 1 or more"):
+        EnergyOutput(V, 0)
+    for wrong in ({"direct_connections": True}, {"output_rank": 2}, {"tied_output": True}):
+        with pytest.raises(InputError, match=f"`{next(iter(wrong))}` must be"):
+            NPLM(V, output_layer="energy", **wrong)
+    with pytest.raises(InputError, match="needs C for its targets"):
+        EnergyOutput(V, 5).build((None, 9))
+
+
+def test_it_is_read_without_trust_and_served(tmp_path):
+    model = _model()
+    model.save(tmp_path / "model.keras")
+    loaded = load_network(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.next_log_probs(CONTEXTS), model.next_log_probs(CONTEXTS))
+    graph = graph_of(loaded)
+    log_prob = tf.function(graph.log_prob)
+    np.testing.assert_allclose(log_prob(CONTEXTS, TARGETS), model.log_prob(CONTEXTS, TARGETS), rtol=1e-4)
+    definition = log_prob.get_concrete_function(CONTEXTS, TARGETS).graph.as_graph_def()
+    assert "_XlaMustCompile" not in str(definition)  # a server may lack XLA
