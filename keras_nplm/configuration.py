@@ -46,7 +46,7 @@ class Configuration:
     output_layer: str = _option(
         "full", "how the output trains; probabilities are exact with each", choices=tuple(OUTPUTS)
     )
-    num_sampled: int = _option(256, "k: words drawn a batch, by sampled and nce", least=1, below=1 << 20)
+    num_sampled: int = _option(256, "k: words drawn a batch, by sampled, nce and energy", least=1, below=1 << 20)
     proposal: str = _option("unigram", "how they are drawn", choices=PROPOSALS)
     self_normalisation: float = _option(0.0, "keeps ln Z near 0 (not adaptive)", least=0)
     cutoffs: str = _option("", "adaptive: first ids of its clusters, as 2000,7000; default: by |V|")
@@ -58,6 +58,7 @@ class Configuration:
     min_count: int = _option(2, "words seen less often become <unk>", least=1)
     max_size: int | None = _option(None, "keep this many words at most", least=1)
     optimizer: str = _option("sgd", "the optimiser", choices=tuple(OPTIMIZERS))
+    initial_accumulator: float = _option(0.1, "adagrad: where its sums of squared gradients begin", least=0)
     learning_rate: float = _option(1.8, "at the start, for the mean loss of a batch", least=0)
     schedule: str = _option("linear", "linear: to 0; inverse-time: the paper's eps_0/(1+rt)", choices=SCHEDULES)
     decay_rate: float = _option(1e-8, "r of the inverse-time schedule; t counts updates", least=0)

@@ -126,7 +126,8 @@ class NPLM(keras.Model):
         one_kernel = isinstance(self.prob, LinearOutput)
         _check("tied_output", one_kernel or not tied_output, "off: this output has no one kernel", tied_output)
         if energy:
-            _check("hidden_units", prob.hidden_units == hidden_units, f"the output's, {prob.hidden_units}", hidden_units)
+            wanted = f"the output's, {prob.hidden_units}"
+            _check("hidden_units", prob.hidden_units == hidden_units, wanted, hidden_units)
             _check("direct_connections", not direct_connections, "off with the energy output", direct_connections)
             _check("output_rank", not output_rank, "None with the energy output", output_rank)
         self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding", dtype=dtype)

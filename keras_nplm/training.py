@@ -285,10 +285,13 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
         rate = schedules.PolynomialDecay(rate, steps_per_epoch * configuration.epochs, end_learning_rate=0.0)
     elif configuration.schedule == "inverse-time":
         rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
+    adagrad = configuration.optimizer == "adagrad"
+    options = {"initial_accumulator_value": configuration.initial_accumulator} if adagrad else {}
     return OPTIMIZERS[configuration.optimizer](
         rate,
         weight_decay=configuration.weight_decay or None,
         dense_decay=not _is_sampled(configuration),
+        **options,
     )
 
 

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 import keras_nplm.energies as energies
 from keras_nplm import (
     NPLM,
-    Configuration,
     EnergyOutput,
     InputError,
-    LanguageModel,
     LazyAdagrad,
-    export_litert,
-    export_onnx,
-    train,
 )
 from keras_nplm.network_file import load_network
 from keras_nplm.scoring import SelfNormalised
@@ -198,8 +193,6 @@ def test_probabilities_sum_to_one(seed, scale):
     log_probs = model.next_log_probs(CONTEXTS)
     np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, rtol=1e-4)
     np.testing.assert_allclose(model.log_prob(CONTEXTS, TARGETS), _chosen(log_probs), rtol=1e-3, atol=1e-4)
-
-
 
 
 def test_what_does_not_go_with_it_is_refused(tmp_path):

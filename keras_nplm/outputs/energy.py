@@ -19,8 +19,8 @@ class EnergyOutput(SampledOutput):
     The paper's v and b have the other sign; with ours the logit y = -E grows with b, as in every output, and b begins
     at the unigram. Its sum of biases has those of the context's words, too, which are the same for all targets and
     cancel in P: b_w is all that is left. C is the context's own matrix (`tie`), H = [H_x; H_w] has a block for each
-    word of the context and one for the target. So there is no matrix [|V|, h], and hardly anything but C that grows with
-    the vocabulary: |V| (m+1) + h (n m + 2) parameters.
+    word of the context and one for the target. So there is no matrix [|V|, h], and nothing but C and b grows with the
+    vocabulary: |V| (m+1) + h (n m + 2) parameters.
 
     A probability takes |V| h tanh. Training draws words, and is importance sampling: of the gradient of -ln P,
     dE(target) - sum_w P(w) dE(w), the sum is estimated from the target and k words of Q, each with the weight
@@ -79,11 +79,14 @@ class EnergyOutput(SampledOutput):
             initializer="glorot_uniform",
             autocast=False,
         )
-        # tanh is odd: around 0 it has no product of z and t in it, and nothing would tell contexts apart
-        spread = keras.initializers.RandomUniform(-1, 1)
-        self.d = self.add_weight(name="d", shape=(self.hidden_units,), initializer=spread, autocast=False)
-        self.v = self.add_weight(name="v", shape=(self.hidden_units,), initializer=spread, autocast=False)
+        # Around d = 0 tanh is linear: no product of z and t in it, and nothing that tells contexts apart
+        self.d = self._vector("d", 2)
+        self.v = self._vector("v", 1)
         super().build(input_shape)
+
+    def _vector(self, name: str, spread: float):
+        initializer = keras.initializers.RandomUniform(-spread, spread)
+        return self.add_weight(name=name, shape=(self.hidden_units,), initializer=initializer, autocast=False)
 
     def contexts(self, features):
         """z = d + H_x x, float [B, h]."""
