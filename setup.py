@@ -39,7 +39,7 @@ setup(
     ],
     extras_require={
         "test": [
-            *["pytest>=8", "hypothesis>=6", "ruff>=0.14", "nbclient>=0.10", "ipykernel>=6"],
+            *["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.14", "nbclient>=0.10", "ipykernel>=6"],
             *[*plots, *litert, *onnx, *zstd],
         ],
         "notebooks": ["notebook>=7", *plots, *litert],

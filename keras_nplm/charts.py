@@ -14,10 +14,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 34, 44  # margins of a line chart
 _LETTER, _LINE = 7.0, 14.0  # a letter's mean width and a line's height on a word map
 _LONGEST = 24  # characters of a word on a map
 
-STYLE = """
-:root { --ink: #1a1a1a; --soft: #63625c; --rule: #dcdad2; --s1: #b4540a; --s2: #1d5fa6; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e9e7e0; --soft: #a5a299; --rule: #3b3a36; --s1: #f0a05a; --s2: #78b4f0; } }
+_DAY = ":root { --ink: #1a1a1a; --soft: #63625c; --rule: #dcdad2; --s1: #b4540a; --s2: #1d5fa6; }"
+_NIGHT = ":root { --ink: #e9e7e0; --soft: #a5a299; --rule: #3b3a36; --s1: #f0a05a; --s2: #78b4f0; }"
+_RULES = """
 svg { display: block; width: 100%; height: auto; font-family: system-ui, "Helvetica Neue", Arial, sans-serif; }
 .tick, .value, .axis { font-size: 12px; fill: var(--soft); } .axis, .value { fill: var(--ink); }
 .grid { stroke: var(--rule); } .line { fill: none; stroke-width: 2; } .best { fill: none; stroke-width: 1.5; }
@@ -26,6 +25,7 @@ svg { display: block; width: 100%; height: auto; font-family: system-ui, "Helvet
 .word { font-size: 12px; fill: var(--ink); text-anchor: middle; unicode-bidi: isolate; }
 .word:hover { fill: var(--s1); }
 """
+STYLE = f"{_DAY} @media (prefers-color-scheme: dark) {{ {_NIGHT} }} {_RULES}"
 
 
 def escaped(value: object) -> str:
@@ -200,3 +200,15 @@ def _svg(title: str, width: int, height: int, parts: list[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
         f"<title>{escaped(title)}</title>{''.join(parts)}</svg>"
     )
+
+
+def stand_alone(chart: str) -> str:
+    """A chart as an SVG file of its own, by day alone: what shows a picture may have no night.
+
+    Example:
+
+    >>> stand_alone(bar_chart("one bar", {"": {"all": 1.0}})).index("<style>") < 200
+    True
+    """
+    start, end, rest = chart.partition(">")
+    return f'{start}{end}<style>{_DAY}{_RULES}</style><rect width="100%" height="100%" fill="#fff"/>{rest}\n'

@@ -18,7 +18,7 @@ from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.tokenization import tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary, refuse_reserved
 from keras_nplm.windows import ngrams_of
-from keras_nplm.word_vectors import nearest
+from keras_nplm.word_vectors import analogies, nearest
 
 _SENTENCES = 256  # scored together
 _MOST_WORDS = 1_000_000  # drawn at once
@@ -211,7 +211,7 @@ class LanguageModel:
             context = np.append(context[1:], word).astype(np.int32)
         return "\n".join(" ".join(line) for line in lines)
 
-    def nearest(self, word: str, top_k: int = 10) -> list[tuple[str, float]]:
+    def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """The words whose feature vectors, rows of C, have the smallest angle to a word's, with the cosine.
 
         Special tokens are never among them, nor is the word itself; see `keras_nplm.word_vectors.nearest`.
@@ -219,19 +219,39 @@ class LanguageModel:
         Args:
             word: a word of the vocabulary, as it is written there.
             top_k: how many at most, 1 or more.
+            among: find the so many most frequent words alone. Default: all.
 
         Raises:
-            InputError: `top_k` is out of range, the vocabulary lacks the word, or the model has no word vectors.
+            InputError: an option is out of range, the vocabulary lacks the word, or the model has no word vectors.
+        """
+        words, vectors = self.word_vectors()
+        return _named(words, nearest(vectors, [_row(words, word)], top_k, among))
+
+    def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
+        """The words that are to `c` as `b` is to `a`, by their feature vectors, with the cosine.
+
+        None of the three is among them, nor a special token; see `keras_nplm.word_vectors.analogies`.
+
+        Args:
+            a, b, c: words of the vocabulary, as they are written there.
+            top_k: how many at most, 1 or more.
+            among: find the so many most frequent words alone. Default: all.
+
+        Raises:
+            InputError: an option is out of range, the vocabulary lacks a word, or the model has no word vectors.
+        """
+        words, vectors = self.word_vectors()
+        return _named(words, analogies(vectors, [[_row(words, word) for word in (a, b, c)]], top_k, among))
+
+    def word_vectors(self) -> tuple[list[str], np.ndarray]:
+        """The words, special tokens left out, and their feature vectors, rows of C: float32 [N, m].
+
+        Raises:
+            InputError: the model has none.
         """
         if not isinstance(self.model, NPLM):
-            raise InputError("The model is no network: it has no word vectors to compare. Train one with `train`.")
-        try:
-            row = self.vocabulary.words.index(word, len(SPECIALS)) - len(SPECIALS)
-        except ValueError as error:
-            raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.") from error
-        neighbours, cosines = nearest(self.model.embed.C.numpy()[len(SPECIALS) :], [row], top_k)
-        words = self.vocabulary.words[len(SPECIALS) :]
-        return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]
+            raise InputError("The model is no network: it has no word vectors. Train one with `train`.")
+        return self.vocabulary.words[len(SPECIALS) :], self.model.embed.C.numpy()[len(SPECIALS) :]
 
     @property
     def proposed_ids(self) -> np.ndarray:
@@ -262,6 +282,18 @@ class LanguageModel:
             else none
             for i in ids
         ]
+
+
+def _row(words: list[str], word: str) -> int:
+    try:
+        return words.index(word)
+    except ValueError as error:
+        raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.") from error
+
+
+def _named(words: list[str], found: tuple[np.ndarray, np.ndarray]) -> list[tuple[str, float]]:
+    """The words of the one row of neighbours, each with its cosine."""
+    return [(words[i], float(cosine)) for i, cosine in zip(found[0][0], found[1][0], strict=True)]
 
 
 def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:

@@ -1,8 +1,12 @@
-"""What the word vectors learned: which words lie near each other, and a map of them."""
+"""What the word vectors learned: which words lie near each other, what is to what as what, and a map of them."""
+
+import os
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_nplm.errors import InputError
+from keras_nplm.files import replacing
 
 _NEIGHBOURS = 15.0  # the perplexity of t-SNE: how many words count as near, if there are three times as many
 _STEPS = 400
@@ -10,7 +14,9 @@ _EXAGGERATED = 100  # steps in which the pull between near words is taken fourfo
 _WIDTHS = (-30.0, 30.0)  # log2 of the precisions to choose from, for squared distances of mean 1
 
 
-def nearest(vectors: np.ndarray, rows: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest(
+    vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The vectors nearest to some of them by the cosine of their angle, each vector itself left out.
 
         cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero
@@ -18,13 +24,14 @@ def nearest(vectors: np.ndarray, rows: np.ndarray, top_k: int) -> tuple[np.ndarr
     Args:
         vectors: float [N, m], a word's feature vector a row: C, without the rows of special tokens.
         rows: int [B], the rows to find neighbours of.
-        top_k: how many at most; there are N-1.
+        top_k: how many at most.
+        among: find the first so many rows alone, the most frequent words. Default: all, N.
 
     Returns:
-        (neighbours int [B, K], the nearest first, ties by row; their cosines float64 [B, K]), K = min(top_k, N-1).
+        (neighbours int [B, K], the nearest first, ties by row; their cosines float64 [B, K]), K = min(top_k, among-1).
 
     Raises:
-        InputError: `top_k` is less than 1, or a row is out of range.
+        InputError: `top_k` or `among` is less than 1, or a row is out of range.
 
     Example:
 
@@ -33,15 +40,91 @@ def nearest(vectors: np.ndarray, rows: np.ndarray, top_k: int) -> tuple[np.ndarr
     ([[1, 2]], [[0.999, 0.0]])
     """
     rows = np.asarray(rows, dtype=np.int64)
-    if top_k < 1:
-        raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-    if rows.size and (rows.min() < 0 or rows.max() >= len(vectors)):
-        raise InputError(f"`rows` must be 0 to {len(vectors) - 1}. Received: {rows.min()} to {rows.max()}.")
     unit = _unit(vectors)
-    cosines = unit[rows] @ unit.T  # [B, N]
-    cosines[np.arange(len(rows)), rows] = -np.inf
-    neighbours = np.argsort(-cosines, axis=1, kind="stable")[:, : min(top_k, len(vectors) - 1)]
+    _check_rows(rows, len(unit))
+    return _nearest(unit, unit[rows], rows[:, None], top_k, among)
+
+
+def analogies(
+    vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The vectors that are to c as b is to a: those nearest to u_b - u_a + u_c, u = v / |v|; a, b and c left out.
+
+    Args:
+        vectors: float [N, m], a word's feature vector a row.
+        questions: int [B, 3], rows a, b, c: "a is to b as c is to …".
+        top_k: how many at most.
+        among: as in `nearest`.
+
+    Returns:
+        (neighbours int [B, K], the nearest first, ties by row; their cosines float64 [B, K]), K = min(top_k, among-3).
+
+    Raises:
+        InputError: `top_k` or `among` is less than 1, or a row is out of range.
+
+    Example:
+
+    >>> vectors = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.1, 1.0, 1.0], [1.0, 1.0, 0.0]])
+    >>> analogies(vectors, [[0, 1, 2]], top_k=1)[0].tolist()
+    [[3]]
+
+    Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word representations.
+    """
+    questions = np.asarray(questions, dtype=np.int64)
+    unit = _unit(vectors)
+    _check_rows(questions, len(unit))
+    a, b, c = unit[questions.T]
+    return _nearest(unit, _unit(b - a + c), questions, top_k, among)
+
+
+def _check_rows(rows: np.ndarray, number: int) -> None:
+    if rows.size and (rows.min() < 0 or rows.max() >= number):
+        raise InputError(f"`rows` must be 0 to {number - 1}. Received: {rows.min()} to {rows.max()}.")
+
+
+def _nearest(
+    unit: np.ndarray, directions: np.ndarray, left_out: np.ndarray, top_k: int, among: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first `among` rows of `unit` nearest to directions [B, m], but for some of each, int [B, R]."""
+    for name, number in (("top_k", top_k), ("among", among)):
+        if number is not None and number < 1:
+            raise InputError(f"`{name}` must be 1 or more. Received: {number}.")
+    cosines = directions @ unit[:among].T  # [B, N]
+    question, place = np.nonzero(left_out < cosines.shape[1])
+    cosines[question, left_out[question, place]] = -np.inf
+    number = max(0, min(top_k, cosines.shape[1] - left_out.shape[1]))
+    neighbours = np.argsort(-cosines, axis=1, kind="stable")[:, :number]
     return neighbours, np.clip(np.take_along_axis(cosines, neighbours, axis=1), -1, 1)
+
+
+def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.ndarray) -> None:
+    """Write vectors in the text format of word2vec: `N m`, then a line a word, the word and its m numbers.
+
+    Numbers have as many digits as tell float32 apart.
+
+    Args:
+        path: the file.
+        words: N words, without white space.
+        vectors: float [N, m].
+
+    Raises:
+        RunError: the file cannot be written.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "vectors.txt"
+    >>> write_word2vec(path, ["the", "cat"], np.array([[0.5, -1.0], [0.25, 3.0]], np.float32))
+    >>> print(path.read_text(), end="")
+    2 2
+    the 0.5 -1
+    cat 0.25 3
+    """
+    vectors = np.asarray(vectors, np.float32)
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{len(vectors)} {vectors.shape[1]}\n")
+        for word, row in zip(words, vectors.tolist(), strict=True):
+            file.write(f"{word} {' '.join([f'{number:.9g}' for number in row])}\n")
 
 
 def word_map(vectors: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ def _run(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
 
 
-def test_the_main_job_end_to_end(tmp_path):
+def test_the_main_job_end_to_end(tmp_path, capsys):
     directory = tmp_path / "model"
     train = _run("train", "--output", directory, "--json", *SMALL, "--direct-connections", "--max-size", 500)
     assert train.returncode == 0, train.stderr
@@ -26,18 +26,19 @@ def test_the_main_job_end_to_end(tmp_path):
     config = json.loads((directory / "config.json").read_text())
     assert (config["order"], config["direct_connections"], config["boundary"]) == (3, True, "sentence")
 
-    evaluate = _run("evaluate", directory, "--split", "validation", "--json")
-    assert json.loads(evaluate.stdout) == trained["validation"]
-    assert "perplexity" in _run("evaluate", directory).stdout
-
     score = _run("score", directory, input="The value is a string.\n\nzyzzyva\n")
     rows = [line.split("\t") for line in score.stdout.splitlines()]
     assert [row[1:] for row in rows] == [["7", "0"], ["1", "0"], ["2", "1"]]
     assert all(float(row[0]) < 0 for row in rows)
 
-    complete = _run("complete", directory, "the value of", "This is", "--top-k", 3)
-    assert len(complete.stdout.splitlines()) == 8
-    generate = [_run("generate", directory, "--num-words", 9, "--seed", 4, "--prompt", "The").stdout for _ in range(2)]
+    def shown(*arguments):
+        assert main([*map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    assert json.loads(shown("evaluate", directory, "--split", "validation", "--json")) == trained["validation"]
+    assert "perplexity" in shown("evaluate", directory)
+    assert len(shown("complete", directory, "the value of", "This is", "--top-k", 3).splitlines()) == 8
+    generate = [shown("generate", directory, "--num-words", 9, "--seed", 4, "--prompt", "The") for _ in range(2)]
     assert generate[0] == generate[1] and len(generate[0].split()) == 10
 
 

@@ -806,9 +806,13 @@ def _command(models: Models, name: str, replaced: str) -> list[object]:
         "score": {"directory": [directory], "file": [models.text]},
         "complete": {"directory": [directory], "context": ["the cat"]},
         "generate": {"directory": [directory]},
+        "nearest": {"directory": [directory], "words": ["cat"]},
+        "analogy": {"directory": [directory], "a": ["the"], "b": ["cat"], "c": ["the"]},
+        "map": {"directory": [directory], "target": ["out.svg"]},
         "export": {"directory": [directory], "target": ["out.arpa"]},
         "benchmark": {"benchmarks": ["none"]},
         "paper": {"rows": ["--rows", "none"]},
+        "study": {"name": ["none"]},
     }[name]
     if replaced in ("corpus", "arpa"):
         words.pop("train", None)

@@ -23,7 +23,7 @@ rows experiments
 studies.study studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.asking
-commands.exporting commands.measuring commands
+commands.words commands.exporting commands.measuring commands
 cli __init__ __main__
 """.split()
 PACKAGE = Path(keras_nplm.__file__).parent

@@ -12,6 +12,7 @@ import pytest
 import keras_nplm.cli
 from keras_nplm import experiments
 from keras_nplm.report import benchmark_table
+from keras_nplm.studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -65,6 +66,13 @@ def test_the_table_of_speed_is_the_recorded_one():
     report = json.loads((RECORDS / "benchmark.json").read_text(encoding="utf-8"))
     shown = re.search(r"<!-- benchmark -->\n\n(.*?)\n\n<!-- end of benchmark -->", README, re.DOTALL)[1]
     assert shown == benchmark_table(report) and len(report["rows"]) > 20
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_table_of_a_study_is_the_recorded_one(name):
+    report = json.loads((RECORDS / "studies" / f"{name}.json").read_text(encoding="utf-8"))
+    shown = re.search(rf"<!-- study {name} -->\n\n(.*?)\n\n<!-- end of study -->", README, re.DOTALL)[1]
+    assert shown == STUDIES[name].table(report).strip() and f"keras-nplm study {name}" in README
 
 
 def _recorded(command):

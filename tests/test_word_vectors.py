@@ -1,4 +1,6 @@
+import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -7,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from keras_nplm import NPLM, InputError, LanguageModel, Vocabulary
+from keras_nplm.cli import main
 from keras_nplm.ngrams import kneser_ney
-from keras_nplm.word_vectors import nearest, word_map
+from keras_nplm.word_vectors import analogies, nearest, word_map, write_word2vec
 
 _SMALL = st.floats(-2, 2, width=16)
 _MATRICES = st.tuples(st.integers(1, 8), st.integers(1, 4)).flatmap(
@@ -40,6 +43,26 @@ def test_nearest_takes_equals_by_row_and_refuses_what_is_out_of_range():
     for row in (-1, 4):
         with pytest.raises(InputError, match="`rows` must be 0 to 3"):
             nearest(vectors, [row], 1)
+
+
+@given(_MATRICES, st.integers(1, 10), st.integers(1, 9), st.data())
+def test_an_analogy_is_nearest_to_the_sum(vectors, top_k, among, data):
+    a, b, c = (data.draw(st.integers(0, len(vectors) - 1)) for _ in range(3))
+    neighbours, cosines = analogies(vectors, [[a, b, c]], top_k, among)
+    unit = [(row / math.hypot(*row) if math.hypot(*row) else row) for row in vectors.astype(np.float64)]
+    wanted = (unit[b] - unit[a] + unit[c]).tolist()
+    left = [i for i in range(min(among, len(vectors))) if i not in (a, b, c)]
+    expected = sorted((_cosine(vectors[i].tolist(), wanted) for i in left), reverse=True)
+    assert {*neighbours[0]} <= {*left} and neighbours.size == max(0, min(top_k, among - 3, len(vectors) - 3))
+    np.testing.assert_allclose(cosines[0], expected[: neighbours.size], atol=1e-6)
+
+
+def test_word_vectors_read_back_as_word2vec(tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    write_word2vec(tmp_path / "v.txt", ["the", "naïve", "<unk>"], vectors)
+    header, *lines = (tmp_path / "v.txt").read_text(encoding="utf-8").splitlines()
+    assert header == "3 5" and [line.split(" ")[0] for line in lines] == ["the", "naïve", "<unk>"]
+    np.testing.assert_array_equal(np.array([line.split(" ")[1:] for line in lines], np.float32), vectors)
 
 
 def _clusters(seed: int, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -116,3 +139,51 @@ def test_the_nearest_words_are_neither_special_nor_the_word_itself():
     ngrams = kneser_ney(np.array([4, 5, 3, 4, 7, 3]), 8, 2, "sentence")
     with pytest.raises(InputError, match="no network: it has no word vectors"):
         LanguageModel(ngrams, Vocabulary(words), "words", "sentence").nearest("cat")
+
+
+def _json(capsys, *arguments):
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_commands_show_what_a_network_learned(model_directory, tmp_path, capsys):
+    language_model = LanguageModel.load(model_directory)
+    found = _json(capsys, "nearest", model_directory, "class", "may", "--top-k", 3)
+    assert found == {word: pytest.approx(dict(language_model.nearest(word, 3))) for word in ("class", "may")}
+    few = _json(capsys, "nearest", model_directory, "class", "--among", 20)["class"]
+    assert set(few) <= set(language_model.vocabulary.words[4:24]) and len(few) == 10
+    (found,) = _json(capsys, "analogy", model_directory, "is", "was", "has", "--top-k", 2).values()
+    assert found == pytest.approx(dict(language_model.analogy("is", "was", "has", 2))) and len(found) == 2
+    assert main(["analogy", str(model_directory), "is", "was", "zyzzyva"]) == 2
+    assert "no word 'zyzzyva'" in capsys.readouterr().err
+
+
+def test_the_map_of_words_is_a_picture_or_a_table(model_directory, tmp_path, capsys):
+    _json(capsys, "map", model_directory, tmp_path / "map.tsv", "--words", "class", "may", "is")
+    rows = [line.split("\t") for line in (tmp_path / "map.tsv").read_text(encoding="utf-8").splitlines()]
+    places = word_map(_vectors(model_directory, ["class", "may", "is"]))
+    assert [row[0] for row in rows] == ["class", "may", "is"]
+    np.testing.assert_allclose([list(map(float, row[1:])) for row in rows], places, atol=1e-4)
+    assert _json(capsys, "map", model_directory, tmp_path / "map.svg", "--num-words", 40)["words"] == 40
+    picture = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert len(re.findall("<text", picture)) == 40 and "<style>" in picture
+    for wrong, said in {
+        "map.png": "must end in .svg or .tsv",
+        "map.svg --num-words 0": "`num_words` must be 1 to 2000",
+        "map.svg --words zyzzyva": "no word 'zyzzyva'",
+    }.items():
+        assert main(["map", str(model_directory), *f"{tmp_path}/{wrong}".split()]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["map", str(model_directory), str(model_directory / "map.svg")]) == 2
+
+
+def _vectors(directory, words):
+    language_model = LanguageModel.load(directory)
+    return language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)]
+
+
+def test_a_network_is_exported_as_word2vec(model_directory, tmp_path, capsys):
+    assert _json(capsys, "export", model_directory, tmp_path / "c.vec")["format"] == "word2vec"
+    words, vectors = LanguageModel.load(model_directory).word_vectors()
+    header, *lines = (tmp_path / "c.vec").read_text(encoding="utf-8").splitlines()
+    assert header == f"{len(words)} {vectors.shape[1]}" and [line.split(" ")[0] for line in lines] == words

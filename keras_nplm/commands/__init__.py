@@ -5,5 +5,6 @@ import keras_nplm.commands.estimating as estimating
 import keras_nplm.commands.exporting as exporting
 import keras_nplm.commands.measuring as measuring
 import keras_nplm.commands.training as training
+import keras_nplm.commands.words as words
 
-FAMILIES = (training, estimating, asking, exporting, measuring)  # in the order of `--help`
+FAMILIES = (training, estimating, asking, words, exporting, measuring)  # in the order of `--help`

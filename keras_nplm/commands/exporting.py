@@ -9,8 +9,9 @@ from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import metrics_if_there, read_config, refuse_within
 from keras_nplm.ngrams import BackoffModel, write_arpa
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.word_vectors import write_word2vec
 
-_FORMATS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa"}  # and their files' endings
+_FORMATS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa", "word2vec": ".vec"}  # and endings
 
 
 def add(command: AddCommand) -> None:
@@ -19,6 +20,7 @@ def add(command: AddCommand) -> None:
     directory(parser)
     parser.add_argument("target", metavar="TARGET", help="the directory of SavedModel versions, or the file, to write")
     kinds = "saved-model: any model, for TF Serving; litert, onnx: networks; arpa (.gz: gzipped): Kneser-Ney, ARPA"
+    kinds += "; word2vec: the word vectors of a network"
     parser.add_argument("--format", choices=tuple(_FORMATS), help=f"{kinds}; default: by the ending of TARGET")
     parser.add_argument("--top-k", type=int, help="saved-model: words that it suggests; default: 10")
     parser.add_argument("--quantise", action="store_true", help="litert: matrices in 8 bits, a quarter of the size")
@@ -39,6 +41,10 @@ def _export(options: argparse.Namespace) -> dict:
         path = Path(options.directory)
         known = {"config": read_config(path), "metrics": metrics_if_there(path)}
         written = [export_saved_model(language_model, options.target, top_k=options.top_k or 10, **known)]
+    elif chosen == "word2vec":
+        refuse_within(options.target)
+        write_word2vec(options.target, *language_model.word_vectors())
+        written = [options.target]
     elif chosen == "litert":
         written = export_litert(language_model, options.target, quantise=options.quantise)
     else:
