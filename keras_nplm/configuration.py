@@ -108,6 +108,19 @@ _PAPER_OPTIMISER = dict(
 # Noise-contrastive estimation whose logits will do as log-probabilities.
 _NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
 
+# The energy-based variant; its rows of C, H and v want steps of sizes that are far apart.
+_ENERGY = dict(
+    output_layer="energy",
+    num_sampled=128,
+    optimizer="adagrad",
+    initial_accumulator=1e-5,
+    learning_rate=0.1,
+    batch_size=64,
+    weight_decay=0.0,
+    dropout=0.0,
+    epochs=5,
+)
+
 
 def _paper(**options) -> Configuration:
     return dataclasses.replace(_PAPER, **options)
@@ -119,6 +132,7 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
     "brown-nce": _paper(**_NCE, num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5),
     "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
+    "brown-energy": _paper(**_ENERGY),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),

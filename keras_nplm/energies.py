@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 _CONTEXTS, _WORDS = 16, 640  # in a block, whose hidden units stay in cache
+_CACHED = 1 << 17  # hidden units of one context at a time, where XLA does not fuse what is done to them
 _MODERATE = 20.0  # |z| and |t| whose exponentials are far from overflow
 
 
@@ -49,8 +50,13 @@ def all_energies(contexts, words, v):
 
     @tf.custom_gradient
     def context_by_context(contexts, words, v):
+        tiles = tf.split(words, _tiles(words, max(1, _CACHED // v.shape[0])))
         row = tf.TensorSpec([words.shape[0]], words.dtype)
-        result = tf.map_fn(lambda z: _energies(z[None], words, v)[0], contexts, fn_output_signature=row)
+
+        def of(z):
+            return tf.concat([_energies(z[None], tile, v)[0] for tile in tiles], axis=0)
+
+        result = tf.map_fn(of, contexts, fn_output_signature=row)
         return result, lambda upstream: _gradient(tf, contexts, words, v, upstream)
 
     return context_by_context(contexts, words, tf.convert_to_tensor(v))
@@ -77,7 +83,7 @@ def energy_log_normaliser(contexts, words, v, bias):
     v, bias, number = tf.convert_to_tensor(v), tf.convert_to_tensor(bias), tf.shape(contexts)[0]
     blocks = tf.pad(contexts, [[0, -number % _CONTEXTS], [0, 0]])
     blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])
-    sizes = [min(_WORDS, words.shape[0] - start) for start in range(0, words.shape[0], _WORDS)]
+    sizes = _tiles(words, _WORDS)
 
     def over(function, contexts, words):
         of, tiles = _unless_distributed(tf, function), tf.split(words, sizes)
@@ -111,6 +117,10 @@ def _energies_of_exponentials(contexts, words, v):
 def _unless_distributed(tf, function):
     """`function`, fused by XLA where one device works."""
     return function if tf.distribute.has_strategy() else _fused(function)
+
+
+def _tiles(words, most: int) -> list[int]:
+    return [min(most, words.shape[0] - start) for start in range(0, words.shape[0], most)]
 
 
 @functools.cache

@@ -20,7 +20,7 @@ training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies
+studies.study studies.energy studies
 peers corpus_benchmark worker_benchmark benchmark
 commands.options commands.shown commands.training commands.estimating commands.asking
 commands.words commands.exporting commands.measuring commands
