@@ -48,18 +48,13 @@ def all_energies(contexts, words, v):
         return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
     import tensorflow as tf
 
+    forward, backward = _context_by_context(*words.shape)
+
     @tf.custom_gradient
-    def context_by_context(contexts, words, v):
-        tiles = tf.split(words, _tiles(words, max(1, _CACHED // v.shape[0])))
-        row = tf.TensorSpec([words.shape[0]], words.dtype)
+    def with_gradient(contexts, words, v):
+        return forward(contexts, words, v), lambda upstream: backward(contexts, words, v, upstream)
 
-        def of(z):
-            return tf.concat([_energies(z[None], tile, v)[0] for tile in tiles], axis=0)
-
-        result = tf.map_fn(of, contexts, fn_output_signature=row)
-        return result, lambda upstream: _gradient(tf, contexts, words, v, upstream)
-
-    return context_by_context(contexts, words, tf.convert_to_tensor(v))
+    return with_gradient(contexts, words, tf.convert_to_tensor(v))
 
 
 def energy_log_normaliser(contexts, words, v, bias):
@@ -83,7 +78,7 @@ def energy_log_normaliser(contexts, words, v, bias):
     v, bias, number = tf.convert_to_tensor(v), tf.convert_to_tensor(bias), tf.shape(contexts)[0]
     blocks = tf.pad(contexts, [[0, -number % _CONTEXTS], [0, 0]])
     blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])
-    sizes = _tiles(words, _WORDS)
+    sizes = _tiles(words.shape[0], _WORDS)
 
     def over(function, contexts, words):
         of, tiles = _unless_distributed(tf, function), tf.split(words, sizes)
@@ -119,8 +114,8 @@ def _unless_distributed(tf, function):
     return function if tf.distribute.has_strategy() else _fused(function)
 
 
-def _tiles(words, most: int) -> list[int]:
-    return [min(most, words.shape[0] - start) for start in range(0, words.shape[0], most)]
+def _tiles(size: int, most: int) -> list[int]:
+    return [min(most, size - start) for start in range(0, size, most)]
 
 
 @functools.cache
@@ -130,17 +125,35 @@ def _fused(function):
     return tf.function(function, jit_compile=True, autograph=False)
 
 
-def _gradient(tf, contexts, words, v, upstream):
-    """Those of z [B, h], t [|V|, h] and v [h] from that of the energies, [B, |V|]."""
+@functools.cache
+def _context_by_context(size: int, units: int):
+    """Graphs of the energies [B, |V|], and of the gradients by z [B, h], t [|V|, h] and v [h] from that by these."""
+    import tensorflow as tf
 
-    def add(i, of_contexts, of_words, of_v):
-        a = tf.tanh(words + contexts[i])  # [|V|, h]
-        slope = (1 - tf.square(a)) * upstream[i, :, None]
-        of_v += tf.linalg.matvec(a, upstream[i], transpose_a=True)
-        return i + 1, of_contexts.write(i, tf.reduce_sum(slope, axis=0)), of_words + slope, of_v
+    def forward(contexts, words, v):
+        tiles = tf.split(words, _tiles(size, max(1, _CACHED // units)))
 
-    number = tf.shape(contexts)[0]
-    start = tf.TensorArray(contexts.dtype, number, element_shape=[contexts.shape[-1]])
-    begin = 0, start, tf.zeros_like(words), tf.zeros_like(v)
-    _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
-    return of_contexts.stack() * v, of_words * v, of_v
+        def of(z):
+            return tf.concat([_energies(z[None], tile, v)[0] for tile in tiles], axis=0)
+
+        return tf.map_fn(of, contexts, fn_output_signature=tf.TensorSpec([size], tf.float32))
+
+    def backward(contexts, words, v, upstream):
+        def add(i, of_contexts, of_words, of_v):
+            a = tf.tanh(words + contexts[i])  # [|V|, h]
+            slope = (1 - tf.square(a)) * upstream[i, :, None]
+            of_v += tf.linalg.matvec(a, upstream[i], transpose_a=True)
+            return i + 1, of_contexts.write(i, tf.reduce_sum(slope, axis=0)), of_words + slope, of_v
+
+        number = tf.shape(contexts)[0]
+        start = tf.TensorArray(contexts.dtype, number, element_shape=[units])
+        begin = 0, start, tf.zeros_like(words), tf.zeros_like(v)
+        _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
+        return of_contexts.stack() * v, of_words * v, of_v
+
+    of_some, of_all, of_units = (tf.TensorSpec(shape) for shape in ([None, units], [size, units], [units]))
+    upstream = tf.TensorSpec([None, size])
+    return (
+        tf.function(forward, [of_some, of_all, of_units], autograph=False),
+        tf.function(backward, [of_some, of_all, of_units, upstream], autograph=False),
+    )

@@ -1,6 +1,9 @@
 """The energy-based output: its formula, losses and gradients against NumPy, and what can be done with it."""
 
 import functools
+import json
+import zipfile
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,13 +15,21 @@ from hypothesis import strategies as st
 import keras_nplm.energies as energies
 from keras_nplm import (
     NPLM,
+    EncodedCorpus,
     EnergyOutput,
     InputError,
+    LanguageModel,
     LazyAdagrad,
+    Vocabulary,
+    export_litert,
+    export_onnx,
+    export_saved_model,
 )
+from keras_nplm.cli import main
 from keras_nplm.network_file import load_network
 from keras_nplm.scoring import SelfNormalised
 from keras_nplm.serving.models import graph_of
+from keras_nplm.windows import ngrams_of
 
 V, M, H, N = 40, 3, 5, 4
 CONTEXTS = np.array([[4, 5, 6], [0, 0, 7], [6, 39, 4], [0, 0, 0], [9, 9, 9]], np.int32)
@@ -217,3 +228,62 @@ def test_it_is_read_without_trust_and_served(tmp_path):
     np.testing.assert_allclose(log_prob(CONTEXTS, TARGETS), model.log_prob(CONTEXTS, TARGETS), rtol=1e-4)
     definition = log_prob.get_concrete_function(CONTEXTS, TARGETS).graph.as_graph_def()
     assert "_XlaMustCompile" not in str(definition)  # a server may lack XLA
+
+
+@pytest.mark.parametrize("write, ending", [(export_litert, "tflite"), (export_onnx, "onnx")])
+def test_devices_get_it_too(write, ending, tmp_path):
+    runtime = {"tflite": "ai_edge_litert.interpreter", "onnx": "onnxruntime"}[ending]
+    runtime = pytest.importorskip(runtime, reason=f"{runtime} is needed")
+    if ending == "onnx":
+        pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    model, path = _model(), str(tmp_path / f"next.{ending}")
+    vocabulary = Vocabulary.build([[f"word{i}"] for i in range(V - 4)], min_count=1)
+    write(LanguageModel(model, vocabulary, "words", "stream"), path)
+    if ending == "onnx":
+        (found,) = runtime.InferenceSession(path).run(None, {"context_ids": CONTEXTS})
+    else:
+        found = runtime.Interpreter(path).get_signature_runner()(context_ids=CONTEXTS)["log_probs"]
+    np.testing.assert_allclose(found, model.next_log_probs(CONTEXTS), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A model of a text in which the word before says much of the next."""
+    directory, random = tmp_path_factory.mktemp("energy"), np.random.default_rng(0)
+    words = [f"{'abcdefgh'[i]} {'stuvwxyz'[i]}" for i in random.integers(0, 8, 4000)]
+    lines = [" ".join(words[start : start + 5]) for start in range(0, len(words), 5)]
+    (directory / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = "--output-layer energy --hidden-units 8 --embedding-dim 4 --order 3 --epochs 2 --batch-size 64 --seed 3"
+    options += " --num-sampled 16 --optimizer adagrad --initial-accumulator 1e-5 --learning-rate 0.2 --dropout 0.01"
+    options += " --self-normalisation 0.1 --boundary stream"
+    text = ["--train", str(directory / "text.txt")]
+    assert main(["train", *text, *options.split(), "--output", str(directory / "model")]) == 0
+    return directory / "model"
+
+
+def test_the_command_trains_it_and_beats_the_unigram_model(trained):
+    encoded = EncodedCorpus.load(trained / "corpus")
+    counts = encoded.frequencies()
+    test = ngrams_of(encoded.ids("test"), 3, "stream")[:, -1]
+    unigram = np.exp(-np.log(counts[test] / counts[4:].sum()).mean())  # 16
+    metrics = json.loads((trained / "metrics.json").read_text())
+    assert metrics["test"]["perplexity"] < 0.6 * unigram
+    assert metrics["test"]["ln_z"]["mean_absolute"] < 1
+    assert metrics["parameters"] == encoded.vocabulary_size * 5 + 8 * (3 * 4 + 2)
+    assert "h = 8" in (trained / "report.html").read_text(encoding="utf-8")
+
+
+def test_its_directory_is_scored_served_and_its_shape_is_checked(trained, tmp_path):
+    model = LanguageModel.load(trained)
+    version = export_saved_model(model, tmp_path / "served")
+    served = tf.saved_model.load(str(version)).signatures["log_prob_ids"]
+    contexts, targets = np.array([[4, 5], [0, 7]], np.int32), np.array([6, 9], np.int32)
+    found = served(context_ids=tf.constant(contexts), target_ids=tf.constant(targets))["log_prob"]
+    np.testing.assert_allclose(found, model.model.log_prob(contexts, targets), rtol=1e-4)
+    damaged = tmp_path / "model.keras"
+    with zipfile.ZipFile(trained / "model.keras") as source, zipfile.ZipFile(damaged, "w") as target:
+        for name in source.namelist():
+            part = source.read(name)
+            target.writestr(name, part.replace(b'"hidden_units": 8', b'"hidden_units": 9', 1))
+    with pytest.raises(InputError, match="is not a whole model file"):
+        load_network(damaged)
