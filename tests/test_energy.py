@@ -120,19 +120,23 @@ def test_the_gradient_over_all_words():
             np.testing.assert_allclose(gradient, wanted, rtol=1e-3, atol=1e-4)
 
 
-def _importance_sampling(model, drawn) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The losses and the gradient of their sum, from the weights exp(-E) / k Q of the target and the words drawn."""
+def _importance_sampling(model, drawn, left=None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The losses and the gradient of their sum, from the weights exp(-E) / k Q of the target and the words drawn.
+
+    `left`, [B, h], is what dropout leaves of the hidden units in each context.
+    """
     w, log_q = _weights(model), model.prob.log_q.numpy().astype(np.float64)
     gradients, losses = {name: np.zeros_like(value) for name, value in w.items()}, []
-    for context, target in zip(CONTEXTS, TARGETS, strict=True):
+    left = np.ones((len(CONTEXTS), H)) if left is None else left
+    for context, target, kept in zip(CONTEXTS, TARGETS, left, strict=True):
         words = np.concatenate([[target], drawn])
         x = np.concatenate([np.tile(w["C"][context].ravel(), (len(words), 1)), w["C"][words]], axis=1)
-        a = np.tanh(w["d"] + x @ w["H"])
+        a = np.tanh(w["d"] + x @ w["H"]) * kept
         importance = np.exp(a @ w["v"] + w["b"][words] - log_q[words]) / len(drawn)
         share = importance / importance.sum()
         losses.append(-np.log(share[0]))
         dy = share - (np.arange(len(words)) == 0)  # of -ln P by y = -E: the estimate of P, less 1 for the target
-        dz = dy[:, None] * w["v"] * (1 - a**2)
+        dz = dy[:, None] * w["v"] * kept * (1 - np.tanh(w["d"] + x @ w["H"]) ** 2)
         gradients["v"] += dy @ a
         gradients["d"] += dz.sum(axis=0)
         gradients["H"] += x.T @ dz
@@ -152,18 +156,33 @@ def _loss_and_gradients(model, of):
     return losses, dict(zip(weights, gradients, strict=True))
 
 
-def test_training_is_importance_sampling_and_touches_few_rows():
+@pytest.mark.parametrize("dropout", [False, True])
+def test_training_is_importance_sampling_and_touches_few_rows(dropout):
     model = _model()
     twin = _model()  # whose first words are those that the model will draw
     drawn = np.asarray(twin.prob._draw(twin.prob.noise, twin.prob._strata(16)))
-    losses, gradients = _loss_and_gradients(model, lambda features: model.prob.training_loss(features, TARGETS)[0])
-    expected, expected_gradients = _importance_sampling(model, drawn)
+    left = np.random.default_rng(4).integers(0, 2, (len(CONTEXTS), H)) * 2.0 if dropout else None
+
+    def of(features):
+        features = features if left is None else tf.concat([features, tf.constant(left, tf.float32)], axis=1)
+        return model.prob.training_loss(features, TARGETS)[0]
+
+    losses, gradients = _loss_and_gradients(model, of)
+    expected, expected_gradients = _importance_sampling(model, drawn, left)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     assert isinstance(gradients["C"], tf.IndexedSlices) and isinstance(gradients["b"], tf.IndexedSlices)
     touched = set(gradients["C"].indices.numpy().tolist())
     assert touched == {*CONTEXTS.ravel().tolist(), *TARGETS.tolist(), *drawn.tolist()}
     for name, wanted in expected_gradients.items():
         np.testing.assert_allclose(tf.convert_to_tensor(gradients[name]), wanted, atol=1e-4, err_msg=name)
+
+
+def test_dropout_leaves_hidden_units_out_in_training_alone():
+    model = NPLM(V, N, M, H, output_layer="energy", dropout=0.5)
+    trained, asked = (model.features(CONTEXTS, training=training).numpy() for training in (True, False))
+    assert trained.shape == asked.shape == (len(CONTEXTS), (N - 1) * M + H)
+    assert set(trained[:, -H:].ravel()) == {0, 2} and set(asked[:, -H:].ravel()) == {1}
+    np.testing.assert_allclose(np.exp(model.next_log_probs(CONTEXTS)).sum(axis=1), 1, rtol=1e-5)
 
 
 def test_of_many_words_drawn_the_gradient_is_that_of_the_likelihood():
