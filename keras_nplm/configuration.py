@@ -118,7 +118,7 @@ _ENERGY = dict(
     batch_size=64,
     weight_decay=0.0,
     dropout=0.0,
-    epochs=5,
+    epochs=4,
 )
 
 

@@ -7,7 +7,7 @@ from keras import ops
 
 _CONTEXTS, _WORDS = 16, 640  # in a block, whose hidden units stay in cache
 _CACHED = 1 << 17  # hidden units of one context at a time, where XLA does not fuse what is done to them
-_MODERATE = 20.0  # |z| and |t| whose exponentials are far from overflow
+_MODERATE = 20.0  # |z| whose exponentials are far from overflow
 
 
 def energies(contexts, words, v):
@@ -63,7 +63,7 @@ def energy_log_normaliser(contexts, words, v, bias):
         tanh(z + t) = 1 - 2 F / (F + E),    E = exp(2 t),    F = exp(-2 z)
 
     E is there once for all contexts and F once for all words, so that a hidden unit costs an addition and a division;
-    XLA fuses these. tanh itself is taken where a z or t is so large that E or F might overflow.
+    XLA fuses these. Where E overflows or vanishes the quotient is right; tanh itself is taken where F might.
 
     Args:
         contexts: float [B, h], z.
@@ -89,9 +89,8 @@ def energy_log_normaliser(contexts, words, v, bias):
 
         return tf.map_fn(of_block, contexts)
 
-    moderate = tf.reduce_all(tf.abs(contexts) < _MODERATE) & tf.reduce_all(tf.abs(words) < _MODERATE)  # false for NaN
     log_z = tf.cond(
-        moderate,
+        tf.reduce_all(tf.abs(contexts) < _MODERATE),  # false for NaN
         lambda: over(_energies_of_exponentials, tf.exp(-2 * blocks), tf.exp(2 * words)),
         lambda: over(_energies, blocks, words),
     )

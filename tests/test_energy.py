@@ -83,14 +83,17 @@ def _chosen(logits) -> np.ndarray:
 def test_it_has_no_matrix_of_words_but_C():
     model = NPLM(V, N, M, H, output_layer="energy")
     assert sum(weight.numpy().size for weight in model.trainable_weights) == V * (M + 1) + H * (N * M + 2)
+    assert {bias.name for bias in model.prob.biases} == {"b", "d"}  # which weight decay spares
     assert sorted(tuple(weight.shape) for weight in model.trainable_weights if V in weight.shape) == [(V,), (V, M)]
 
 
-@pytest.mark.parametrize("size, scale", [(40, 1), (700, 1), (700, 30)])
-def test_the_normaliser_in_blocks(size, scale):
+@pytest.mark.parametrize("size, scales", [(40, (1, 1)), (700, (1, 1)), (700, (30, 30)), (40, (50, 1)), (40, (1, 50))])
+def test_the_normaliser_in_blocks(size, scales):
     """One tile and several, a block that is not full, and hidden units whose exponentials would overflow."""
     rng = np.random.default_rng(0)
-    contexts, words = (rng.normal(0, scale, (rows, H)).astype(np.float32) for rows in (19, size))
+    contexts, words = (
+        rng.normal(0, scale, (rows, H)).astype(np.float32) for rows, scale in zip((19, size), scales, strict=True)
+    )
     v, bias = (keras.Variable(rng.normal(0, 2, shape).astype(np.float32), autocast=False) for shape in (H, size))
     logits = np.tanh(contexts[:, None].astype(np.float64) + words) @ v.numpy() + bias.numpy()
     found = energies.energy_log_normaliser(tf.constant(contexts), tf.constant(words), v, bias)
