@@ -91,14 +91,13 @@ def open_corpus(
     ['the', '"', 'assert', '"', 'statement']
     """
     tokenizer = with_steps(tokenizer, normalise)
-    tokenize = tokenizer_named(tokenizer)
     if train or resample:
         return _text_corpus(train, resample, validation, test, fractions, tokenizer)
     if validation or test:
         raise InputError("--validation and --test need --train: name the text files to train on.")
     if name.startswith("tfds:"):
         builder = _builder(name.removeprefix("tfds:"), data_dir)
-        return Corpus(name, tokenizer, _tfds_splits(builder, tokenize))
+        return Corpus(name, tokenizer, _tfds_splits(builder, tokenizer_named(tokenizer)))
     if name.partition("/")[0] not in ("python_reference", "brown"):
         raise InputError(
             f"Unknown corpus {name!r}: choose python_reference, brown, brown/marks or tfds:NAME, or name text files "
