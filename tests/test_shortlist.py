@@ -324,7 +324,7 @@ def test_what_is_no_short_list_is_refused():
         Shortlist(_network(3, False), Uniform(9, "stream"))
     with pytest.raises(InputError, match="short-list has scores of its words alone"):
         SelfNormalised(_network(3, False))
-    with pytest.raises(InputError, match="Words cannot join a network with a short-list"):
+    with pytest.raises(InputError, match="predicts a short-list alone"):
         check_growable(_network(3, False))
     with pytest.raises(InputError, match="Ids must be 0 to 12"):
         Shortlist(_network(3, False), background).log_prob(np.array([[4, 5, 13]]), np.array([4]))
