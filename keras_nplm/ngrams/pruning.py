@@ -43,8 +43,7 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
-    if not 0 <= threshold < math.inf:
-        raise InputError(f"The threshold of pruning must be 0 or more. Received: {threshold}.")
+    check_threshold(threshold)
     unigrams = model.num_ngrams[0]
     if max_ngrams is not None and max_ngrams < unigrams:
         raise InputError(f"`max_ngrams` must be {unigrams} or more, the unigrams, which stay. Received: {max_ngrams}.")
@@ -53,6 +52,16 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     if max_ngrams is not None and _number(kept) > max_ngrams - unigrams:
         kept = _fewer(orders, needs, kept, max_ngrams - unigrams, threshold)
     return _restricted(model, kept)
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse what is no threshold for `prune`.
+
+    Raises:
+        InputError: it is negative or not finite.
+    """
+    if not 0 <= threshold < math.inf:
+        raise InputError(f"The threshold of pruning must be 0 or more. Received: {threshold}.")
 
 
 def perplexity_changes(model: BackoffModel) -> list[np.ndarray]:
