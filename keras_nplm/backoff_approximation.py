@@ -9,6 +9,7 @@ from keras_nplm.mixture import Mixture
 from keras_nplm.ngrams.backoff import BackoffModel, unlisted_mass
 from keras_nplm.ngrams.counts import ContextTrie, NgramCounts, count_ngrams, find, followers
 from keras_nplm.progress import Progress
+from keras_nplm.vocabulary import BOS_ID, EOS_ID
 from keras_nplm.windows import gather_ngrams, predicted_ids
 
 ORDER = 3  # beyond which little is gained: most longer contexts of a new text are new
@@ -101,10 +102,12 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     before, words = np.divmod(model.keys[0], model.vocabulary_size)
     number, p = model.vocabulary_size, np.exp(model.log_probs[0], dtype=np.float64)
     marginal = np.exp(marginals, dtype=np.float64)
-    left = np.maximum(marginal - np.bincount(words, marginal[before] * p, minlength=number), 0)
+    context = marginal.copy()
+    context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0  # after each </s> but the last comes a <s>
+    left = np.maximum(marginal - np.bincount(words, context[before] * p, minlength=number), 0)
     unigram, above = marginal, unlisted_mass(before, p, number)
     for _ in range(_FITTING_ROUNDS):
-        weight = marginal * above / unlisted_mass(before, unigram[words], number)  # P(v) γ(v)
+        weight = context * above / unlisted_mass(before, unigram[words], number)  # P(v) γ(v)
         asked = weight.sum() - np.bincount(words, weight[before], minlength=number)
         unigram = (left + _UNSEEN * marginal) / (asked + _UNSEEN)
         unigram /= unigram.sum()

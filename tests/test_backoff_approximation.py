@@ -156,21 +156,22 @@ def test_an_average_loses_little_and_more_ngrams_lose_less():
     assert found == sorted(found)
 
 
-def test_fitted_unigrams_keep_the_marginals(monkeypatch):
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
     monkeypatch.setattr(backoff_approximation, "_UNSEEN", 1e-9)
-    rng = np.random.default_rng(1)
-    pairs = rng.exponential(1, (12, 12)) ** 3
-    pairs = (pairs + pairs.T) / (2 * pairs.sum())  # P(v w): as the same words stand before and after, so do marginals
-    pairs[[0, 2]] = pairs[:, [0, 2]] = 0  # <pad> and <s> are never there
+    words, end = [1, *range(4, 12)], boundary == "sentence"
+    together = np.random.default_rng(1).exponential(1, (len(words) + end,) * 2) ** 3
+    pairs = np.zeros((12, 12))  # P(v w): words stand as often before others as after, <s> as often as </s>
+    pairs[np.ix_(words + [2] * end, words + [3] * end)] = together + together.T
     pairs /= pairs.sum()
-    marginals = np.log(np.maximum(pairs.sum(axis=0), 1e-300)).astype(np.float32)
+    before, after = pairs.sum(axis=1), pairs.sum(axis=0)
+    marginals = np.log(np.maximum(after, 1e-300)).astype(np.float32)
     listed = np.flatnonzero((pairs > 0.004).ravel())
-    p = (pairs / np.maximum(pairs.sum(axis=1, keepdims=True), 1e-300)).ravel()[listed]
-    pruned = BackoffModel.normalised(ContextTrie(12, []), marginals, [listed], [np.log(p).astype(np.float32)])
+    log_probs = np.log(pairs.ravel()[listed] / before[listed // 12]).astype(np.float32)
+    pruned = BackoffModel.normalised(ContextTrie(12, []), marginals, [listed], [log_probs])
 
     def error(model):
-        found = pairs.sum(axis=1) @ np.exp(model.next_log_probs(np.arange(12)[:, None]).astype(float))
-        return np.abs(found - pairs.sum(axis=0)).max()
+        return np.abs(before @ np.exp(model.next_log_probs(np.arange(12)[:, None]).astype(float)) - after).max()
 
     assert error(backoff_approximation.fit_unigrams(pruned, marginals)) < 1e-5 < 1e-3 < error(pruned)
 
@@ -272,6 +273,7 @@ def test_export_prunes_a_count_based_model_and_otherwise_leaves_it_alone(tmp_pat
         (["--order", "5"], "`order` must be 2 to 4, that of the model. Received: 5"),
         (["--order", "1"], "`order` must be 2 to 4, that of the model. Received: 1"),
         (["--min-expected-count", "0"], "`min_expected_count` must be above 0"),
+        (["--prune", "-1"], "The threshold of pruning must be 0 or more. Received: -1"),
         (["--format", "onnx", "--prune", "1e-7"], "of the format onnx"),
     ],
 )

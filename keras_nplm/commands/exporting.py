@@ -11,6 +11,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import metrics_if_there, read_config, refuse_within
 from keras_nplm.ngrams import BackoffModel, prune, write_arpa
+from keras_nplm.ngrams.pruning import check_threshold
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.word_vectors import write_word2vec
 
@@ -65,6 +66,7 @@ def _export(options: argparse.Namespace) -> dict:
 
 def _backoff_model(options: argparse.Namespace, language_model: LanguageModel) -> BackoffModel:
     """The model that an ARPA file is to hold: the model itself, or what approximates it, pruned as was asked."""
+    check_threshold(options.prune or 0.0)
     model, marginals = language_model.model, None
     if not isinstance(model, BackoffModel) or any(getattr(options, name) is not None for name in _ARPA_FLAGS[:3]):
         if options.text:

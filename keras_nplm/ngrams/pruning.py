@@ -11,7 +11,7 @@ from keras_nplm.ngrams.counts import ContextTrie, find
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 _LEAST_THRESHOLD = 1e-12
-_STEPS = 14  # of the search for the threshold that leaves so many n-grams
+_STEPS, _NEARLY = 16, 0.99  # of the search for the threshold that leaves so many n-grams; how many of them suffice
 
 
 def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = None) -> BackoffModel:
@@ -43,24 +43,25 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
-    if not 0 <= threshold < math.inf:
-        raise InputError(f"The threshold of pruning must be 0 or more. Received: {threshold}.")
+    check_threshold(threshold)
     unigrams = model.num_ngrams[0]
     if max_ngrams is not None and max_ngrams < unigrams:
         raise InputError(f"`max_ngrams` must be {unigrams} or more, the unigrams, which stay. Received: {max_ngrams}.")
     orders, needs = _orders(model), _needs(model)
     kept = _kept(orders, needs, threshold) if threshold else [np.ones(len(order.p), bool) for order in orders]
     if max_ngrams is not None and _number(kept) > max_ngrams - unigrams:
-        many, kept = kept, [np.zeros_like(mask) for mask in kept]
-        low, high = math.log(max(threshold, _LEAST_THRESHOLD)), 0.0
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            fewer = _kept(orders, needs, math.exp(middle), many)
-            if _number(fewer) <= max_ngrams - unigrams:
-                high, kept = middle, fewer
-            else:
-                low, many = middle, fewer
+        kept = _fewer(orders, needs, kept, max_ngrams - unigrams, threshold)
     return _restricted(model, kept)
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse what is no threshold for `prune`.
+
+    Raises:
+        InputError: it is negative or not finite.
+    """
+    if not 0 <= threshold < math.inf:
+        raise InputError(f"The threshold of pruning must be 0 or more. Received: {threshold}.")
 
 
 def perplexity_changes(model: BackoffModel) -> list[np.ndarray]:
@@ -182,6 +183,25 @@ def _kept(
             places = needs[k - 1][kept[k]].ravel()
             needed[places[places >= 0]] = True
     return kept
+
+
+def _fewer(
+    orders: list[_Order], needs: list[np.ndarray], kept: list[np.ndarray], most: int, threshold: float
+) -> list[np.ndarray]:
+    """Which of those that a threshold has kept stay at one that leaves so many at most, and hardly fewer."""
+    few, low, high = [np.zeros_like(mask) for mask in kept], math.log(max(threshold, _LEAST_THRESHOLD)), 0.0
+    for _ in range(_STEPS):
+        logs = np.log1p([_number(kept), most, _number(few)])  # about linear in ln θ
+        share = min(max((logs[0] - logs[1]) / (logs[0] - logs[2]), 0.1), 0.9)
+        middle = low + share * (high - low)
+        tried = _kept(orders, needs, math.exp(middle), kept)
+        if _number(tried) > most:
+            low, kept = middle, tried
+            continue
+        high, few = middle, tried
+        if _number(few) > _NEARLY * most:
+            break
+    return few
 
 
 def _number(kept: list[np.ndarray]) -> int:

@@ -20,7 +20,7 @@ from keras_nplm.vocabulary import EOS_ID, Vocabulary
 
 _NETWORK, _COUNTS, _MIXTURE = "brown-no-held-out", "kneser-ney-5", "brown-with-kneser-ney"
 _HIGHEST = 4  # order
-_THRESHOLDS = (0.0, 1e-8, 3e-8, 1e-7, 1e-6)
+_THRESHOLDS = (0.0, 1e-8, 1e-7, 1e-6)
 
 ROWS = (
     *(row for row in PAPER_ROWS if row.name in (_NETWORK, _COUNTS)),
