@@ -19,7 +19,7 @@ from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
 from keras_nplm.oov import add_words
 from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
-from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, SampledSoftmax
+from keras_nplm.outputs import AdaptiveSoftmax, EnergyOutput, FullSoftmax, NoiseContrastive, SampledSoftmax
 from keras_nplm.resampling import Resampled
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.shortlist import Shortlist
@@ -37,6 +37,7 @@ __all__ = [
     "Corpus",
     "DirectConnection",
     "EncodedCorpus",
+    "EnergyOutput",
     "FullSoftmax",
     "InputError",
     "LanguageModel",

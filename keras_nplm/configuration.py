@@ -47,7 +47,7 @@ class Configuration:
     output_layer: str = _option(
         "full", "how the output trains; probabilities are exact with each", choices=tuple(OUTPUTS)
     )
-    num_sampled: int = _option(256, "k: words drawn a batch, by sampled and nce", least=1, below=1 << 20)
+    num_sampled: int = _option(256, "k: words drawn a batch, by sampled, nce and energy", least=1, below=1 << 20)
     proposal: str = _option("unigram", "how they are drawn", choices=PROPOSALS)
     self_normalisation: float = _option(0.0, "keeps ln Z near 0 (not adaptive)", least=0)
     cutoffs: str = _option("", "adaptive: first ids of its clusters, as 2000,7000; default: by |V|")
@@ -61,6 +61,7 @@ class Configuration:
     min_count: int = _option(2, "words seen less often become <unk>", least=1)
     max_size: int | None = _option(None, "keep this many words at most", least=1)
     optimizer: str = _option("sgd", "the optimiser", choices=tuple(OPTIMIZERS))
+    initial_accumulator: float = _option(0.1, "adagrad: where its sums of squared gradients begin", least=0)
     learning_rate: float = _option(1.8, "at the start, for the mean loss of a batch", least=0)
     schedule: str = _option("linear", "linear: to 0; inverse-time: the paper's eps_0/(1+rt)", choices=SCHEDULES)
     decay_rate: float = _option(1e-8, "r of the inverse-time schedule; t counts updates", least=0)
@@ -85,7 +86,8 @@ class Configuration:
             value = getattr(self, option)
             if self.output_layer == "adaptive" and value:
                 raise InputError(f"`{option}` must be 0 with `output_layer` adaptive. Received: {value}.")
-        refused = {"an adaptive output": self.output_layer == "adaptive", "a tied output": self.tied_output}
+        no_rows = self.output_layer in ("adaptive", "energy")
+        refused = {f"an {self.output_layer} output": no_rows, "a tied output": self.tied_output}
         for what in [what for what, on in refused.items() if on and self.shortlist_size is not None]:
             raise InputError(f"`shortlist_size` cannot go with {what}. Received: {self.shortlist_size}.")
         if self.outside_output and self.shortlist_size is None:
@@ -115,6 +117,19 @@ _PAPER_OPTIMISER = dict(
 # Noise-contrastive estimation whose logits will do as log-probabilities.
 _NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
 
+# The energy-based variant; its rows of C, H and v want steps of sizes that are far apart.
+_ENERGY = dict(
+    output_layer="energy",
+    num_sampled=128,
+    optimizer="adagrad",
+    initial_accumulator=1e-5,
+    learning_rate=0.1,
+    batch_size=64,
+    weight_decay=0.0,
+    dropout=0.0,
+    epochs=4,
+)
+
 
 def _paper(**options) -> Configuration:
     return dataclasses.replace(_PAPER, **options)
@@ -126,6 +141,7 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
     "brown-nce": _paper(**_NCE, num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5),
     "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
+    "brown-energy": _paper(**_ENERGY),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),

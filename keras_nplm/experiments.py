@@ -110,7 +110,7 @@ def build_report(directory: Path) -> dict:
     """The figures of all rows that are made, and what is worked out from them."""
     made = {row.name: row for row in ROWS if is_made(row, directory)}
     metrics = {name: read_json(directory / "rows" / name / "metrics.json") for name in made}
-    scores = {name: _scores(directory, name) for name in made}
+    scores = {name: scores_of(directory, name) for name in made}
     report = {"rows": [_figures(made[name], metrics[name]) for name in made]}
     if made:
         encoded = EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus")
@@ -141,8 +141,8 @@ def _figures(row: Row, metrics: dict) -> dict:
     return figures
 
 
-def _scores(directory: Path, name: str) -> dict[str, np.ndarray]:
-    """ln P of each token of validation and test, float [T]; worked out once and kept."""
+def scores_of(directory: Path, name: str) -> dict[str, np.ndarray]:
+    """ln P of each token of `validation` and `test` by a row, float [T]; worked out once and kept."""
     path, made = directory / "log_probs" / f"{name}.npz", directory / "rows" / name / "metrics.json"
     if not path.exists() or path.stat().st_mtime < made.stat().st_mtime:
         print(f"scoring {name}", file=sys.stderr)
@@ -167,16 +167,16 @@ def _mixtures(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> lis
             title, *paper = row.mixed or (f"{row.title} + trigram", None, None)
             paper = paper if paper[0] else None
             mixtures.append(
-                {"title": f"{title}, 0.5", "paper": paper} | _mixed(scores, [row.name, "trigram"], [0.5, 0.5])
+                {"title": f"{title}, 0.5", "paper": paper} | mixture_of(scores, [row.name, "trigram"], [0.5, 0.5])
             )
-            mixtures.append({"title": f"{title}, fitted", "paper": None} | _mixed(scores, [row.name, "trigram"]))
+            mixtures.append({"title": f"{title}, fitted", "paper": None} | mixture_of(scores, [row.name, "trigram"]))
     for names in _MORE_MIXTURES:
         if all(name in scores for name in names):
-            mixtures.append({"title": " + ".join(names) + ", fitted", "paper": None} | _mixed(scores, names))
+            mixtures.append({"title": " + ".join(names) + ", fitted", "paper": None} | mixture_of(scores, names))
     by_frequency = ["brown-no-held-out", "trigram"]
     if all(name in scores for name in by_frequency):
         title = " + ".join(by_frequency) + ", by frequency of the context"
-        mixtures.append({"title": title, "paper": None} | _mixed(scores, by_frequency, bins=_bins(encoded)))
+        mixtures.append({"title": title, "paper": None} | mixture_of(scores, by_frequency, bins=_bins(encoded)))
     return mixtures
 
 
@@ -188,7 +188,7 @@ def _bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
     return {split: bins.of(ngrams[split][:, :-1]) for split in _SPLITS}
 
 
-def _mixed(
+def mixture_of(
     scores: dict, names: Sequence[str], weights: Sequence[float] | None = None, bins: dict | None = None
 ) -> dict:
     """The perplexities of a mixture; its weights, or where they depend on bins their mean over validation."""

@@ -1,6 +1,6 @@
 """Convex combinations of language models."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -119,6 +119,11 @@ class Mixture:
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         parts = [model.next_log_probs(seen_by(model, context_ids)) for model in self.models]
         return combine(np.stack(parts, axis=2), self._weights(context_ids)[:, None])
+
+    def components(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, LogProb, np.ndarray]]:
+        """Each model with its weight in each context, float64 [B], and the part of the contexts that it sees."""
+        for weights, model in zip(self._weights(context_ids).T, self.models, strict=True):
+            yield weights, model, seen_by(model, context_ids)
 
     def _weights(self, context_ids: np.ndarray) -> np.ndarray:
         """α of each context, float64 [B, K]."""

@@ -14,7 +14,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden, penalty
 from keras_nplm.metrics import Perplexity
 from keras_nplm.optimizers import Lazy
-from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
+from keras_nplm.outputs import OUTPUTS, EnergyOutput, LinearOutput, Output, SampledOutput
 from keras_nplm.vocabulary import SPECIALS
 from keras_nplm.windows import check_ngrams, distinct_rows
 
@@ -40,15 +40,17 @@ class NPLM(keras.Model):
         vocabulary_size: int, |V|, special tokens included.
         order: int, n, 2 or more: contexts have n-1 words.
         embedding_dim: int, m.
-        hidden_units: int, h; 0 leaves the hidden layer out, which needs direct connections.
+        hidden_units: int, h; 0 leaves the hidden layer out, which needs direct connections. With the energy output
+            these are its own, which context and target share.
         direct_connections: bool, whether there is W.
         weight_decay: float, the paper's λ, on weights and C, never on the biases b and d. It passes over every row, and
             so is refused with a sampled output: give it to `LazySGD` there.
         dropout: float in [0, 1), the share of hidden units left out in training.
         embedding_dropout: float in [0, 1), the same for the components of x.
         held_out_mass: float in [0, 1); see `FullSoftmax`.
-        output_layer: `"full"`, `"sampled"`, `"nce"` or `"adaptive"`, with what each takes by default, or an output
-            layer of `keras_nplm.outputs` with options of its own, its `held_out_mass` and `weight_decay` among them.
+        output_layer: `"full"`, `"sampled"`, `"nce"`, `"adaptive"` or `"energy"` (the paper's section 5.1; see
+            `EnergyOutput`), with what each takes by default, or an output layer of `keras_nplm.outputs` with options of
+            its own, its `held_out_mass` and `weight_decay` among them.
         output_rank: int r or None: project the features to r numbers, linearly, before the output: [U W] of rank r.
         tied_output: bool, whether C is the output's kernel too, on features projected to m numbers.
         shortlist_size: int s in [1, |V|-4], or None: predict the s most frequent words and the special tokens alone,
@@ -118,21 +120,31 @@ class NPLM(keras.Model):
 
         # Layers
         dtype = self.dtype_policy
+        outputs = listed + bool(outside_output)
+        prob = _output(output_layer, outputs, hidden_units, held_out_mass, weight_decay, dtype)
+        energy = isinstance(prob, EnergyOutput)
         self.embed = ContextEmbedding(vocabulary_size, embedding_dim, weight_decay, name="embed", dtype=dtype)
-        self.hidden = TanhHidden(hidden_units, weight_decay, name="hidden", dtype=dtype) if hidden_units else None
+        self.hidden = None
+        if hidden_units and not energy:
+            self.hidden = TanhHidden(hidden_units, weight_decay, name="hidden", dtype=dtype)
         self.direct = DirectConnection(name="direct", dtype=dtype) if direct_connections else None
         rank = embedding_dim if tied_output else output_rank
         self.project = None
         if rank:
             options = dict(use_bias=False, kernel_regularizer=penalty(weight_decay), dtype=dtype)
             self.project = keras.layers.Dense(rank, name="project", **options)
-        self.prob = _output(output_layer, listed + bool(outside_output), held_out_mass, weight_decay, dtype)
+        self.prob = prob
         sampled, half = isinstance(self.prob, SampledOutput), self.compute_dtype == "float16"
         _check("weight_decay", not (sampled and weight_decay), "0 with a sampled output: LazySGD has one", weight_decay)
         _check("dtype", not half, "another: exponentials overflow in float16; take mixed_bfloat16", "float16")
         one_kernel = isinstance(self.prob, LinearOutput)
-        _check("tied_output", one_kernel or not tied_output, "off: adaptive has no one kernel", tied_output)
-        _check("shortlist_size", one_kernel or whole, "None: adaptive has a list of its own", shortlist_size)
+        _check("tied_output", one_kernel or not tied_output, "off: this output has no one kernel", tied_output)
+        _check("shortlist_size", one_kernel or whole, "None: this output has no rows to leave out", shortlist_size)
+        if energy:
+            wanted = f"the output's, {prob.hidden_units}"
+            _check("hidden_units", prob.hidden_units == hidden_units, wanted, hidden_units)
+            _check("direct_connections", not direct_connections, "off with the energy output", direct_connections)
+            _check("output_rank", not output_rank, "None with the energy output", output_rank)
         self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding", dtype=dtype)
         self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden", dtype=dtype)
 
@@ -223,7 +235,9 @@ class NPLM(keras.Model):
         if self.project is not None:
             self.project.build((None, features))
             features = self.project.units
-        if self.tied_output:
+        if isinstance(self.prob, EnergyOutput):
+            features = x_shape[1]
+        if self.tied_output or isinstance(self.prob, EnergyOutput):
             self.prob.tie(self.embed.C)
         self.prob.build((None, features))
         self.drop_embedding.build(x_shape)
@@ -235,8 +249,17 @@ class NPLM(keras.Model):
         return features if _IN_FIT.get() is self else self.prob(features)  # [B, |V|], or those of the short-list
 
     def features(self, context_ids, training=False):
-        """What the output layer sees of a context: a, or [a; x] with direct connections, or a projection of these."""
+        """What the output layer sees of a context: a, or [a; x] with direct connections, or a projection of these.
+
+        The energy output, which has the hidden layer, sees x, followed where there is dropout by what it leaves of the
+        hidden units, [B, h].
+        """
         x = self.drop_embedding(self.embed(context_ids), training=training)  # [B, (n-1) m]
+        if isinstance(self.prob, EnergyOutput):
+            if not self.dropout:
+                return x
+            units = ops.zeros_like(x[:, :1]) + ops.ones((self.hidden_units,), x.dtype)
+            return ops.concatenate([x, self.drop_hidden(units, training=training)], axis=-1)
         a = None
         if self.hidden is not None:
             a = self.drop_hidden(self.hidden(x), training=training)  # [B, h]
@@ -498,13 +521,16 @@ def _serialised(output: Output) -> dict:
     return serialised
 
 
-def _output(chosen, vocabulary_size: int, held_out_mass: float, weight_decay: float, dtype) -> Output:
+def _output(
+    chosen, vocabulary_size: int, hidden_units: int, held_out_mass: float, weight_decay: float, dtype
+) -> Output:
     """The output layer that `NPLM` was told to have, by name, by its serialised form, or itself."""
     if isinstance(chosen, str):
         _check("output_layer", chosen in OUTPUTS, f"one of {', '.join(OUTPUTS)}", chosen)
         _check("held_out_mass", chosen != "adaptive" or not held_out_mass, "0: adaptive has none", held_out_mass)
         options = {"held_out_mass": held_out_mass} if chosen != "adaptive" else {}
-        chosen = OUTPUTS[chosen](vocabulary_size, weight_decay=weight_decay, name="prob", dtype=dtype, **options)
+        options |= {"hidden_units": hidden_units} if chosen == "energy" else {"weight_decay": weight_decay}
+        chosen = OUTPUTS[chosen](vocabulary_size, name="prob", dtype=dtype, **options)
     elif isinstance(chosen, dict):
         chosen = keras.saving.deserialize_keras_object(chosen)
     _check("output_layer", isinstance(chosen, Output), "a name or an output layer", type(chosen).__name__)

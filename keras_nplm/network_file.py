@@ -14,7 +14,7 @@ import numpy as np
 from keras_nplm.errors import InputError
 from keras_nplm.files import check_is_file, first_line, open_archive
 from keras_nplm.model import NPLM
-from keras_nplm.outputs import OUTPUTS
+from keras_nplm.outputs import OUTPUTS, LinearOutput
 from keras_nplm.vocabulary import SPECIALS
 
 _WEIGHTS = "model.weights.h5"
@@ -114,7 +114,8 @@ def _number_described(config: object) -> int:
             raise ValueError(f"its config.json describes a network whose `{name}` is no integer")
     output = config.get("output_layer")
     chosen = output.get("class_name") if isinstance(output, dict) else output
-    return least_number_of_weights(config, config["vocabulary_size"], chosen not in ("adaptive", "AdaptiveSoftmax"))
+    linear = any(chosen in (name, kind.__name__) for name, kind in OUTPUTS.items() if issubclass(kind, LinearOutput))
+    return least_number_of_weights(config, config["vocabulary_size"], linear)
 
 
 def least_number_of_weights(options: Mapping, vocabulary_size: int, linear: bool) -> int:

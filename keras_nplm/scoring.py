@@ -5,7 +5,7 @@ import numpy as np
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import evaluate
 from keras_nplm.model import NPLM
-from keras_nplm.outputs import LinearOutput
+from keras_nplm.outputs import EnergyOutput, LinearOutput
 from keras_nplm.windows import check_ngrams
 
 _ROWS = 1024  # n-grams at a time: what is computed for them stays in cache
@@ -19,13 +19,14 @@ class SelfNormalised:
     H_k is the block of H that position k of the context meets. The tables T_k, [n-1, |V|, h], are computed once, so
     that the hidden layer is n-1 look-ups and the score of an n-gram one dot product: no matrix product, no [B, |V|].
     The weights are those that the network had when this was made. Without a hidden layer, or with direct connections, x
-    is looked up in C as well.
+    is looked up in C as well. Of the energy output z = d + sum_k T_k[w_k] comes so, and so does what the target adds to
+    it, from one table more: y = b + v · tanh(z + T[w]).
 
     It is for networks trained so that ln Z is near 0: by `NoiseContrastive`, or with `self_normalisation`.
     `evaluate_with_ln_z` says how near.
 
     Args:
-        model: a trained network whose output is linear.
+        model: a trained network whose output is linear or an energy.
 
     Raises:
         InputError: the output is an adaptive softmax, which has no such scores, or predicts a short-list alone.
@@ -44,23 +45,29 @@ class SelfNormalised:
     """
 
     def __init__(self, model: NPLM):
-        if not isinstance(model.prob, LinearOutput):
+        energy = isinstance(model.prob, EnergyOutput)
+        if not energy and not isinstance(model.prob, LinearOutput):
             raise InputError("The scores of an adaptive softmax are normalised cluster by cluster: leave this out.")
         if model.shortlist_size is not None:
             raise InputError("A network with a short-list has scores of its words alone: leave this out.")
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
-        self.kernel = _float32(model.prob.kernel)
-        if model.project is not None:
-            self.kernel = self.kernel @ _float32(model.project.kernel).T
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
-        self.tables = None
-        if model.hidden is not None:
-            blocks = _float32(model.hidden.H).reshape(self.order - 1, model.embedding_dim, model.hidden_units)
-            self.tables = words @ blocks  # [n-1, |V|, h]
-            self.tables[0] += _float32(model.hidden.d)
+        self.tables = self.targets = self.v = self.kernel = None
+        hidden = model.prob if energy else model.hidden
+        if hidden is not None:
+            blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, model.hidden_units)
+            self.tables = words @ blocks  # [n-1, |V|, h], and for an energy that of the target
+            self.tables[0] += _float32(hidden.d)
+        if energy:
+            self.tables, self.targets = self.tables[:-1], self.tables[-1]
+            self.v = _float32(model.prob.v)
+        else:
+            self.kernel = _float32(model.prob.kernel)
+            if model.project is not None:
+                self.kernel = self.kernel @ _float32(model.project.kernel).T
         self.C = words if model.direct_connections else None
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -81,15 +88,24 @@ class SelfNormalised:
         for first in range(0, len(target_ids), _ROWS):
             part = slice(first, first + _ROWS)
             targets = target_ids[part]
-            features = self.features(context_ids[part])
-            np.einsum("ij,ij->i", features, self.kernel[targets], out=result[part])
+            if self.v is not None:
+                result[part] = np.tanh(self._before_tanh(context_ids[part]) + self.targets[targets]) @ self.v
+            else:
+                np.einsum("ij,ij->i", self.features(context_ids[part]), self.kernel[targets], out=result[part])
             result[part] += self.b[targets]
         return result
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """ln P(w | context) for every word w, float32 [B, |V|], nats: normalised, since all words are there."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        logits = self.features(context_ids) @ self.kernel.T + self.b
+        if self.v is not None:
+            contexts = self._before_tanh(context_ids)
+            logits = np.empty((len(contexts), self.vocabulary_size), np.float32)
+            for row, context in zip(logits, contexts, strict=True):  # |V| h tanh each: the loop costs nothing
+                row[:] = np.tanh(context + self.targets) @ self.v
+            logits += self.b
+        else:
+            logits = self.features(context_ids) @ self.kernel.T + self.b
         greatest = logits.max(axis=1, keepdims=True, initial=-np.inf)
         return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
 
@@ -97,20 +113,25 @@ class SelfNormalised:
         """[a; x] as far as there is each, float32 [B, h + (n-1) m], for int contexts [B, n-1] that are in range."""
         features = []
         if self.tables is not None:
-            a = self.tables[0][context_ids[:, 0]]
-            for table, column in zip(self.tables[1:], context_ids.T[1:], strict=True):
-                a += table[column]
+            a = self._before_tanh(context_ids)
             features.append(np.tanh(a, out=a))
         if self.C is not None:
             features.append(self.C[context_ids].reshape(len(context_ids), -1))
         return features[0] if len(features) == 1 else np.concatenate(features, axis=1)
+
+    def _before_tanh(self, context_ids: np.ndarray) -> np.ndarray:
+        """d + H x, float32 [B, h]; of an energy that of the context alone."""
+        z = self.tables[0][context_ids[:, 0]]
+        for table, column in zip(self.tables[1:], context_ids.T[1:], strict=True):
+            z += table[column]
+        return z
 
 
 def evaluate_with_ln_z(model: NPLM, ids: np.ndarray, boundary: str) -> dict:
     """The exact perplexity of a text, and how near to 0 a network keeps ln Z over its contexts, in one pass.
 
     Args:
-        model: a network whose output is linear.
+        model: a network whose output is linear or an energy.
         ids: int32 [T], each sentence closed by `</s>`.
         boundary: `"stream"` or `"sentence"`.
 

@@ -25,7 +25,7 @@ from keras_nplm.model import NPLM
 from keras_nplm.model_directory import NETWORK, component_directory, load_model, prepare_directory, read_metrics
 from keras_nplm.network_file import check_memory, least_number_of_weights
 from keras_nplm.optimizers import OPTIMIZERS
-from keras_nplm.outputs import OUTPUTS, Output, SampledOutput
+from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
 from keras_nplm.resampling import drawn_number
 from keras_nplm.run_report import write_run_report
 from keras_nplm.scoring import evaluate_with_ln_z
@@ -275,7 +275,8 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
     names += ("output_rank", "tied_output", "shortlist_size", "outside_output", "dtype")
     options = {name: getattr(configuration, name) for name in names}
-    check_memory(least_number_of_weights(options, vocabulary_size, linear=configuration.output_layer != "adaptive"))
+    linear = issubclass(OUTPUTS[configuration.output_layer], LinearOutput)
+    check_memory(least_number_of_weights(options, vocabulary_size, linear))
     outputs = vocabulary_size
     if configuration.shortlist_size:
         outputs = len(SPECIALS) + configuration.shortlist_size + configuration.outside_output
@@ -289,6 +290,8 @@ def _build_output(configuration: Configuration, outputs: int) -> Output:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if _is_sampled(configuration):
         options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
+    if configuration.output_layer == "energy":
+        options["hidden_units"] = configuration.hidden_units
     return OUTPUTS[configuration.output_layer](outputs, name="prob", dtype=configuration.dtype, **options)
 
 
@@ -323,10 +326,13 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
         rate = schedules.PolynomialDecay(rate, steps_per_epoch * configuration.epochs, end_learning_rate=0.0)
     elif configuration.schedule == "inverse-time":
         rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
+    adagrad = configuration.optimizer == "adagrad"
+    options = {"initial_accumulator_value": configuration.initial_accumulator} if adagrad else {}
     return OPTIMIZERS[configuration.optimizer](
         rate,
         weight_decay=configuration.weight_decay or None,
         dense_decay=not _is_sampled(configuration),
+        **options,
     )
 
 

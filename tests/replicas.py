@@ -19,6 +19,7 @@ PAIRS = [
     ("adaptive", "sgd"),
     ("nce", "adam"),
     ("sampled", "sgd"),
+    ("energy", "sgd"),
 ]
 
 
@@ -32,7 +33,8 @@ def fit(strategy: tf.distribute.Strategy, output: str, optimizer: str, decay: fl
     """Epochs of a text whose last batch has one n-gram, for two replicas; validated on an odd number of n-grams."""
     with strategy.scope():
         keras.utils.set_random_seed(3)
-        model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, output_layer=output, direct_connections=True)
+        direct = output != "energy"
+        model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, output_layer=output, direct_connections=direct)
         kind, rate = OPTIMIZERS[optimizer]
         model.compile(optimizer=kind(rate, weight_decay=decay))
     ids = text(BATCH * 23 + 1)

@@ -11,8 +11,10 @@ import keras_nplm.operations as operations
 from keras_nplm import (
     NPLM,
     AdaptiveSoftmax,
+    EnergyOutput,
     FullSoftmax,
     InputError,
+    LazyAdagrad,
     LazySGD,
     NoiseContrastive,
     SampledSoftmax,
@@ -29,12 +31,20 @@ BUILD = {
     "nce": lambda: NoiseContrastive(V, num_sampled=8, self_normalisation=0.1, seed=3, name="prob"),
     "nce, held out": lambda: NoiseContrastive(V, num_sampled=8, held_out_mass=0.2, seed=3, name="prob"),
     "adaptive": lambda: AdaptiveSoftmax(V, cutoffs=(7, 16), name="prob"),
+    "energy": lambda: EnergyOutput(V, hidden_units=W, num_sampled=8, self_normalisation=0.1, seed=3, name="prob"),
 }
 
 
-def _output(name, seed=0):
+def _built(name):
     output = BUILD[name]()
+    if name == "energy":
+        output.tie(_variables(V, 5)[0])
     output.build((None, W))
+    return output
+
+
+def _output(name, seed=0):
+    output = _built(name)
     rng = np.random.default_rng(seed)
     for weight in output.trainable_weights:
         weight.assign(rng.normal(0, 0.7, weight.shape))
@@ -260,14 +270,17 @@ def test_every_output_trains_saves_loads_and_goes_on_alike(name, tmp_path):
     targets = (contexts[:, 1] % 5 + 4).astype(np.int32)
     model = _model(name, dropout=0.1)
     model.prob.set_unigram(np.bincount(targets, minlength=V))
-    model.compile(optimizer=LazySGD(1.0, weight_decay=1e-4), steps_per_execution=10)
+    optimizer = LazySGD(1.0, weight_decay=1e-4)
+    if name == "energy":  # whose weights want steps of different sizes
+        optimizer = LazyAdagrad(0.2, initial_accumulator_value=1e-5, weight_decay=1e-4)
+    model.compile(optimizer=optimizer, steps_per_execution=10)
     before = np.exp(-model.log_prob(contexts, targets).mean())
     history = model.fit(contexts, targets, batch_size=20, epochs=8, verbose=0, validation_data=(contexts, targets))
     assert history.history["val_perplexity"][-1] < 0.8 * before
     np.testing.assert_allclose(
         history.history["val_perplexity"][-1], np.exp(-model.log_prob(contexts, targets).mean()), rtol=1e-4
     )
-    named = {"sampled": "sampled_loss", "nce": "nce_loss"}.get(name.split(",")[0], "loss")
+    named = {"sampled": "sampled_loss", "energy": "sampled_loss", "nce": "nce_loss"}.get(name.split(",")[0], "loss")
     assert (named in history.history) and ("perplexity" in history.history) == (named == "loss")
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -320,7 +333,7 @@ def _shapes(function) -> set[tuple]:
 
 @pytest.mark.parametrize(
     "name, optimizer, dense",
-    [("full", LazySGD, True), ("sampled", LazySGD, False), ("nce", LazySGD, False)],
+    [("full", LazySGD, True), ("sampled", LazySGD, False), ("nce", LazySGD, False), ("energy", LazySGD, False)],
 )
 def test_a_sampled_step_makes_nothing_as_long_as_the_vocabulary(name, optimizer, dense):
     """Neither logits [B, |V|] nor a gradient or an update of [|V|, w]; the full softmax shows both."""
@@ -378,7 +391,7 @@ def test_ids_out_of_range_do_not_train_unseen(name):
 
 
 def test_what_an_output_cannot_be_is_refused():
-    with pytest.raises(InputError, match="`output_layer` must be one of full, sampled, nce, adaptive"):
+    with pytest.raises(InputError, match="`output_layer` must be one of full, sampled, nce, adaptive, energy"):
         NPLM(V, output_layer="hierarchical")
     with pytest.raises(InputError, match=f"`output_layer` must be of {V} words"):
         NPLM(V, output_layer=FullSoftmax(V + 1))

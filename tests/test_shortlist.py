@@ -324,7 +324,7 @@ def test_what_is_no_short_list_is_refused():
         Shortlist(_network(3, False), Uniform(9, "stream"))
     with pytest.raises(InputError, match="short-list has scores of its words alone"):
         SelfNormalised(_network(3, False))
-    with pytest.raises(InputError, match="Words cannot join a network with a short-list"):
+    with pytest.raises(InputError, match="predicts a short-list alone"):
         check_growable(_network(3, False))
     with pytest.raises(InputError, match="Ids must be 0 to 12"):
         Shortlist(_network(3, False), background).log_prob(np.array([[4, 5, 13]]), np.array([4]))
@@ -449,11 +449,11 @@ def test_every_command_takes_it(directory, tmp_path):
     assert status == 0 and mixed["components"] == ["shortlist", "back-off"]
     status, again, _ = _run("evaluate", tmp_path / "mixed")
     assert again == mixed["test"]
+    assert _run("export", directory, tmp_path / "model.arpa", "--order", "2")[0] == 0
     for arguments, said in (
         (["score", directory, "/dev/null", "--self-normalised"], "is no network"),
         (["evaluate", directory, "--ln-z"], "is no network"),
         (["export", directory, tmp_path / "model.tflite"], "Only a network can be written so"),
-        (["export", directory, tmp_path / "model.arpa"], "no model in back-off form"),
     ):
         status, _, error = _run(*arguments)
         assert status == 2 and said in error, error

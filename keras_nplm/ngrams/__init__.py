@@ -7,6 +7,7 @@ from keras_nplm.ngrams.counts import ContextFrequencies, count_ngrams
 from keras_nplm.ngrams.deleted_interpolation import DeletedInterpolation, deleted_interpolation
 from keras_nplm.ngrams.interpolation import FrequencyBins
 from keras_nplm.ngrams.kneser_ney import kneser_ney
+from keras_nplm.ngrams.pruning import prune
 from keras_nplm.ngrams.word_classes import exchange_classes, load_classes, save_classes
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "exchange_classes",
     "kneser_ney",
     "load_classes",
+    "prune",
     "read_arpa",
     "save_classes",
     "write_arpa",

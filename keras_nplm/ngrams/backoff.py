@@ -9,6 +9,7 @@ from keras_nplm.files import read_arrays, write_arrays
 from keras_nplm.ngrams.counts import ContextTrie, check_tables, find, followers, refuse_unless
 from keras_nplm.windows import check_ngrams
 
+_LEAST = 1e-9  # mass of the words that a context does not list
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
@@ -97,10 +98,37 @@ class BackoffModel:
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            log_probs[rows] += self.backoffs[k][nodes, None]
+            some = slice(None) if len(rows) == len(context_ids) else rows  # of all of them no copy is made
+            log_probs[some] += self.backoffs[k][nodes, None]
             owner, places = followers(self.keys[k], nodes, self.vocabulary_size)
             log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][places]
         return log_probs
+
+    @classmethod
+    def normalised(
+        cls, contexts: ContextTrie, unigrams: np.ndarray, keys: list[np.ndarray], log_probs: list[np.ndarray]
+    ) -> "BackoffModel":
+        """The model of some n-grams whose back-off weights make every context a distribution.
+
+            γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
+
+        Args:
+            contexts, unigrams, keys, log_probs: as above; the unigrams sum to 1, the n-grams of a context to less.
+
+        Example:
+
+        >>> unigrams = np.log(np.array([0.5, 0.3, 0.2], np.float32))
+        >>> model = BackoffModel.normalised(ContextTrie(3, []), unigrams, [np.array([1 * 3 + 1])], [np.log([0.6])])
+        >>> np.exp(model.next_log_probs(np.array([[1]]))).round(3)
+        array([[0.286, 0.6  , 0.114]], dtype=float32)
+        """
+        model = cls(contexts, unigrams, keys, log_probs, [])
+        for k, number in enumerate(contexts.sizes, start=2):
+            nodes = keys[k - 2] // len(unigrams)
+            above = unlisted_mass(nodes, np.exp(log_probs[k - 2], dtype=np.float64), number)
+            below = unlisted_mass(nodes, np.exp(backed_off(model, k)), number)
+            model.backoffs.append(np.log(above / below).astype(np.float32))
+        return model
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the tables to `path` (.npz)."""
@@ -126,6 +154,36 @@ class BackoffModel:
         refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == sizes)
         refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
         return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables)
+
+
+def backed_off(model: BackoffModel, order: int) -> np.ndarray:
+    """ln P(w | h') of each listed n-gram h w of an order: what it would have but for γ if it were not listed.
+
+    Args:
+        model: of which only the orders below count.
+        order: k, 2 or more.
+
+    Returns:
+        float64 [N_k], nats.
+    """
+    k, size = order, model.vocabulary_size
+    nodes, words = np.divmod(model.keys[k - 2], size)
+    trie = ContextTrie(size, model.contexts.keys[: max(k - 3, 0)])
+    lower = BackoffModel(trie, model.unigrams, model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
+    return lower.log_prob(model.contexts.words(k - 1)[nodes, 1:], words).astype(np.float64)
+
+
+def unlisted_mass(nodes: np.ndarray, probabilities: np.ndarray, number: int) -> np.ndarray:
+    """1 - sum P of the n-grams listed of each context, float64 [number].
+
+    Where all the mass is listed, rounding leaves a little on either side of 0: the least that is given is 1e-9.
+
+    Args:
+        nodes: the context of each n-gram, int64 [N].
+        probabilities: P of each, float64 [N].
+        number: of contexts.
+    """
+    return np.maximum(1 - np.bincount(nodes, probabilities, minlength=number), _LEAST)
 
 
 def _are_log_probs(array: np.ndarray) -> bool:

@@ -1,16 +1,24 @@
 """Output layers: what turns features into P(w | context)."""
 
 from keras_nplm.outputs.adaptive import AdaptiveSoftmax
+from keras_nplm.outputs.energy import EnergyOutput
 from keras_nplm.outputs.full import FullSoftmax
 from keras_nplm.outputs.output import LinearOutput, Output
 from keras_nplm.outputs.sampled import PROPOSALS, NoiseContrastive, SampledOutput, SampledSoftmax
 
-OUTPUTS = {"full": FullSoftmax, "sampled": SampledSoftmax, "nce": NoiseContrastive, "adaptive": AdaptiveSoftmax}
+OUTPUTS = {
+    "full": FullSoftmax,
+    "sampled": SampledSoftmax,
+    "nce": NoiseContrastive,
+    "adaptive": AdaptiveSoftmax,
+    "energy": EnergyOutput,
+}
 
 __all__ = [
     "OUTPUTS",
     "PROPOSALS",
     "AdaptiveSoftmax",
+    "EnergyOutput",
     "FullSoftmax",
     "LinearOutput",
     "NoiseContrastive",

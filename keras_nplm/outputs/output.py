@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_nplm.errors import InputError
 from keras_nplm.layers import penalty
-from keras_nplm.operations import linear_log_prob
+from keras_nplm.operations import linear_log_prob, linear_logit, rows
 from keras_nplm.vocabulary import EOS_ID, UNK_ID
 
 _NEVER = 1e-12  # the probability of an id that is never a target
@@ -43,6 +43,14 @@ class Output(keras.layers.Layer):
 
     def training_loss(self, features, target_ids):
         """The loss of each target, float [B], and its exact -ln P(target | context), float [B] or None."""
+        raise NotImplementedError
+
+    def logits_of(self, features, word_ids):
+        """The logits of few words, the same in all contexts: float [B, k], for int [k] in the vocabulary."""
+        raise NotImplementedError
+
+    def logit(self, features, target_ids):
+        """The logit of one word a context, float [B], for int [B] in the vocabulary."""
         raise NotImplementedError
 
     @property
@@ -129,7 +137,21 @@ def log_probability(probability: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(probability, _NEVER))
 
 
-class LinearOutput(Output):
+class BiasedOutput(Output):
+    """An output whose logits have a bias a word, b, which begins at ln P of the unigram model."""
+
+    def build(self, input_shape):
+        self.b = self.add_weight(name="b", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
+
+    @property
+    def biases(self):
+        return [self.b]
+
+    def start_at(self, unigram, lacking):
+        self.b.assign(log_probability(unigram))
+
+
+class LinearOutput(BiasedOutput):
     """Logits that are linear in the features: y = b + [U W] f.
 
     The kernel [U W] is kept a row a word, [|V|, w], as in the paper, so that few words cost few rows.
@@ -151,7 +173,7 @@ class LinearOutput(Output):
     def build(self, input_shape):
         if self.kernel is None:
             self.kernel = self._new_kernel(input_shape)
-        self.b = self.add_weight(name="b", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
+        super().build(input_shape)
 
     def _new_kernel(self, input_shape):
         return self.add_weight(
@@ -171,12 +193,11 @@ class LinearOutput(Output):
         features = ops.cast(features, self.variable_dtype)
         return linear_log_prob(features, self.kernel, self.b, target_ids, which) * known
 
-    @property
-    def biases(self):
-        return [self.b]
+    def logits_of(self, features, word_ids):
+        return ops.matmul(features, ops.transpose(rows(self.kernel, word_ids))) + rows(self.b, word_ids)
 
-    def start_at(self, unigram, lacking):
-        self.b.assign(log_probability(unigram))
+    def logit(self, features, target_ids):
+        return linear_logit(features, self.kernel, self.b, target_ids)
 
     def grow_from(self, smaller: "LinearOutput", kernel: np.ndarray, b: np.ndarray, frequencies: np.ndarray) -> None:
         """Take over the weights of the same output of fewer words, and rows for those that have joined.

@@ -5,15 +5,15 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.errors import InputError
-from keras_nplm.operations import linear_logit, rows
-from keras_nplm.outputs.output import LinearOutput, check_share, log_probability, with_new_words
+from keras_nplm.operations import rows
+from keras_nplm.outputs.output import BiasedOutput, LinearOutput, check_share, log_probability, with_new_words
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 
 PROPOSALS = ("unigram", "log-uniform")
 
 
-class SampledOutput(LinearOutput):
-    """A linear output that is trained on k words drawn from a distribution Q, the proposal, once for a batch.
+class SampledOutput(BiasedOutput):
+    """An output that is trained on k words drawn from a distribution Q, the proposal, once for a batch.
 
     A step computes and updates the rows of the targets and of the k words: with a lazy optimiser its cost is free of
     |V|. A `weight_decay` of the layer's own would pass over every row, and there is none. The words are
@@ -75,10 +75,9 @@ class SampledOutput(LinearOutput):
         if self.held_out_mass:
             target_ids = self._some_held_out(target_ids)
         sampled_ids = self._draw(self.noise, self._strata(self.num_sampled))
-        log_k = float(np.log(self.num_sampled))
-        shift = rows(self.b, sampled_ids) - rows(self.log_q, sampled_ids) - log_k  # k Q(w): how often w is drawn
-        sampled = ops.matmul(features, ops.transpose(rows(self.kernel, sampled_ids))) + shift  # [B, k]
-        target = linear_logit(features, self.kernel, self.b, target_ids) - rows(self.log_q, target_ids) - log_k
+        log_k = float(np.log(self.num_sampled))  # k Q(w): how often w is drawn
+        sampled = self.logits_of(features, sampled_ids) - rows(self.log_q, sampled_ids) - log_k  # [B, k]
+        target = self.logit(features, target_ids) - rows(self.log_q, target_ids) - log_k
         loss = self.contrast(target, sampled)
         if self.self_normalisation:
             loss += self.self_normalisation * ops.square(ops.logsumexp(sampled, axis=-1))
@@ -151,7 +150,7 @@ class SampledOutput(LinearOutput):
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class SampledSoftmax(SampledOutput):
+class SampledSoftmax(SampledOutput, LinearOutput):
     """The softmax over the target and k drawn words, each logit corrected by how often its word is drawn.
 
         loss = -ln( exp(s_t) / (exp(s_t) + sum_{j=1..k} exp(s_j)) ),    s_w = y_w - ln k Q(w)
@@ -174,12 +173,11 @@ class SampledSoftmax(SampledOutput):
     loss_name = "sampled_loss"
 
     def contrast(self, target, sampled):
-        everything = ops.logsumexp(ops.concatenate([ops.expand_dims(target, -1), sampled], axis=-1), axis=-1)
-        return everything - target
+        return softmax_of_drawn(target, sampled)
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class NoiseContrastive(SampledOutput):
+class NoiseContrastive(SampledOutput, LinearOutput):
     """Noise-contrastive estimation: tell the target from k words of noise, each by itself.
 
         loss = -ln σ(s_t) - sum_{j=1..k} ln σ(-s_j),    s_w = y_w - ln k Q(w),    σ(s) = 1/(1 + exp(-s))
@@ -202,6 +200,12 @@ class NoiseContrastive(SampledOutput):
 
     def contrast(self, target, sampled):
         return ops.softplus(-target) + ops.sum(ops.softplus(sampled), axis=-1)
+
+
+def softmax_of_drawn(target, sampled):
+    """-ln( exp(s_t) / (exp(s_t) + sum_j exp(s_j)) ), float [B], from s_t [B] and s_j [B, k]."""
+    everything = ops.logsumexp(ops.concatenate([ops.expand_dims(target, -1), sampled], axis=-1), axis=-1)
+    return everything - target
 
 
 def _probabilities(distribution) -> np.ndarray:

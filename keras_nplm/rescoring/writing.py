@@ -90,6 +90,8 @@ class _Writer:
         if self._path is None:
             return self._stack.enter_context(_to_standard_output())
         path = Path(self._path)
+        if not path.name:
+            raise InputError(f"{path} is a directory: name a file to write.")
         zipped = path.suffix == ".gz"
         named = path.with_name(path.stem + suffix + ".gz" if zipped else path.name + suffix)
         temporary = self._stack.enter_context(replacing(named))

@@ -13,7 +13,7 @@ from keras_nplm.ngrams import BackoffModel, ClassBased, DeletedInterpolation, Fr
 from keras_nplm.ngrams.counts import ContextTrie
 from keras_nplm.ngrams.mass import BackoffMass
 from keras_nplm.operations import log_sum_exp
-from keras_nplm.outputs import LinearOutput
+from keras_nplm.outputs import EnergyOutput, LinearOutput
 from keras_nplm.shortlist import Shortlist
 from keras_nplm.vocabulary import BOS_ID, PAD_ID
 
@@ -80,7 +80,10 @@ class _Network(GraphModel):
 
         def some(start, done):
             part = slice(start, start + _ROWS)
-            log_prob = network.prob.log_prob(network.features(context_ids[part]), target_ids[part])
+            if isinstance(network.prob, EnergyOutput):  # its own has parts that XLA compiles: a server may lack it
+                log_prob = tf.gather(self.next_log_probs(context_ids[part]), target_ids[part], batch_dims=1)
+            else:
+                log_prob = network.prob.log_prob(network.features(context_ids[part]), target_ids[part])
             return start + _ROWS, tf.concat([done, log_prob], axis=0)
 
         shapes = [tf.TensorShape([]), tf.TensorShape([None])]

@@ -1,0 +1,126 @@
+"""Networks as back-off models that KenLM and SRILM can query: perplexity on Brown's test split against size."""
+
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.backoff_approximation import ORDER, approximate, fit_unigrams
+from keras_nplm.evaluation import evaluate
+from keras_nplm.experiments import ROWS as PAPER_ROWS
+from keras_nplm.language_model import LanguageModel
+from keras_nplm.model_directory import read_metrics
+from keras_nplm.ngrams import BackoffModel, prune, write_arpa
+from keras_nplm.ngrams.counts import ContextTrie
+from keras_nplm.rows import Row
+from keras_nplm.vocabulary import EOS_ID, Vocabulary
+
+_NETWORK, _COUNTS, _MIXTURE = "brown-no-held-out", "kneser-ney-5", "brown-with-kneser-ney"
+_HIGHEST = 4  # order
+_THRESHOLDS = (0.0, 1e-8, 1e-7, 1e-6)
+
+ROWS = (
+    *(row for row in PAPER_ROWS if row.name in (_NETWORK, _COUNTS)),
+    Row(_MIXTURE, "the network with Kneser-Ney", f"mix {{rows}}/{_NETWORK} {{rows}}/{_COUNTS}"),
+)
+
+
+def run(rows: Path) -> dict:
+    """The network and its mixture with Kneser-Ney as back-off models, pruned to several sizes, beside Kneser-Ney."""
+    models = {name: LanguageModel.load(rows / name) for name in (_NETWORK, _COUNTS, _MIXTURE)}
+    corpus = models[_NETWORK].corpus
+    train, test = corpus.ids("train"), corpus.ids("test")
+    highest = approximate(models[_NETWORK].model, train, _HIGHEST, "stream")
+    orders = [_of_order(highest, n) for n in range(2, _HIGHEST + 1)]
+    mixture = approximate(models[_MIXTURE].model, train, ORDER, "stream")
+    return {
+        "itself": {name: read_metrics(rows / name)["test"]["perplexity"] for name in models},
+        "ngrams": models[_COUNTS].model.num_ngrams,
+        "orders": [
+            {"order": model.order, "ngrams": sum(model.num_ngrams)}
+            | {"expectations": _perplexity(model, test), "fitted": _perplexity(_fitted(model, model), test)}
+            for model in orders
+        ],
+        "sizes": list(_sizes(orders[ORDER - 2], mixture, models[_COUNTS].model, test, models[_NETWORK].vocabulary)),
+    }
+
+
+def _sizes(
+    network: BackoffModel, mixture: BackoffModel, counts: BackoffModel, test: np.ndarray, vocabulary: Vocabulary
+) -> Iterator[dict]:
+    """The three side by side, a threshold at a time: the mixture and Kneser-Ney pruned to the network's size."""
+    for threshold in _THRESHOLDS:
+        pruned = _fitted(prune(network, threshold), network)
+        ngrams = sum(pruned.num_ngrams)
+        sizes = {"threshold": threshold, "ngrams": ngrams, "by_order": pruned.num_ngrams}
+        yield (
+            sizes
+            | _file(pruned, vocabulary, test)
+            | {
+                "network": _perplexity(pruned, test),
+                "mixture": _perplexity(_fitted(prune(mixture, max_ngrams=ngrams), mixture), test),
+                "kneser_ney": _perplexity(prune(counts, max_ngrams=ngrams), test),
+            }
+        )
+
+
+def _of_order(model: BackoffModel, order: int) -> BackoffModel:
+    """The lower orders of a model alone."""
+    trie = ContextTrie(model.vocabulary_size, model.contexts.keys[: order - 2])
+    tables = model.keys[: order - 1], model.log_probs[: order - 1], model.backoffs[: order - 1]
+    return BackoffModel(trie, model.unigrams, *tables)
+
+
+def _fitted(model: BackoffModel, whole: BackoffModel) -> BackoffModel:
+    return fit_unigrams(model, whole.unigrams)
+
+
+def _perplexity(model: BackoffModel, ids: np.ndarray) -> float:
+    return evaluate(model, ids)["perplexity"]
+
+
+def _file(model: BackoffModel, vocabulary: Vocabulary, ids: np.ndarray) -> dict:
+    """The size of the gzipped ARPA file, and the perplexity that KenLM, if it is installed, finds with it."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "model.arpa.gz")
+        write_arpa(path, model, vocabulary)
+        return {"bytes": os.path.getsize(path), "kenlm": _kenlm_perplexity(path, vocabulary, ids)}
+
+
+def _kenlm_perplexity(path: str, vocabulary: Vocabulary, ids: np.ndarray) -> float | None:
+    try:
+        import kenlm
+    except ImportError:
+        return None
+    words = np.array(vocabulary.words, dtype=object)[ids[ids != EOS_ID]]
+    scores = [log10 for log10, *_ in kenlm.Model(path).full_scores(" ".join(words), bos=False, eos=False)]
+    return math.exp(-math.log(10) * sum(scores) / len(scores))
+
+
+def table(report: dict) -> str:
+    """The report as Markdown."""
+    itself = report["itself"]
+    lines = [
+        f"Test perplexity: the network itself {itself[_NETWORK]:.1f}, with Kneser-Ney {itself[_MIXTURE]:.1f}; "
+        f"Kneser-Ney of order {len(report['ngrams'])} {itself[_COUNTS]:.1f}, with {sum(report['ngrams']):,} n-grams.",
+        "",
+        "| the network as a back-off model of order | n-grams | expectations at all orders | unigrams fitted |",
+        "|---|---|---|---|",
+    ]
+    for row in report["orders"]:
+        figures = f"{row['ngrams']:,} | {row['expectations']:.1f} | {row['fitted']:.1f}"
+        lines.append(f"| {row['order']} | {figures} |")
+    lines += [
+        "",
+        "| `--prune` | n-grams | MB, gzipped | network | KenLM on that file | with Kneser-Ney | Kneser-Ney, pruned |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in report["sizes"]:
+        by_kenlm = "–" if row["kenlm"] is None else f"{row['kenlm']:.1f}"
+        figures = [f"{row[name]:.1f}" for name in ("mixture", "kneser_ney")]
+        cells = [f"{row['threshold']:g}", f"{row['ngrams']:,}", f"{row['bytes'] / 1e6:.1f}", f"{row['network']:.1f}"]
+        lines.append(f"| {' | '.join([*cells, by_kenlm, *figures])} |")
+    return "\n".join(lines)
