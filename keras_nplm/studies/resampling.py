@@ -31,10 +31,7 @@ ROWS = (
     _row("all", "all alike", 1, 2),
     _row("quarter", "news, a quarter of the others", 0.25, 7),
     _row("tenth", "news, a tenth of the others", 0.1, 13),
-    _row("half", "news, a half of the others", 0.5, 4),
-    _row("quarter-short", "news, a quarter of the others, fewer updates", 0.25, 3),
-    _row("alone", "news alone", _NONE, 32),
-    _row("alone-short", "news alone, fewer updates", _NONE, 8),
+    _row("alone", "news alone, fewer updates", _NONE, 8),
     Row(
         "news-kneser-ney",
         "Kneser-Ney of all, n=5",
