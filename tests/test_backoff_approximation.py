@@ -290,11 +290,11 @@ def test_the_table_of_the_study_shows_its_report():
     report = {
         "itself": {"brown-no-held-out": 249.5, "kneser-ney-5": 329.87, "brown-with-kneser-ney": 238.0},
         "ngrams": [17_905, 282_831],
-        "orders": [{"order": 2, "ngrams": 664_591, "expectations": 342.4, "fitted": 332.6}],
+        "lists": [{"title": "order 2", "ngrams": [17_905, 646_686], "marginals": 342.4, "fitted": 332.6}],
         "sizes": [size | {"network": 318.3, "mixture": 301.2, "kneser_ney": 340.7}],
     }
     lines = arpa.table(report).splitlines()
-    assert "| 2 | 664,591 | 342.4 | 332.6 |" in lines
+    assert "| order 2 | 664,591 | 342.4 | 332.6 |" in lines
     assert lines[-1] == "| 1e-07 | 450,000 | 5.1 | 318.3 | – | 301.2 | 340.7 |"
 
 
@@ -323,9 +323,12 @@ def test_the_study_finds_the_same_perplexity_as_kenlm(rows, monkeypatch):
     monkeypatch.setattr(arpa, "_THRESHOLDS", (0.0, 1e-5))
     report = arpa.run(rows)
     whole, pruned = report["sizes"]
-    assert [row["order"] for row in report["orders"]] == [2, 3, 4]
-    assert pruned["ngrams"] < whole["ngrams"] == report["orders"][arpa.ORDER - 2]["ngrams"]
+    assert [len(row["ngrams"]) for row in report["lists"]] == [2, 3, 4, 3, 3]
+    assert pruned["ngrams"] < whole["ngrams"] == sum(report["lists"][arpa.ORDER - 2]["ngrams"])
+    of_text, as_many = report["lists"][3:]
+    assert of_text["ngrams"] == report["ngrams"][:3]
+    assert sum(as_many["ngrams"]) <= sum(of_text["ngrams"]) < whole["ngrams"]
     assert pruned["bytes"] < whole["bytes"]
     for row in report["sizes"]:
         assert row["kenlm"] is None or row["kenlm"] == pytest.approx(row["network"], rel=1e-5)
-    assert len(arpa.table(json.loads(json.dumps(report))).splitlines()) == 2 + 2 + 3 + 1 + 2 + 2
+    assert len(arpa.table(json.loads(json.dumps(report))).splitlines()) == 2 + 2 + 5 + 1 + 2 + 2

@@ -13,8 +13,8 @@ from keras_nplm.evaluation import evaluate
 from keras_nplm.experiments import ROWS as PAPER_ROWS
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import read_metrics
-from keras_nplm.ngrams import BackoffModel, prune, write_arpa
-from keras_nplm.ngrams.counts import ContextTrie
+from keras_nplm.ngrams import BackoffModel, count_ngrams, prune, write_arpa
+from keras_nplm.ngrams.counts import ContextTrie, find
 from keras_nplm.rows import Row
 from keras_nplm.vocabulary import EOS_ID, Vocabulary
 
@@ -39,13 +39,31 @@ def run(rows: Path) -> dict:
     return {
         "itself": {name: read_metrics(rows / name)["test"]["perplexity"] for name in models},
         "ngrams": models[_COUNTS].model.num_ngrams,
-        "orders": [
-            {"order": model.order, "ngrams": sum(model.num_ngrams)}
-            | {"expectations": _perplexity(model, test), "fitted": _perplexity(_fitted(model, model), test)}
-            for model in orders
-        ],
+        "lists": list(_lists(orders, train, test)),
         "sizes": list(_sizes(orders[ORDER - 2], mixture, models[_COUNTS].model, test, models[_NETWORK].vocabulary)),
     }
+
+
+def _lists(orders: list[BackoffModel], train: np.ndarray, test: np.ndarray) -> Iterator[dict]:
+    """The network of each order, and what it matters which n-grams are listed."""
+    whole = orders[ORDER - 2]
+    of_text = _of_text(whole, train)
+    as_many = prune(whole, max_ngrams=sum(of_text.num_ngrams))
+    listed = [(f"order {model.order}", model) for model in orders]
+    listed += [(f"order {ORDER}, the text's n-grams alone", of_text), (f"order {ORDER}, as many of all", as_many)]
+    for title, model in listed:
+        fitted = _perplexity(_fitted(model, whole), test)
+        yield {"title": title, "ngrams": model.num_ngrams, "marginals": _perplexity(model, test), "fitted": fitted}
+
+
+def _of_text(model: BackoffModel, ids: np.ndarray) -> BackoffModel:
+    """The n-grams of a text alone."""
+    text = count_ngrams(ids, model.vocabulary_size, model.order, "stream")
+    there = [find(of_text, keys) >= 0 for of_text, keys in zip(text.keys[1:], model.keys, strict=True)]
+    tables = (
+        [table[mask] for table, mask in zip(tables, there, strict=True)] for tables in (model.keys, model.log_probs)
+    )
+    return BackoffModel.normalised(model.contexts, model.unigrams, *tables)
 
 
 def _sizes(
@@ -95,8 +113,10 @@ def _kenlm_perplexity(path: str, vocabulary: Vocabulary, ids: np.ndarray) -> flo
         import kenlm
     except ImportError:
         return None
+    quiet = kenlm.Config()
+    quiet.show_progress = False
     words = np.array(vocabulary.words, dtype=object)[ids[ids != EOS_ID]]
-    scores = [log10 for log10, *_ in kenlm.Model(path).full_scores(" ".join(words), bos=False, eos=False)]
+    scores = [log10 for log10, *_ in kenlm.Model(path, quiet).full_scores(" ".join(words), bos=False, eos=False)]
     return math.exp(-math.log(10) * sum(scores) / len(scores))
 
 
@@ -107,12 +127,12 @@ def table(report: dict) -> str:
         f"Test perplexity: the network itself {itself[_NETWORK]:.1f}, with Kneser-Ney {itself[_MIXTURE]:.1f}; "
         f"Kneser-Ney of order {len(report['ngrams'])} {itself[_COUNTS]:.1f}, with {sum(report['ngrams']):,} n-grams.",
         "",
-        "| the network as a back-off model of order | n-grams | expectations at all orders | unigrams fitted |",
+        "| the network as a back-off model | n-grams | unigrams its marginals | unigrams fitted |",
         "|---|---|---|---|",
     ]
-    for row in report["orders"]:
-        figures = f"{row['ngrams']:,} | {row['expectations']:.1f} | {row['fitted']:.1f}"
-        lines.append(f"| {row['order']} | {figures} |")
+    for row in report["lists"]:
+        figures = f"{sum(row['ngrams']):,} | {row['marginals']:.1f} | {row['fitted']:.1f}"
+        lines.append(f"| {row['title']} | {figures} |")
     lines += [
         "",
         "| `--prune` | n-grams | MB, gzipped | network | KenLM on that file | with Kneser-Ney | Kneser-Ney, pruned |",
