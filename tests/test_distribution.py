@@ -44,7 +44,8 @@ def replicas() -> dict:
 def test_replicas_come_to_the_weights_of_one_device(replicas):
     assert replicas["replicas"] == 2 and len(replicas["differences"]) == 7
     for pair, difference in replicas["differences"].items():
-        assert difference["weights"] < 1e-6, pair
+        limit = 5e-5 if pair.startswith("energy") else 1e-6  # the gradient of its v sums B k terms, rounded each time
+        assert difference["weights"] < limit, pair
         assert difference["logs"] < 1e-5, pair  # perplexity over all replicas, an odd last batch of validation among it
 
 
