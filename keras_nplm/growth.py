@@ -35,14 +35,14 @@ def check_growable(model: object) -> None:
     """Refuse what has no rows to add to.
 
     Raises:
-        InputError: it is no network, its output is an adaptive softmax, or it predicts a short-list alone.
+        InputError: it is no network, its output has no row for each word, or it predicts a short-list alone.
     """
     if not isinstance(model, NPLM):
-        raise InputError("The model is no network: it has no weights to give new words. Train one with `train`.")
+        raise InputError("The model is no network of all words: it has no weights for new ones. Train one.")
     if not isinstance(model.prob, LinearOutput):
         raise InputError(
-            f"Words cannot join a network whose output is {type(model.prob).__name__}, where each has a cluster: train "
-            "one with --output-layer full, sampled or nce."
+            f"Words cannot join a network whose output is {type(model.prob).__name__}, which has no row for each: "
+            "train one with --output-layer full, sampled or nce."
         )
     if model.shortlist_size is not None:
         raise InputError("The network predicts a short-list alone, which new words are not in: train one without it.")

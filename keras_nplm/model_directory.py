@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from keras_nplm.corpora import SPLITS, Corpus
@@ -48,7 +49,7 @@ def prepare_directory(
             print(f"Going on with the run in {directory}.", file=sys.stderr)
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         return open_encoded(directory, len(vocabulary)), vocabulary
-    refuse_foreign(directory)
+    refuse_foreign(directory, _PREPARED)
     counted = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count(corpus, directory, splits=counted, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
@@ -143,16 +144,19 @@ def metrics_if_there(directory: Path) -> dict:
     return read_metrics(directory) if (directory / "metrics.json").exists() else {}
 
 
-def refuse_foreign(directory: Path) -> None:
+def refuse_foreign(directory: Path, allowed: Collection[str] = ()) -> None:
     """Refuse an output directory that has something in it.
 
     Raises:
-        InputError: it holds a model, or anything else but what a run that was killed at its start leaves.
+        InputError: it holds a model, or anything else but files of the names `allowed`.
     """
     if (directory / "config.json").exists():
         raise InputError(f"{directory} holds a model already: choose another --output, or remove it.")
-    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - _PREPARED):
-        raise InputError(f"{directory} exists and is no model directory: choose another --output.")
+    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - set(allowed)):
+        raise InputError(
+            f"{directory} exists and is no model directory: choose another --output, or remove it, if a command that "
+            "was interrupted left it."
+        )
 
 
 def refuse_within(target: str | os.PathLike) -> None:

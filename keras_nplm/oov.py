@@ -13,6 +13,7 @@ from keras_nplm.growth import NewRows, check_growable, grow, renormalise
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
 from keras_nplm.scoring import SelfNormalised
+from keras_nplm.tokenization import takes_lemmas
 from keras_nplm.vocabulary import PAD_ID, SPECIALS, UNK_ID, refuse_reserved
 from keras_nplm.windows import ngrams_of
 
@@ -75,8 +76,8 @@ def add_words(
         a language model of the larger vocabulary. It has no `corpus`: that is encoded without the words.
 
     Raises:
-        InputError: the model has no such output; no word is to be added; one is in the vocabulary already, occurs too
-            seldom, or never has a word before it; or an option is out of range.
+        InputError: the model has no such output, or a vocabulary of lemmas; no word is to be added; one is in the
+            vocabulary already, occurs too seldom, or never has a word before it; or an option is out of range.
 
     Example:
 
@@ -90,6 +91,8 @@ def add_words(
     """
     model = language_model.model
     check_growable(model)
+    if takes_lemmas(language_model.tokenizer_name):
+        raise InputError("A vocabulary of lemmas takes no new words: the forms of each were found when it was made.")
     if rule not in RULES:
         raise InputError(f"`rule` must be one of {', '.join(RULES)}. Received: {rule!r}.")
     if prior_tokens < 1:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError, Vocabulary
-from keras_nplm.ngrams import kneser_ney, read_arpa, write_arpa
+from keras_nplm.ngrams import BackoffModel, kneser_ney, read_arpa, write_arpa
+from keras_nplm.ngrams.counts import ContextTrie
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 LN10 = np.log(10)
@@ -202,3 +203,16 @@ def test_files_of_another_kind_are_refused(tmp_path):
     model, _ = read_arpa(path)
     with pytest.raises(InputError, match="The vocabulary has 5 words and the model 8"):
         write_arpa(tmp_path / "out.arpa", model, Vocabulary(["the"]))
+
+
+def test_a_word_without_probability_is_listed_where_an_ngram_has_it(tmp_path):
+    vocabulary = Vocabulary(["a", "b", "c"])
+    unigrams = np.log(np.array([0, 0, 0, 0.3, 0.4, 0.3, 0], np.float32) + np.float32(1e-45)).astype(np.float32)
+    unigrams[[0, 1, 2, 6]] = -np.inf
+    keys = np.array([4 * 7 + 5, 5 * 7 + 6, 6 * 7 + 4])  # a b, b c, c a
+    log_probs = np.log(np.array([0.5, 0.2, 0.9], np.float32))
+    model = BackoffModel(ContextTrie(7, []), unigrams, [keys], [log_probs], [np.zeros(7, np.float32)])
+    write_arpa(tmp_path / "model.arpa", model, vocabulary)
+    read, _ = read_arpa(tmp_path / "model.arpa", vocabulary)
+    contexts = np.array([[4], [5], [6]])
+    np.testing.assert_allclose(read.log_prob(contexts, [5, 6, 4]), log_probs, atol=1e-5)

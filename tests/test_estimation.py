@@ -80,6 +80,14 @@ def test_a_mixture_is_a_directory_like_any_other(tmp_path, capsys, model_directo
     np.testing.assert_allclose(both, (first + second) / 2, atol=1e-7)
 
 
+def test_what_an_interrupted_command_left_is_no_place_for_a_mixture(tmp_path, capsys, kneser_ney_directory):
+    (tmp_path / "left" / "corpus").mkdir(parents=True)
+    command = ["mix", str(kneser_ney_directory), "--uniform", "--output", str(tmp_path / "left")]
+    assert main(command) == 2
+    assert "choose another --output, or remove it" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "left").iterdir()] == ["corpus"]
+
+
 def test_models_that_do_not_fit_together_are_not_mixed(tmp_path, capsys, model_directory, kneser_ney_directory):
     estimate("kneser-ney", open_corpus(), tmp_path / "stream", order=2, boundary="stream", min_count=3)
     estimate("kneser-ney", open_corpus(), tmp_path / "words", order=2, boundary="sentence", min_count=9)

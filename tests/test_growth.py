@@ -149,7 +149,7 @@ def test_random_numbers_go_on_where_they_were():
 
 
 def test_what_has_no_rows_is_refused():
-    with pytest.raises(InputError, match="AdaptiveSoftmax, where each has a cluster"):
+    with pytest.raises(InputError, match="AdaptiveSoftmax, which has no row for each"):
         grow(NPLM(V, order=N, output_layer="adaptive"), _rows(_model()))
     with pytest.raises(InputError, match="predicts a short-list alone"):
         grow(NPLM(V, order=N, shortlist_size=3), _rows(_model()))

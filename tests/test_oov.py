@@ -226,7 +226,7 @@ def test_odd_requests_are_refused(sentences, options, message):
 def test_what_is_no_network_with_a_linear_output_is_refused():
     vocabulary = Vocabulary(WORDS)
     mixture = Mixture([Uniform(V, "stream"), Uniform(V, "stream")], [0.5, 0.5])
-    for model, message in ((mixture, "is no network"), (NPLM(V, output_layer="adaptive"), "has a cluster")):
+    for model, message in ((mixture, "is no network"), (NPLM(V, output_layer="adaptive"), "has no row for each")):
         with pytest.raises(InputError, match=message):
             add_words(LanguageModel(model, vocabulary, "words", "stream"), TEXT)
 

@@ -226,3 +226,19 @@ def test_a_file_that_changes_meanwhile_is_refused(moses, tmp_path):
     with pytest.raises(InputError, match="changed while it was read"):
         rescore_file(score, NBestFile(path), tmp_path / "out", losses=errors, tuned=True)
     assert not (tmp_path / "out").exists()
+
+
+def test_another_tokenizer_keeps_what_the_models_does_to_tokens(tmp_path, capsys):
+    vocabulary = Vocabulary(["the", "cat", "_number_"])
+    model = kneser_ney(np.array([4, 5, 6, 3, 4, 5, 3], np.int32), len(vocabulary), 2, "sentence")
+    LanguageModel(model, vocabulary, "words+lower+numbers", "sentence").save(tmp_path / "model")
+    lists, output = tmp_path / "n.best", tmp_path / "out"
+    lists.write_text("0 ||| The Cat 12 ||| LM= 1 ||| 1\n")
+    command = ["rescore", str(tmp_path / "model"), str(lists), "--output"]
+    for flags in ([], ["--tokenizer", "whitespace"]):
+        assert main([*command, str(output), *flags, "--weights", "nplm=1", "nplm_unk=1"]) == 0
+        assert re.search(r"nplm_unk= -?0(\.0+)? ", output.read_text())
+    lists.write_text("0 ||| the cat ||| LM= 9 ||| 9\n")
+    capsys.readouterr()
+    assert main([*command, str(tmp_path / "huge"), "--weights", "LM=1e308", "score=1e308"]) == 2
+    assert "not finite: give smaller ones" in capsys.readouterr().err and not (tmp_path / "huge").exists()

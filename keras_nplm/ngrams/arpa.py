@@ -30,7 +30,7 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
     """Write a model as an ARPA file, gzipped if the name ends in `.gz`.
 
     Probabilities are written as log10, in 7 digits. `<s>` and `</s>` are listed in every file, as readers want them, in
-    a model of a stream with no probability.
+    a model of a stream with no probability, and so is each word of an n-gram that is listed.
 
     Raises:
         InputError: the vocabulary is not the model's.
@@ -39,7 +39,13 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
     if len(vocabulary) != model.vocabulary_size:
         raise InputError(f"The vocabulary has {len(vocabulary)} words and the model {model.vocabulary_size}.")
     words = np.array(vocabulary.words, dtype=object)
-    unigrams = np.flatnonzero(np.isfinite(model.unigrams) | np.isin(np.arange(len(words)), [BOS_ID, EOS_ID]))
+    listed = np.isfinite(model.unigrams)
+    listed[[BOS_ID, EOS_ID]] = True
+    for order, keys in enumerate(model.keys, start=2):
+        nodes, last = np.divmod(keys, model.vocabulary_size)
+        listed[last] = True
+        listed[model.contexts.words(order - 1)[nodes]] = True
+    unigrams = np.flatnonzero(listed)
     with replacing(path) as temporary, _open_to_write(temporary) as file:
         file.write("\\data\\\n")
         for order, number in enumerate([len(unigrams), *map(len, model.keys)], start=1):

@@ -47,6 +47,8 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     unigrams = model.num_ngrams[0]
     if max_ngrams is not None and max_ngrams < unigrams:
         raise InputError(f"`max_ngrams` must be {unigrams} or more, the unigrams, which stay. Received: {max_ngrams}.")
+    if model.order == 1:
+        return model
     orders, needs = _orders(model), _needs(model)
     kept = _kept(orders, needs, threshold) if threshold else [np.ones(len(order.p), bool) for order in orders]
     if max_ngrams is not None and _number(kept) > max_ngrams - unigrams:

@@ -149,8 +149,11 @@ class Ranking:
         self.meet(nbest)
         weights = default_weights(nbest.features, self._name) if self._weights is None else self._weights
         nbest.totals = np.zeros(len(nbest))
-        for feature, weight in weights.items():
-            nbest.totals += weight * nbest.features.get(feature, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for feature, weight in weights.items():
+                nbest.totals += weight * nbest.features.get(feature, 0.0)
+        if not np.isfinite(nbest.totals).all():
+            raise InputError(f"The weights make totals of list {nbest.name} that are not finite: give smaller ones.")
         nbest.added = tuple(feature for feature in nbest.added if feature == self._name or weights.get(feature))
         return np.argsort(-nbest.totals, kind="stable")
 
