@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.configuration import Configuration
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.errors import InputError
-from keras_nplm.evaluation import LogProb
+from keras_nplm.evaluation import LogProb, log_probs
 from keras_nplm.files import write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import BACKGROUND, NETWORK, component_directory, save_component
@@ -36,7 +36,7 @@ def write_background(
 
     Raises:
         InputError: the list is longer than the vocabulary, or the given model is of another vocabulary, tokenizer or
-            boundary.
+            boundary, or cannot predict words outside the list.
         RunError: a file cannot be written.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
@@ -52,8 +52,8 @@ def write_background(
     except InputError:
         (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
         raise
-    save_component(directory, BACKGROUND, model)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
+    save_component(directory, BACKGROUND, model)  # its config.json last, by which a later call knows that all is here
 
 
 def _estimated(configuration: Configuration, encoded: EncodedCorpus) -> LogProb:
@@ -72,6 +72,13 @@ def _taken(
                 f"{directory} has another {what.removesuffix('_name')} than this training: a background must have the "
                 "same. Make one of the same text with the same options."
             )
+    for split in ("validation", "test"):
+        for log_prob, target_ids in log_probs(given.model, encoded.ids(split), configuration.boundary):
+            if np.isneginf(log_prob[target_ids >= len(SPECIALS) + configuration.shortlist_size]).any():
+                raise InputError(
+                    f"{directory} gives a word of the {split} text that is outside the short-list probability 0: mix "
+                    "it with the uniform distribution first (`mix --uniform`)."
+                )
     return given.model
 
 

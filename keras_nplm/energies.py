@@ -52,7 +52,8 @@ def all_energies(contexts, words, v):
 
     @tf.custom_gradient
     def with_gradient(contexts, words, v):
-        return forward(contexts, words, v), lambda upstream: backward(contexts, words, v, upstream)
+        detached = map(tf.stop_gradient, (contexts, words, v))  # else an eager tape keeps [|V|, h] of every context
+        return forward(*detached), lambda upstream: backward(contexts, words, v, upstream)
 
     return with_gradient(contexts, words, tf.convert_to_tensor(v))
 

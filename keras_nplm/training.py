@@ -31,7 +31,7 @@ from keras_nplm.run_report import write_run_report
 from keras_nplm.scoring import evaluate_with_ln_z
 from keras_nplm.shortlist import Shortlist
 from keras_nplm.vocabulary import EOS_ID, SPECIALS, Vocabulary
-from keras_nplm.windows import ngram_dataset, ngrams_of
+from keras_nplm.windows import gather_ngrams, ngram_dataset, ngram_positions
 
 _VALIDATION_BATCH = 1024
 _PROBE = 256  # n-grams of the validation split, for the gradient's norms
@@ -141,6 +141,12 @@ def _train(
         if not (directory / "report.html").exists():
             _write_report(directory, metrics)
         return metrics
+    if chief and not (directory / "last.npz").exists():
+        try:
+            _epoch(configuration, encoded)
+        except InputError:
+            (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
+            raise
     if chief and configuration.shortlist_size:
         write_background(directory, configuration, encoded, vocabulary, background)
     _fit(configuration, encoded, vocabulary, directory, devices)
@@ -194,6 +200,25 @@ def _read_history(path: Path) -> list[dict]:
     return history["epochs"]
 
 
+def _epoch(configuration: Configuration, encoded: EncodedCorpus) -> tuple[np.ndarray, np.ndarray, int]:
+    """Of the texts of each share: how often each id is a target, int [K, |V|], and the share; an epoch's n-grams.
+
+    Raises:
+        InputError: a text has no n-gram to show.
+    """
+    frequencies, shares = encoded.frequencies_by_share()
+    frequencies[:, EOS_ID] *= configuration.boundary == "sentence"
+    numbers = frequencies[:, : _targets_below(configuration)].sum(axis=1)
+    return frequencies, shares, sum(map(drawn_number, shares, numbers))
+
+
+def _targets_below(configuration: Configuration) -> int | None:
+    """The id from which on words are no targets of the training; None where all are."""
+    if configuration.shortlist_size is None or configuration.outside_output:
+        return None
+    return len(SPECIALS) + configuration.shortlist_size
+
+
 def _fit(
     configuration: Configuration,
     encoded: EncodedCorpus,
@@ -203,13 +228,11 @@ def _fit(
 ) -> None:
     """Fit from the start or from where `last.npz` has got to, saving both the last state and the best epoch."""
     ids = encoded.for_training()
-    frequencies, shares = encoded.frequencies_by_share()  # [K, |V|], [K]
-    frequencies[:, EOS_ID] *= configuration.boundary == "sentence"
+    frequencies, shares, number = _epoch(configuration, encoded)
     counts = frequencies.sum(axis=0)
     listed = len(SPECIALS) + (configuration.shortlist_size or len(vocabulary))
-    targets_below = listed if configuration.shortlist_size and not configuration.outside_output else None
+    targets_below = _targets_below(configuration)
     options = dict(order=configuration.order, boundary=configuration.boundary, targets_below=targets_below)
-    number = sum(map(drawn_number, shares, frequencies[:, :targets_below].sum(axis=1)))  # of n-grams in an epoch
     replicas = devices.num_replicas_in_sync
     batch_size = min(configuration.batch_size, max(replicas, number - number % replicas))
     steps = max(1, number // batch_size)
@@ -223,7 +246,8 @@ def _fit(
         model.steps_per_execution = max(k for k in range(1, _STEPS_PER_EXECUTION + 1) if steps % k == 0)
     run = _Run(model, directory, configuration, steps, batch_size, devices)
     validation_data = ngram_dataset(encoded.ids("validation"), batch_size=_VALIDATION_BATCH, shuffle=False, **options)
-    probe = ngrams_of(encoded.ids("validation"), **options)[:_PROBE]
+    tokens, positions = ngram_positions(encoded.ids("validation"), **options)
+    probe = gather_ngrams(tokens, positions[:_PROBE], configuration.order)
     if configuration.shortlist_size and is_chief(devices):
         share, outputs = counts[:listed].sum() / counts.sum(), model.prob.vocabulary_size
         print(

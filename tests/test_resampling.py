@@ -369,3 +369,13 @@ def test_shares_of_corpus_json_that_are_none_are_refused(trained, tmp_path, shar
     (tmp_path / "corpus.json").write_text(json.dumps(description))
     with pytest.raises(InputError, match=r"`shares` in .*corpus.json must be pairs"):
         EncodedCorpus.load(tmp_path)
+
+
+def test_a_share_of_nothing_leaves_the_directory_to_a_larger_one(files, tmp_path, capsys):
+    command = ["train", "--train", str(files / "in.txt"), *TRAIN, "--output", str(tmp_path / "m"), "--resample"]
+    command += ["SHARE", str(files / "web.txt")]
+    command[command.index("SHARE")] = "0.0001"
+    assert main(command) == 2
+    assert "A share of 0.0001 of" in capsys.readouterr().err
+    command[command.index("0.0001")] = "0.5"
+    assert main(command) == 0

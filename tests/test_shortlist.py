@@ -15,6 +15,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import keras_nplm.background as background
 import keras_nplm.pools as pools
 import keras_nplm.studies.shortlist as study
 from keras_nplm import (
@@ -649,3 +650,40 @@ def test_the_configuration_is_in_the_command_that_made_it(directory):
     assert "--shortlist-size 90" in train_command(config)
     assert train_command(config | {"background": "elsewhere"}) is None
     assert dataclasses.asdict(Configuration(**SMALL)).items() <= config.items()
+
+
+def _tiny(tmp_path, *arguments):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 20)
+    options = "--order 2 --min-count 1 --embedding-dim 2 --hidden-units 2 --epochs 1 --batch-size 16 --shortlist-size 2"
+    return _run("train", "--train", text, "--output", tmp_path / "tiny", *options.split(), *arguments)
+
+
+def test_a_run_killed_between_the_files_of_its_background_is_finished(tmp_path, no_report, monkeypatch):
+    write, written = background.write_json, []
+
+    def killed(path, value):
+        if written:
+            raise KeyboardInterrupt
+        written.append(path)
+        write(path, value)
+
+    monkeypatch.setattr(background, "write_json", killed)
+    monkeypatch.setattr(background, "save_component", lambda *_: killed("", {}))
+    assert _tiny(tmp_path)[0] == 130
+    monkeypatch.undo()
+    assert _tiny(tmp_path)[0] == 0
+
+
+def test_a_background_that_cannot_predict_the_others_is_refused_before_training(tmp_path, no_report):
+    assert _tiny(tmp_path)[0] == 0
+    language_model = LanguageModel.load(tmp_path / "tiny")
+    unigrams = np.full(len(language_model.vocabulary), -np.inf, np.float32)
+    unigrams[[3, 4]] = np.log(0.5)
+    none = np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(len(unigrams), np.float32)
+    nothing = BackoffModel(ContextTrie(len(unigrams), []), unigrams, *([array] for array in none))
+    LanguageModel(nothing, language_model.vocabulary, "words", "sentence").save(tmp_path / "nothing")
+    shutil.rmtree(tmp_path / "tiny")
+    status, _, error = _tiny(tmp_path, "--background", tmp_path / "nothing")
+    assert status == 2 and "outside the short-list probability 0" in error, error
+    assert _tiny(tmp_path)[0] == 0  # the directory is free for another
