@@ -46,7 +46,8 @@ def table(report: dict) -> str:
         network = "parameters" in model
         cells = [model["title"], f"{model['parameters']:,}" if network else ""]
         cells += [f"{model[split]:.1f}" for split in ("validation", "test")]
-        cells += [str(model["best_epoch"]), f"{model['training_cpu_seconds']:,.0f}"] if network else ["", ""]
+        cells.append(str(model["best_epoch"]) if network else "")
+        cells.append(f"{model['training_cpu_seconds']:,.0f}" if "training_cpu_seconds" in model else "")
         cells.append(f"{model['cpu_seconds']:,.0f}")
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "| mixture, weights fitted on validation | validation | test | weights |", "|---|---|---|---|"]
