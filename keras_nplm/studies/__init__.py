@@ -4,7 +4,9 @@ import keras_nplm.studies.arpa as arpa
 import keras_nplm.studies.energy as energy
 import keras_nplm.studies.new_words as new_words
 import keras_nplm.studies.normalisation as normalisation
+import keras_nplm.studies.resampling as resampling
 import keras_nplm.studies.rescoring as rescoring
+import keras_nplm.studies.shortlist as shortlist
 from keras_nplm.studies.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -12,5 +14,7 @@ STUDIES: dict[str, Study] = {
     "energy": energy,
     "new-words": new_words,
     "normalisation": normalisation,
+    "resampling": resampling,
     "rescoring": rescoring,
+    "shortlist": shortlist,
 }

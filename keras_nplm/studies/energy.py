@@ -38,16 +38,18 @@ def _figures(row: Row, metrics: dict) -> dict:
 
 def table(report: dict) -> str:
     """The models, then the mixtures with their weights."""
-    lines = ["| model | parameters | validation | test | best epoch | CPU seconds |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| model | parameters | validation | test | epochs | CPU seconds: training | with validation |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for model in report["models"]:
         network = "parameters" in model
         cells = [model["title"], f"{model['parameters']:,}" if network else ""]
         cells += [f"{model[split]:.1f}" for split in ("validation", "test")]
         cells.append(str(model["best_epoch"]) if network else "")
-        training = (
-            f" ({model['training_cpu_seconds']:,.0f} without validation)" if "training_cpu_seconds" in model else ""
-        )
-        lines.append(f"| {' | '.join(cells)} | {model['cpu_seconds']:,.0f}{training} |")
+        cells.append(f"{model['training_cpu_seconds']:,.0f}" if "training_cpu_seconds" in model else "")
+        cells.append(f"{model['cpu_seconds']:,.0f}")
+        lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "| mixture, weights fitted on validation | validation | test | weights |", "|---|---|---|---|"]
     for mixture in report["mixtures"]:
         weights = ", ".join(f"{weight:.2f}" for weight in mixture["weights"])
