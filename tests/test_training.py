@@ -89,7 +89,7 @@ from keras_nplm.cli import main
 training.SECONDS_PER_SAVE, training._STEPS_PER_CHECK = 0.2, 5
 sys.exit(main(["train", *sys.argv[1:]]))
 """
-OPTIONS = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 3 --batch-size 32 --min-count 3 --dropout 0.2".split()
+OPTIONS = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 5 --batch-size 32 --min-count 3 --dropout 0.2".split()
 
 
 def _start(directory, log):
@@ -100,11 +100,11 @@ def _start(directory, log):
 
 
 def test_a_run_that_signals_end_within_epochs_goes_on_to_the_same_weights(tmp_path):
-    """Killed twice, interrupted, and terminated, each time after some hundred updates at a moment of chance."""
+    """Interrupted, killed twice, and terminated, each time after some hundred updates at a moment of chance."""
     assert _start(tmp_path / "whole", tmp_path / "log").wait(300) == 0
     state, random = tmp_path / "ended" / "last.npz", np.random.default_rng()
     reached = []
-    for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+    for number in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
         before = state.stat().st_mtime_ns if state.exists() else 0
         run = _start(tmp_path / "ended", tmp_path / "log")
         while run.poll() is None and (state.stat().st_mtime_ns if state.exists() else 0) == before:
