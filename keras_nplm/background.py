@@ -11,7 +11,7 @@ from keras_nplm.errors import InputError
 from keras_nplm.evaluation import LogProb, log_probs
 from keras_nplm.files import write_json
 from keras_nplm.language_model import LanguageModel
-from keras_nplm.model_directory import BACKGROUND, NETWORK, component_directory, save_component
+from keras_nplm.model_directory import BACKGROUND, NETWORK, component_directory, freed_if_refused, save_component
 from keras_nplm.ngrams import kneser_ney
 from keras_nplm.vocabulary import EOS_ID, SPECIALS, Vocabulary
 
@@ -41,7 +41,7 @@ def write_background(
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         return
-    try:
+    with freed_if_refused(directory):
         most = len(vocabulary) - len(SPECIALS)
         if configuration.shortlist_size > most:
             raise InputError(
@@ -49,9 +49,6 @@ def write_background(
                 f"{configuration.shortlist_size}."
             )
         model = _taken(given, configuration, encoded, vocabulary) if given else _estimated(configuration, encoded)
-    except InputError:
-        (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
-        raise
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last, by which a later call knows that all is here
 

@@ -17,7 +17,14 @@ from keras_nplm.evaluation import LogProb, evaluate
 from keras_nplm.files import NUMBER, check_fields, replacing, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.mixture import Mixture, Uniform, fit_mixture
-from keras_nplm.model_directory import kind_of, prepare_directory, read_metrics, refuse_foreign, save_model
+from keras_nplm.model_directory import (
+    freed_if_refused,
+    kind_of,
+    prepare_directory,
+    read_metrics,
+    refuse_foreign,
+    save_model,
+)
 from keras_nplm.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -107,7 +114,7 @@ def estimate(
         return metrics
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
     began = time.perf_counter(), time.process_time()
-    try:
+    with freed_if_refused(directory, unless=directory / "word_classes.tsv"):
         if method == "kneser-ney":
             model = kneser_ney(ids, len(vocabulary), order, boundary)
         elif method == "deleted-interpolation":
@@ -115,10 +122,6 @@ def estimate(
         else:
             classes = _classes(ids, vocabulary, boundary, num_classes, word_classes, directory / "word_classes.tsv")
             model = class_based(ids, held_out_ids, classes, order, boundary)
-    except InputError:
-        if not (directory / "word_classes.tsv").exists():
-            (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
-        raise
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
     metrics = _evaluated(model, encoded, boundary) | {"ngrams": model.num_ngrams, "peak_memory": _peak_memory()}

@@ -73,6 +73,15 @@ ROWS = (
 )
 
 
+def row_named(name: str) -> Row:
+    """A row of the table, for what else asks its model.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    return {row.name: row for row in ROWS}[name]
+
+
 def reproduce(
     directory: str | os.PathLike, *, rows: Sequence[str] = (), jobs: int | None = None, data_dir: str | None = None
 ) -> dict:

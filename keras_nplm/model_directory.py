@@ -1,8 +1,9 @@
 """The directory of a model: its vocabulary and text, what describes it, and the files of each kind of model."""
 
+import contextlib
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from keras_nplm.corpora import SPLITS, Corpus
@@ -142,6 +143,22 @@ def metrics_if_there(directory: Path) -> dict:
         InputError: as `read_metrics`.
     """
     return read_metrics(directory) if (directory / "metrics.json").exists() else {}
+
+
+@contextlib.contextmanager
+def freed_if_refused(directory: Path, unless: Path | None = None) -> Iterator[None]:
+    """Remove `config.json` if the block finds that the text does not go with the options: others may be tried there.
+
+    Args:
+        directory: the model directory.
+        unless: a file whose presence says that work was done with these options, which is kept.
+    """
+    try:
+        yield
+    except InputError:
+        if unless is None or not unless.exists():
+            (directory / "config.json").unlink(missing_ok=True)
+        raise
 
 
 def refuse_foreign(directory: Path, allowed: Collection[str] = ()) -> None:

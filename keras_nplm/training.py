@@ -22,7 +22,14 @@ from keras_nplm.evaluation import evaluate
 from keras_nplm.files import NUMBER, check_fields, read_arrays, read_json, replacing, write_arrays, write_json
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
-from keras_nplm.model_directory import NETWORK, component_directory, load_model, prepare_directory, read_metrics
+from keras_nplm.model_directory import (
+    NETWORK,
+    component_directory,
+    freed_if_refused,
+    load_model,
+    prepare_directory,
+    read_metrics,
+)
 from keras_nplm.network_file import check_memory, least_number_of_weights
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
@@ -141,15 +148,11 @@ def _train(
         if not (directory / "report.html").exists():
             _write_report(directory, metrics)
         return metrics
-    if chief and not (directory / "last.npz").exists():
-        try:
-            _epoch(configuration, encoded)
-        except InputError:
-            (directory / "config.json").unlink()  # the text does not go with the options: others may be tried here
-            raise
+    with freed_if_refused(directory, unless=directory / "last.npz"):
+        targets = _targets(configuration, encoded)
     if chief and configuration.shortlist_size:
         write_background(directory, configuration, encoded, vocabulary, background)
-    _fit(configuration, encoded, vocabulary, directory, devices)
+    _fit(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
         return {}
 
@@ -200,7 +203,7 @@ def _read_history(path: Path) -> list[dict]:
     return history["epochs"]
 
 
-def _epoch(configuration: Configuration, encoded: EncodedCorpus) -> tuple[np.ndarray, np.ndarray, int]:
+def _targets(configuration: Configuration, encoded: EncodedCorpus) -> tuple[np.ndarray, np.ndarray, int]:
     """Of the texts of each share: how often each id is a target, int [K, |V|], and the share; an epoch's n-grams.
 
     Raises:
@@ -222,13 +225,17 @@ def _targets_below(configuration: Configuration) -> int | None:
 def _fit(
     configuration: Configuration,
     encoded: EncodedCorpus,
+    targets: tuple[np.ndarray, np.ndarray, int],
     vocabulary: Vocabulary,
     directory: Path,
     devices: tf.distribute.Strategy,
 ) -> None:
-    """Fit from the start or from where `last.npz` has got to, saving both the last state and the best epoch."""
+    """Fit from the start or from where `last.npz` has got to, saving both the last state and the best epoch.
+
+    `targets` is what `_targets` tells of the text.
+    """
     ids = encoded.for_training()
-    frequencies, shares, number = _epoch(configuration, encoded)
+    frequencies, shares, number = targets
     counts = frequencies.sum(axis=0)
     listed = len(SPECIALS) + (configuration.shortlist_size or len(vocabulary))
     targets_below = _targets_below(configuration)

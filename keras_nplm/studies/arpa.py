@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_nplm.backoff_approximation import ORDER, approximate, fit_unigrams
 from keras_nplm.evaluation import evaluate
-from keras_nplm.experiments import ROWS as PAPER_ROWS
+from keras_nplm.experiments import row_named
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import read_metrics
 from keras_nplm.ngrams import BackoffModel, count_ngrams, prune, write_arpa
@@ -23,7 +23,8 @@ _HIGHEST = 4  # order
 _THRESHOLDS = (0.0, 1e-8, 1e-7, 1e-6)
 
 ROWS = (
-    *(row for row in PAPER_ROWS if row.name in (_NETWORK, _COUNTS)),
+    row_named(_NETWORK),
+    row_named(_COUNTS),
     Row(_MIXTURE, "the network with Kneser-Ney", f"mix {{rows}}/{_NETWORK} {{rows}}/{_COUNTS}"),
 )
 

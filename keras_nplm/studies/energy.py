@@ -1,15 +1,16 @@
 """The energy-based variant, whose perplexity the paper does not report, beside the network and Kneser-Ney."""
 
+import dataclasses
 from pathlib import Path
 
-from keras_nplm.experiments import mixture_of, scores_of
+from keras_nplm.experiments import mixture_of, row_named, scores_of
 from keras_nplm.files import read_json
 from keras_nplm.rows import Row
 
 ROWS = (
     Row("brown-energy", "energy-based, n=5, h=100, m=60", "train --config brown-energy"),
-    Row("brown-no-held-out", "network, n=5, h=100, m=60", "train --config brown --held-out-mass 0"),
-    Row("kneser-ney-5", "Kneser-Ney, n=5", "ngram --method kneser-ney --order 5"),
+    dataclasses.replace(row_named("brown-no-held-out"), title="network, n=5, h=100, m=60"),
+    row_named("kneser-ney-5"),
 )
 _MIXTURES = (
     ["brown-energy", "kneser-ney-5"],

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.evaluation import LogProb, log_probs
+from keras_nplm.experiments import mixture_of
 from keras_nplm.files import read_json
 from keras_nplm.language_model import LanguageModel
-from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.normalisation import STEPS
 from keras_nplm.report import markdown_table
 from keras_nplm.rows import Row
@@ -162,10 +162,8 @@ def _asked(rows: Path, steps: tuple[str, ...], plain_words: list[str], text: dic
 
 def _mixed(plain: dict[str, np.ndarray], normalised: dict[str, np.ndarray]) -> dict[str, float]:
     """The perplexities of a plain and a normalised model together, over the tokens of the text; weights fitted."""
-    both = {split: np.stack([plain[split], normalised[split]], axis=1) for split in _SPLITS}
-    weights = fit_weights(both["validation"])[0]
-    mixed = {split: combine(both[split], weights) for split in _SPLITS}
-    return _perplexities(mixed) | {"weight": round(float(weights[1]), 4)}
+    found = mixture_of({"plain": plain, "normalised": normalised}, ["plain", "normalised"])
+    return {split: found[split] for split in _SPLITS} | {"weight": found["weights"][1]}
 
 
 def _perplexities(columns: dict[str, np.ndarray]) -> dict[str, float]:

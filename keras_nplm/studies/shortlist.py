@@ -11,10 +11,9 @@ from keras_nplm.background import coverage
 from keras_nplm.configuration import Configuration
 from keras_nplm.distribution import one_core
 from keras_nplm.evaluation import log_probs
-from keras_nplm.experiments import ROWS as PAPER_ROWS
+from keras_nplm.experiments import mixture_of, row_named
 from keras_nplm.files import read_json
 from keras_nplm.language_model import LanguageModel
-from keras_nplm.ngrams.interpolation import combine, fit_weights
 from keras_nplm.ngrams.mass import mass_of
 from keras_nplm.report import markdown_table
 from keras_nplm.rows import Row
@@ -37,7 +36,8 @@ def _row(size: int, outside: bool) -> Row:
 
 
 ROWS = (
-    *(row for row in PAPER_ROWS if row.name in (FULL, BACKGROUND)),
+    row_named(FULL),
+    row_named(BACKGROUND),
     *(_row(*which) for which in ((1000, False), (2000, False), (2000, True), (5000, False))),
 )
 
@@ -85,10 +85,8 @@ def _scored(language_model: LanguageModel, held_out: dict[str, np.ndarray]) -> t
 
 def _mixed(columns: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> dict:
     """With the n-gram model, in shares fitted on validation."""
-    pairs = {split: np.stack([columns[split], others[split]], axis=1) for split in _SPLITS}
-    weights = fit_weights(pairs["validation"])[0]
-    mixed = {split: float(np.exp(-combine(pairs[split], weights).mean())) for split in _SPLITS}
-    return {"mixed": mixed | {"weight": round(float(weights[0]), 4)}}
+    found = mixture_of({"itself": columns, "others": others}, ["itself", "others"])
+    return {"mixed": {split: found[split] for split in _SPLITS} | {"weight": found["weights"][0]}}
 
 
 def _seconds_of_masses(model: Shortlist) -> float:
