@@ -32,7 +32,7 @@ def write_background(
         configuration: the options of the training, with a `shortlist_size`.
         encoded: the text.
         vocabulary: its words.
-        given: the model directory to take it from. Default: Kneser-Ney of the same order is estimated from the text.
+        given: the model directory to take it from. Default: Kneser-Ney of the same `ngram_order` is estimated.
 
     Raises:
         InputError: the list is longer than the vocabulary, or the given model is of another vocabulary, tokenizer or
@@ -55,7 +55,7 @@ def write_background(
 
 def _estimated(configuration: Configuration, encoded: EncodedCorpus) -> LogProb:
     ids = encoded.ids("train")
-    return kneser_ney(ids, encoded.vocabulary_size, configuration.order, configuration.boundary)
+    return kneser_ney(ids, encoded.vocabulary_size, configuration.ngram_order, configuration.boundary)
 
 
 def _taken(

@@ -8,9 +8,10 @@ import shlex
 
 from keras_nplm.errors import InputError
 from keras_nplm.layout import BOUNDARIES
+from keras_nplm.modern import ACTIVATIONS
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, PROPOSALS
-from keras_nplm.tokenization import name_parts
+from keras_nplm.tokenization import CHARACTERS, name_parts
 
 DTYPES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("linear", "inverse-time", "constant")
@@ -55,6 +56,11 @@ class Configuration:
     tied_output: bool = _option(False, "let C be the output's kernel too, on features projected to m")
     shortlist_size: int | None = _option(None, "s: predict the s most frequent words; n-grams the others", least=1)
     outside_output: bool = _option(False, "with a short-list: one more output, for words outside it")
+    averages_after: str = _option("", "4,20: far context as averages, of words 5-20 back, of 21 on; order n is of all")
+    word_dropout: float = _option(0.0, "share of the context's words left out in training", least=0, below=1)
+    activation: str = _option("tanh", "of hidden units", choices=ACTIVATIONS)
+    residual_blocks: int = _option(0, "further hidden layers, each added to what it is given", least=0, below=1 << 10)
+    layer_norm: bool = _option(False, "normalise what residual blocks and output are given")
     dtype: str = _option("float32", "of matrix products; weights and sums stay float32", choices=DTYPES)
     boundary: str = _option("stream", "whether n-grams cross sentence ends", choices=BOUNDARIES)
     vocabulary_scope: str = _option("train", "where words are counted; in the paper the corpus", choices=SCOPES)
@@ -65,6 +71,7 @@ class Configuration:
     learning_rate: float = _option(1.8, "at the start, for the mean loss of a batch", least=0)
     schedule: str = _option("linear", "linear: to 0; inverse-time: the paper's eps_0/(1+rt)", choices=SCHEDULES)
     decay_rate: float = _option(1e-8, "r of the inverse-time schedule; t counts updates", least=0)
+    weight_average: float = _option(0.0, "keep a moving average of the weights, of this momentum", least=0, below=1)
     batch_size: int = _option(96, "n-grams in an update", least=1)
     epochs: int = _option(9, "passes over the training text, at most", least=1, below=1 << 20)
     patience: int = _option(3, "epochs without a better validation perplexity before training stops", least=1)
@@ -92,10 +99,29 @@ class Configuration:
             raise InputError(f"`shortlist_size` cannot go with {what}. Received: {self.shortlist_size}.")
         if self.outside_output and self.shortlist_size is None:
             raise InputError("`outside_output` must be off without a `shortlist_size`: nothing is outside.")
-        if not re.fullmatch(r"(\d{1,18}(,\d{1,18})*)?", self.cutoffs):
-            raise InputError(f"`cutoffs` must be ids with commas between them. Received: {self.cutoffs!r}.")
+        for option in ("cutoffs", "averages_after"):
+            value = getattr(self, option)
+            if not re.fullmatch(r"(\d{1,18}(,\d{1,18})*)?", value):
+                raise InputError(f"`{option}` must be numbers with commas between them. Received: {value!r}.")
         if not self.hidden_units and not self.direct_connections:
             raise InputError("`hidden_units` must be 1 or more without `direct_connections`. Received: 0.")
+
+    @property
+    def ngram_order(self) -> int:
+        """The order of the n-gram model that sees the words which the network sees each in its place."""
+        near = numbers_of(self.averages_after)
+        return max(2, near[0] + 1) if near else self.order
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """The numbers of an option such as `cutoffs`.
+
+    Example:
+
+    >>> numbers_of("2000,7000"), numbers_of("")
+    ((2000, 7000), ())
+    """
+    return tuple(map(int, filter(None, text.split(","))))
 
 
 # The paper's rule for the words of Brown: those seen 3 times or fewer in the whole corpus are merged into one.
@@ -169,7 +195,8 @@ def train_command(config: dict) -> str | None:
     words = ["keras-nplm", "train"]
     words += ["--corpus", corpus] if corpus != "python_reference" else []
     base, steps = name_parts(config.get("tokenizer", "words"))
-    words += ["--tokenizer", base] if corpus.startswith("tfds:") else []
+    words += ["--token", "character"] if base == CHARACTERS else []
+    words += ["--tokenizer", base] if corpus.startswith("tfds:") and base != CHARACTERS else []
     words += ["--normalise", *steps] if steps else []
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})

@@ -44,6 +44,11 @@ def check_growable(model: object) -> None:
             f"Words cannot join a network whose output is {type(model.prob).__name__}, which has no row for each: "
             "train one with --output-layer full, sampled or nce."
         )
+    if model.activation != "tanh" or model.residual_blocks or model.layer_norm:
+        raise InputError(
+            "Words join networks of one hidden layer of tanh alone, whose gradients `add_words` takes: leave out "
+            "activation, residual_blocks and layer_norm."
+        )
     if model.shortlist_size is not None:
         raise InputError("The network predicts a short-list alone, which new words are not in: train one without it.")
 

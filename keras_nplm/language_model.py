@@ -21,7 +21,7 @@ from keras_nplm.rescoring.reranking import FLOOR, NAME, ranked, with_scores
 from keras_nplm.scoring import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.sentences import SentenceScores, score_sentences
 from keras_nplm.shortlist import Shortlist
-from keras_nplm.tokenization import lemma_forms, takes_lemmas, tokenizer
+from keras_nplm.tokenization import joined, lemma_forms, takes_lemmas, tokenizer
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary, refuse_reserved
 from keras_nplm.word_vectors import analogies, nearest
 
@@ -225,7 +225,8 @@ class LanguageModel:
             top_k: draw from this many words only. Default: all.
 
         Returns:
-            the drawn words, separated by spaces, a sentence a line where the model knows sentences.
+            the drawn words, separated by spaces, or characters as they are; a sentence a line where the model knows
+            sentences.
 
         Raises:
             InputError: an option is out of range, or the prompt holds a reserved token.
@@ -252,7 +253,7 @@ class LanguageModel:
             drawn += 1
             lines[-1].append(self.vocabulary.words[word])
             context = np.append(context[1:], word).astype(np.int32)
-        return "\n".join(" ".join(line) for line in lines)
+        return "\n".join(joined(line, self.tokenizer_name) for line in lines)
 
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """The words whose feature vectors, rows of C, have the smallest angle to a word's, with the cosine.

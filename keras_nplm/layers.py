@@ -1,6 +1,7 @@
 """The layers below the output: C, then tanh(d + H x), then what the direct connections join to it."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_nplm.operations import rows
@@ -55,14 +56,26 @@ class ContextEmbedding(keras.layers.Layer):
         )
 
     def call(self, context_ids):
-        vectors = ops.cast(rows(self.C, context_ids), self.compute_dtype)  # [B, n-1, m]
+        return self.join(self.vectors(context_ids))
+
+    def vectors(self, context_ids):
+        """C(w) of each word of the context, float [B, n-1, m]."""
+        vectors = ops.cast(rows(self.C, context_ids), self.compute_dtype)
         present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
         known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
-        vectors = vectors * ops.expand_dims(ops.where(known, present, float("nan")), -1)
-        return ops.reshape(vectors, (-1, context_ids.shape[1] * self.embedding_dim))  # [B, (n-1) m]
+        return vectors * ops.expand_dims(ops.where(known, present, float("nan")), -1)
+
+    def join(self, vectors):
+        """x, float [B, (n-1) m], from these."""
+        return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
+
+    def blocks(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which m components of x each of `number` words of a context adds to, and how often its vector is added:
+        here each has its own, once. int [number], float32 [number]."""
+        return np.arange(number), np.ones(number, np.float32)
 
     def compute_output_shape(self, input_shape):
-        return (input_shape[0], input_shape[1] * self.embedding_dim)
+        return (input_shape[0], (int(self.blocks(input_shape[1])[0].max()) + 1) * self.embedding_dim)
 
     def get_config(self):
         return super().get_config() | {
@@ -114,7 +127,11 @@ class TanhHidden(keras.layers.Layer):
         self.d = self.add_weight(name="d", shape=(self.hidden_units,), initializer="zeros")
 
     def call(self, x):
-        return ops.tanh(ops.matmul(x, self.H) + self.d)
+        return self.activate(ops.matmul(x, self.H) + self.d)
+
+    def activate(self, z):
+        """tanh(z), float [B, h]."""
+        return ops.tanh(z)
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.hidden_units)

@@ -3,7 +3,7 @@
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from keras_nplm.distribution import has_several_workers
 from keras_nplm.errors import InputError
 from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden, penalty
 from keras_nplm.metrics import Perplexity
+from keras_nplm.modern import ACTIVATIONS, ActivatedHidden, AveragedContext, ResidualBlock
 from keras_nplm.optimizers import Lazy
 from keras_nplm.outputs import OUTPUTS, EnergyOutput, LinearOutput, Output, SampledOutput
 from keras_nplm.vocabulary import SPECIALS
@@ -58,6 +59,13 @@ class NPLM(keras.Model):
             trained on the n-grams whose target is in the list: see `ngram_dataset(targets_below=…)`.
         outside_output: bool, whether a short-list has one more output, the last, for "a word outside the list": then
             every n-gram is trained on, and a row of P sums to 1 - P(outside | context).
+        averages_after: ints, rising, or (): of a context only the words up to the first of these are concatenated, the
+            others enter as averages, one for each span that begins beyond them; see `AveragedContext`. The order is
+            that of the whole context still: `order=61, averages_after=(4, 20)`.
+        word_dropout: float in [0, 1), the share of the context's words left out in training.
+        activation: str, `"tanh"`, the paper's, `"relu"`, `"gelu"` or `"silu"`.
+        residual_blocks: int, further hidden layers of h units, each added to what it is given; see `ResidualBlock`.
+        layer_norm: bool, whether what each residual block and the output are given is normalised.
 
     Call arguments:
         context_ids: int [B, n-1], oldest first; `<pad>` (0) where the context is shorter.
@@ -98,6 +106,11 @@ class NPLM(keras.Model):
         tied_output: bool = False,
         shortlist_size: int | None = None,
         outside_output: bool = False,
+        averages_after: Sequence[int] = (),
+        word_dropout: float = 0.0,
+        activation: str = "tanh",
+        residual_blocks: int = 0,
+        layer_norm: bool = False,
         name: str = "NPLM",
         **kwargs,
     ):
@@ -106,8 +119,11 @@ class NPLM(keras.Model):
         _check("embedding_dim", embedding_dim >= 1, "1 or more", embedding_dim)
         _check("hidden_units", hidden_units >= (not direct_connections), "1 or more (0: with W only)", hidden_units)
         _check("weight_decay", weight_decay >= 0, "0 or more", weight_decay)
-        for option, share in (("dropout", dropout), ("embedding_dropout", embedding_dropout)):
+        shares = dict(dropout=dropout, embedding_dropout=embedding_dropout, word_dropout=word_dropout)
+        for option, share in shares.items():
             _check(option, 0 <= share < 1, "in [0, 1)", share)
+        _check("activation", activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}", activation)
+        _check("residual_blocks", residual_blocks >= 0, "0 or more", residual_blocks)
         _check("held_out_mass", 0 <= held_out_mass < 1, "in [0, 1)", held_out_mass)
         _check("output_rank", output_rank is None or output_rank >= 1, "1 or more, or None", output_rank)
         _check("output_rank", not (tied_output and output_rank), "None: a tied output has rank m", output_rank)
@@ -123,10 +139,22 @@ class NPLM(keras.Model):
         outputs = listed + bool(outside_output)
         prob = _output(output_layer, outputs, hidden_units, held_out_mass, weight_decay, dtype)
         energy = isinstance(prob, EnergyOutput)
-        self.embed = ContextEmbedding(vocabulary_size, embedding_dim, weight_decay, name="embed", dtype=dtype)
-        self.hidden = None
+        if averages_after:
+            context = functools.partial(AveragedContext, averages_after=averages_after)
+        else:
+            context = ContextEmbedding
+        self.embed = context(vocabulary_size, embedding_dim, weight_decay=weight_decay, name="embed", dtype=dtype)
+        self.hidden = self.norm = None
         if hidden_units and not energy:
-            self.hidden = TanhHidden(hidden_units, weight_decay, name="hidden", dtype=dtype)
+            other = {} if activation == "tanh" else {"activation": activation}
+            hidden = ActivatedHidden if other else TanhHidden
+            self.hidden = hidden(hidden_units, weight_decay, name="hidden", dtype=dtype, **other)
+        self.blocks = [
+            ResidualBlock(activation, layer_norm, dropout, weight_decay, name=f"block_{i + 1}", dtype=dtype)
+            for i in range(residual_blocks)
+        ]
+        if layer_norm:
+            self.norm = keras.layers.LayerNormalization(name="norm", dtype=dtype)
         self.direct = DirectConnection(name="direct", dtype=dtype) if direct_connections else None
         rank = embedding_dim if tied_output else output_rank
         self.project = None
@@ -145,6 +173,12 @@ class NPLM(keras.Model):
             _check("hidden_units", prob.hidden_units == hidden_units, wanted, hidden_units)
             _check("direct_connections", not direct_connections, "off with the energy output", direct_connections)
             _check("output_rank", not output_rank, "None with the energy output", output_rank)
+            _check("activation", activation == "tanh", "tanh with the energy output", activation)
+        for option, given in dict(residual_blocks=residual_blocks, layer_norm=layer_norm).items():
+            _check(option, self.hidden is not None or not given, "left out without a hidden layer", given)
+        self.drop_words = keras.layers.Dropout(
+            word_dropout, noise_shape=(None, order - 1, 1), name="drop_words", dtype=dtype
+        )
         self.drop_embedding = keras.layers.Dropout(embedding_dropout, name="drop_embedding", dtype=dtype)
         self.drop_hidden = keras.layers.Dropout(dropout, name="drop_hidden", dtype=dtype)
 
@@ -167,6 +201,11 @@ class NPLM(keras.Model):
         self.tied_output = tied_output
         self.shortlist_size = shortlist_size
         self.outside_output = outside_output
+        self.averages_after = tuple(averages_after)
+        self.word_dropout = word_dropout
+        self.activation = activation
+        self.residual_blocks = residual_blocks
+        self.layer_norm = layer_norm
         self.listed = listed  # ids below this are predicted; it is the number of the output for the others
         self.build((None, order - 1))
 
@@ -223,11 +262,14 @@ class NPLM(keras.Model):
     def build(self, input_shape):
         if self.built:
             return
-        x_shape = (None, (self.order - 1) * self.embedding_dim)
         self.embed.build(input_shape)
+        x_shape = self.embed.compute_output_shape(input_shape)
         features = 0
         if self.hidden is not None:
             self.hidden.build(x_shape)
+            for layer in [*self.blocks, self.norm]:
+                if layer is not None:
+                    layer.build((None, self.hidden_units))
             features += self.hidden_units
         if self.direct is not None:
             self.direct.build(x_shape)
@@ -240,6 +282,7 @@ class NPLM(keras.Model):
         if self.tied_output or isinstance(self.prob, EnergyOutput):
             self.prob.tie(self.embed.C)
         self.prob.build((None, features))
+        self.drop_words.build((*input_shape, self.embedding_dim))
         self.drop_embedding.build(x_shape)
         self.drop_hidden.build((None, self.hidden_units))
         self.built = True
@@ -254,7 +297,8 @@ class NPLM(keras.Model):
         The energy output, which has the hidden layer, sees x, followed where there is dropout by what it leaves of the
         hidden units, [B, h].
         """
-        x = self.drop_embedding(self.embed(context_ids), training=training)  # [B, (n-1) m]
+        vectors = self.drop_words(self.embed.vectors(context_ids), training=training)  # [B, n-1, m]
+        x = self.drop_embedding(self.embed.join(vectors), training=training)  # [B, (n-1) m]
         if isinstance(self.prob, EnergyOutput):
             if not self.dropout:
                 return x
@@ -262,9 +306,16 @@ class NPLM(keras.Model):
             return ops.concatenate([x, self.drop_hidden(units, training=training)], axis=-1)
         a = None
         if self.hidden is not None:
-            a = self.drop_hidden(self.hidden(x), training=training)  # [B, h]
+            a = self.deepen(self.hidden(x), training=training)
+            a = self.drop_hidden(a, training=training)  # [B, h]
         features = a if self.direct is None else self.direct(a, x)  # [B, h + (n-1) m]
         return features if self.project is None else self.project(features)  # [B, r]
+
+    def deepen(self, a, training=False):
+        """What the residual blocks and the last layer normalisation, where there are any, make of a, [B, h]."""
+        for block in self.blocks:
+            a = block(a, training=training)
+        return a if self.norm is None else self.norm(a)
 
     def train_step(self, *args):
         with self._in_fit():
@@ -346,6 +397,12 @@ class NPLM(keras.Model):
             return target_ids
         target_ids = ops.convert_to_tensor(target_ids)
         return ops.where(target_ids < self.vocabulary_size, ops.minimum(target_ids, self.listed), target_ids)
+
+    @property
+    def ngram_order(self) -> int:
+        """The order of the n-gram model that sees the words which this network sees each in its place: n, or fewer
+        where the far context is averaged."""
+        return max(2, self.averages_after[0] + 1) if self.averages_after else self.order
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
         """Begin as the unigram model, over the outputs that there are; see `Output.set_unigram`.
@@ -459,7 +516,9 @@ class NPLM(keras.Model):
         return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
 
     def _biases(self) -> list[keras.Variable]:
-        return self.prob.biases + ([self.hidden.d] if self.hidden is not None else [])
+        biases = self.prob.biases + ([self.hidden.d] if self.hidden is not None else [])
+        biases += [] if self.norm is None else [self.norm.gamma, self.norm.beta]
+        return biases + [bias for block in self.blocks for bias in block.biases]
 
     def save_own_variables(self, store):
         """As Keras does, and where the random numbers of dropout and of drawn words have got to.
@@ -477,9 +536,12 @@ class NPLM(keras.Model):
 
     def random_states(self) -> dict[str, keras.Variable]:
         """Where the random numbers of dropout and of drawn words have got to."""
-        random = [layer for layer in (self.drop_embedding, self.drop_hidden) if layer.rate > 0]
+        dropouts = [self.drop_words, self.drop_embedding, self.drop_hidden]
+        random = [layer for layer in dropouts if layer.rate > 0]
         random += [self.prob] if isinstance(self.prob, SampledOutput) else []
-        return {f"{layer.name}_state": layer.seed_generator.state for layer in random}
+        states = {f"{layer.name}_state": layer.seed_generator.state for layer in random}
+        dropped = [block for block in self.blocks if block.dropout > 0]
+        return states | {f"{block.name}_state": block.drop.seed_generator.state for block in dropped}
 
     def get_config(self):
         return super().get_config() | {
@@ -497,6 +559,11 @@ class NPLM(keras.Model):
             "tied_output": self.tied_output,
             "shortlist_size": self.shortlist_size,
             "outside_output": self.outside_output,
+            "averages_after": self.averages_after,
+            "word_dropout": self.word_dropout,
+            "activation": self.activation,
+            "residual_blocks": self.residual_blocks,
+            "layer_norm": self.layer_norm,
             "name": self.name,
         }
 

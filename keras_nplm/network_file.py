@@ -132,13 +132,18 @@ def least_number_of_weights(options: Mapping, vocabulary_size: int, linear: bool
     86000
     """
     m, h, context = options["embedding_dim"], options["hidden_units"], options["order"] - 1
+    if after := options.get("averages_after"):
+        context = after[0] + len(after)
     features = h + context * m * bool(options.get("direct_connections"))
     tied, rank = options.get("tied_output"), options.get("output_rank")
     width = m if tied else rank or features
     projection = features * width if tied or rank else 0
     shortlist_size = options.get("shortlist_size")
     predicted = vocabulary_size if shortlist_size is None else len(SPECIALS) + shortlist_size
-    return vocabulary_size * m + h * context * m + projection + (0 if tied else (predicted * linear or 1) * width)
+    blocks = options.get("residual_blocks", 0) * h * h
+    return (
+        vocabulary_size * m + h * context * m + blocks + projection + (0 if tied else (predicted * linear or 1) * width)
+    )
 
 
 def check_memory(number: int) -> None:

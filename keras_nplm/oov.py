@@ -281,7 +281,8 @@ def context_gradients(
         slope = 1 - features[:, : model.hidden_units] ** 2
         through = (of_hidden * slope) @ model.hidden.H.numpy().T
         of_x = of_x + through if model.direct_connections else through
-    return of_x.reshape(len(of_x), model.order - 1, model.embedding_dim)
+    block, scale = model.embed.blocks(model.order - 1)
+    return of_x.reshape(len(of_x), -1, model.embedding_dim)[:, block] * scale[:, None]
 
 
 def _step_of_row(

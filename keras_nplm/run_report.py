@@ -10,6 +10,7 @@ from keras_nplm.evaluation import evaluate, shown_perplexity
 from keras_nplm.files import replacing
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import kneser_ney
+from keras_nplm.tokenization import joined
 from keras_nplm.vocabulary import EOS_ID, SPECIALS
 from keras_nplm.word_vectors import word_map
 
@@ -130,7 +131,7 @@ def _curves(config: dict, metrics: dict) -> str:
 
 
 def _baseline(language_model: LanguageModel, metrics: dict) -> str:
-    order, boundary = language_model.model.order, language_model.boundary
+    order, boundary = language_model.network.ngram_order, language_model.boundary
     whole = "network" if language_model.model is language_model.network else "network with its short-list"
     models, splits = {whole: metrics}, ("validation", "test")
     tokens = language_model.corpus.splits["train"]["tokens"]
@@ -141,7 +142,7 @@ def _baseline(language_model: LanguageModel, metrics: dict) -> str:
         ratio = metrics["test"]["perplexity"] / figures["test"]["perplexity"]
         said = (
             f"The network’s test perplexity is {ratio:.3f} times that of an interpolated modified Kneser–Ney (KN) "
-            "model of the same order, estimated from the same text."
+            f"model of order {order}, estimated from the same text."
         )
     else:
         said = f"No n-gram model stands beside it: one of {tokens:,} training tokens would take too much memory."
@@ -179,7 +180,8 @@ def _contexts(language_model: LanguageModel) -> list[str]:
     openings = ids[starts[:, None] + np.arange(_CONTEXT_WORDS)]  # [S, W]
     openings = openings[plain[openings].all(axis=1)]
     chosen = openings[np.unique(np.linspace(0, len(openings) - 1, _CONTEXTS).astype(int))] if len(openings) else []
-    return [" ".join(language_model.vocabulary.decode(opening)) for opening in chosen] or [""]
+    decode, name = language_model.vocabulary.decode, language_model.tokenizer_name
+    return [joined(decode(opening), name) for opening in chosen] or [""]
 
 
 def _continuations(language_model: LanguageModel) -> str:

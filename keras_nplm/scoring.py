@@ -1,6 +1,9 @@
 """Scoring without normalising: a trained network as tables, a few look-ups and one dot product an n-gram."""
 
+from collections.abc import Callable
+
 import numpy as np
+from keras import ops
 
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import evaluate
@@ -18,6 +21,7 @@ class SelfNormalised:
 
     H_k is the block of H that position k of the context meets. The tables T_k, [n-1, |V|, h], are computed once, so
     that the hidden layer is n-1 look-ups and the score of an n-gram one dot product: no matrix product, no [B, |V|].
+    Positions that are averaged share a table. Residual blocks and layer normalisation are computed from a.
     The weights are those that the network had when this was made. Without a hidden layer, or with direct connections, x
     is looked up in C as well. Of the energy output z = d + sum_k T_k[w_k] comes so, and so does what the target adds to
     it, from one table more: y = b + v · tanh(z + T[w]).
@@ -52,6 +56,7 @@ class SelfNormalised:
             raise InputError("A network with a short-list has scores of its words alone: leave this out.")
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
+        self.block, self.scale = model.embed.blocks(model.order - 1)
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
@@ -60,7 +65,7 @@ class SelfNormalised:
         if hidden is not None:
             blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, model.hidden_units)
             self.tables = words @ blocks  # [n-1, |V|, h], and for an energy that of the target
-            self.tables[0] += _float32(hidden.d)
+            self.d = _float32(hidden.d)
         if energy:
             self.tables, self.targets = self.tables[:-1], self.tables[-1]
             self.v = _float32(model.prob.v)
@@ -68,6 +73,11 @@ class SelfNormalised:
             self.kernel = _float32(model.prob.kernel)
             if model.project is not None:
                 self.kernel = self.kernel @ _float32(model.project.kernel).T
+        self.activate = np.tanh if model.activation == "tanh" else _on_arrays(model.hidden.activate)
+        self.deepen = _on_arrays(model.deepen) if model.blocks or model.norm is not None else None
+        if self.tables is not None:  # averages share their table, each with its scale
+            first = np.unique(self.block, return_index=True)[1]
+            self.tables = self.tables * self.scale[first][:, None, None]
         self.C = words if model.direct_connections else None
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -113,17 +123,22 @@ class SelfNormalised:
         """[a; x] as far as there is each, float32 [B, h + (n-1) m], for int contexts [B, n-1] that are in range."""
         features = []
         if self.tables is not None:
-            a = self._before_tanh(context_ids)
-            features.append(np.tanh(a, out=a))
+            a = self.activate(self._before_tanh(context_ids))
+            features.append(a if self.deepen is None else self.deepen(a))
         if self.C is not None:
-            features.append(self.C[context_ids].reshape(len(context_ids), -1))
+            x = np.zeros((len(context_ids), self.block.max() + 1, self.C.shape[1]), np.float32)
+            for column, block, scale in zip(context_ids.T, self.block, self.scale, strict=True):
+                x[:, block] += scale * self.C[column]
+            features.append(x.reshape(len(x), -1))
         return features[0] if len(features) == 1 else np.concatenate(features, axis=1)
 
     def _before_tanh(self, context_ids: np.ndarray) -> np.ndarray:
         """d + H x, float32 [B, h]; of an energy that of the context alone."""
-        z = self.tables[0][context_ids[:, 0]]
-        for table, column in zip(self.tables[1:], context_ids.T[1:], strict=True):
-            z += table[column]
+        tables = (self.tables[block][column] for block, column in zip(self.block, context_ids.T, strict=True))
+        z = next(tables)
+        for table in tables:
+            z += table
+        z += self.d
         return z
 
 
@@ -166,6 +181,10 @@ class _Watched:
         exact = self.model.log_prob(context_ids, target_ids)
         self.log_z.append(self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact)
         return exact
+
+
+def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda array: ops.convert_to_numpy(function(ops.convert_to_tensor(array)))
 
 
 def _float32(weight) -> np.ndarray:

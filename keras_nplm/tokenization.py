@@ -8,6 +8,8 @@ from keras_nplm.errors import InputError
 from keras_nplm.lemmas import english, table_of_forms
 from keras_nplm.normalisation import STEPS, Words, check_steps
 
+CHARACTERS = "characters"  # the tokenizer whose tokens are no words
+SPACE = "▁"  # what stands for white space where characters are tokens
 _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
@@ -25,17 +27,45 @@ def split_words(line: str) -> list[str]:
     return _WORDS.findall(line)
 
 
-TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"words": split_words, "whitespace": str.split}
+def split_characters(line: str) -> list[str]:
+    """Split a line into its characters, white space between words being one `▁`.
+
+    Example:
+
+    >>> split_characters(" an  apple ")
+    ['a', 'n', '▁', 'a', 'p', 'p', 'l', 'e']
+    """
+    return list(SPACE.join(line.split()))
+
+
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "words": split_words,
+    "whitespace": str.split,
+    CHARACTERS: split_characters,
+}
+WORD_TOKENIZERS = tuple(name for name in TOKENIZERS if name != CHARACTERS)
+
+
+def joined(tokens: Sequence[str], name: str) -> str:
+    """The line that tokens make up, as a tokenizer of that name has them.
+
+    Example:
+
+    >>> joined(["an", "apple"], "words"), joined(split_characters("an apple"), "characters")
+    ('an apple', 'an apple')
+    """
+    characters = name_parts(name)[0] == CHARACTERS
+    return "".join(tokens).replace(SPACE, " ") if characters else " ".join(tokens)
 
 
 def tokenizer(name: str, forms: Mapping[str, str] | None = None, *, apart: bool = False) -> Callable[[str], list[str]]:
     """The function that splits a line, and normalises what it has split, by its name.
 
     Args:
-        name: `"words"` for running text (`split_words`) or `"whitespace"` for text whose tokens are already apart,
-            followed by the steps of `keras_nplm.normalisation.STEPS` that are taken, as in `"words+lower+numbers"`.
+        name: `"words"` for running text (`split_words`) or `"whitespace"` for text whose tokens are already apart, or
+            `"characters"`, followed by the steps of `keras_nplm.normalisation.STEPS` that are taken, as in `"words+lower+numbers"`.
         forms: of the step `lemmas`: the forms of the words of a vocabulary. Default: `lemma_forms`.
-        apart: the tokens of this text are already apart, whatever the name says.
+        apart: the words of this text are already apart, whatever the name says.
 
     Raises:
         InputError: there is no tokenizer of that name, or simplemma, which its lemmas need, is not installed.
@@ -48,7 +78,7 @@ def tokenizer(name: str, forms: Mapping[str, str] | None = None, *, apart: bool 
     ['the', 'jury', 'of', '_number_', 'said', ':']
     """
     base, steps = name_parts(name)
-    split = str.split if apart else TOKENIZERS[base]
+    split = str.split if apart and base != CHARACTERS else TOKENIZERS[base]
     if not steps:
         return split
     words = Words(steps, lemma_forms(name) if "lemmas" in steps and forms is None else forms)
@@ -73,6 +103,8 @@ def name_parts(name: str) -> tuple[str, tuple[str, ...]]:
             f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {name!r}. After it may stand {after}, in "
             "this order."
         )
+    if base == CHARACTERS and {*steps} - {"lower"}:
+        raise InputError(f"Of characters only `lower` can be had: {steps[-1]} are of words. Received: {name!r}.")
     return base, tuple(steps)
 
 

@@ -11,9 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.averaging import EVERY, WeightAverage
 from keras_nplm.background import coverage, write_background
 from keras_nplm.callbacks import LanguageModelBoard
-from keras_nplm.configuration import Configuration
+from keras_nplm.configuration import Configuration, numbers_of
 from keras_nplm.corpora import Corpus
 from keras_nplm.distribution import from_chief, has_several_workers, is_chief, open_strategy, sharded
 from keras_nplm.encoding import EncodedCorpus
@@ -304,8 +305,10 @@ def _fit(
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     """The network that a configuration describes, not yet compiled."""
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
-    names += ("output_rank", "tied_output", "shortlist_size", "outside_output", "dtype")
+    names += ("output_rank", "tied_output", "shortlist_size", "outside_output", "word_dropout", "activation")
+    names += ("residual_blocks", "layer_norm", "dtype")
     options = {name: getattr(configuration, name) for name in names}
+    options["averages_after"] = numbers_of(configuration.averages_after)
     linear = issubclass(OUTPUTS[configuration.output_layer], LinearOutput)
     check_memory(least_number_of_weights(options, vocabulary_size, linear))
     outputs = vocabulary_size
@@ -316,7 +319,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
 
 def _build_output(configuration: Configuration, outputs: int) -> Output:
     if configuration.output_layer == "adaptive":
-        options = {"cutoffs": tuple(map(int, filter(None, configuration.cutoffs.split(",")))) or None}
+        options = {"cutoffs": numbers_of(configuration.cutoffs) or None}
     else:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if _is_sampled(configuration):
@@ -391,6 +394,7 @@ class _Run(keras.callbacks.Callback):
         self.history: list[dict] = []
         self.spent = np.zeros(2)  # on the training of an epoch begun: seconds, CPU seconds
         self.metrics_begun: list[np.ndarray] = []  # what the metrics hold of an epoch begun
+        self.average = WeightAverage(model, configuration.weight_average) if configuration.weight_average else None
         self.saved = time.monotonic()
         self._resume()
 
@@ -416,6 +420,8 @@ class _Run(keras.callbacks.Callback):
         self.began = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, batch, logs=None):
+        if self.average is not None:
+            self._take_average()
         if batch // self.model.steps_per_execution % self.executions_per_check:
             return
         loss = logs[self.model.prob.loss_name]
@@ -427,8 +433,18 @@ class _Run(keras.callbacks.Callback):
         if time.monotonic() - self.saved > SECONDS_PER_SAVE:
             self.save()
 
+    def _take_average(self, at_latest: bool = False) -> None:
+        at_once = self.model.steps_per_execution
+        since = -(-EVERY // at_once) * at_once
+        updates = int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+        if updates % since == 0 or (at_latest and updates < since):
+            self.average.update(updates, since)
+
     def on_test_begin(self, logs=None):
         self.trained = time.perf_counter(), time.process_time()
+        if self.average is not None:
+            self._take_average(at_latest=True)
+            self.average.swap()  # until the end of the epoch: what is validated and kept is the average
 
     def on_epoch_end(self, epoch, logs=None):
         if not np.isfinite(logs["val_perplexity"]):
@@ -455,6 +471,8 @@ class _Run(keras.callbacks.Callback):
             if self.history[-1]["validation_perplexity"] < best:
                 self._save_best()
             write_json(self.directory / "history.json", {"epochs": self.history})
+        if self.average is not None:
+            self.average.swap()
         self._write(self.spent)
         self.model.stop_training = self.is_done
 
@@ -482,6 +500,7 @@ class _Run(keras.callbacks.Callback):
         model = self.model
         state = {"weights": model.weights, "random": list(model.random_states().values())}
         state["optimizer"] = model.optimizer.variables
+        state["average"] = self.average.variables if self.average is not None else []
         if not has_several_workers(self.devices):  # to read them all workers would have to ask
             state["metrics"] = model.metrics_variables
         return state

@@ -10,16 +10,16 @@ version errors files normalisation lemmas tokenization forms progress worker pro
 corpora.compressed corpora.lines corpora.pieces corpora.text_files corpora.brown
 corpora.python_reference corpora.corpus corpora
 counting vocabulary shards resampling encoding layout pools resampled_pools
-windows distribution metrics operations energies layers
+windows distribution metrics operations energies layers modern
 outputs.output outputs.full outputs.sampled outputs.adaptive outputs.energy outputs
 optimizers model network_file evaluation scoring sentences growth
 ngrams.counts ngrams.backoff ngrams.mass ngrams.kneser_ney ngrams.interpolation
 ngrams.deleted_interpolation ngrams.word_classes ngrams.class_based ngrams.arpa ngrams.pruning ngrams
-mixture backoff_approximation shortlist model_directory configuration word_vectors
+mixture backoff_approximation shortlist model_directory configuration sizes word_vectors
 rescoring.lines rescoring.nbest rescoring.writing rescoring.edit_distance rescoring.losses
 rescoring.minimum_error_rate rescoring.reranking rescoring.files rescoring
 language_model oov callbacks charts run_report
-background training estimation report
+averaging background training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments

@@ -11,6 +11,7 @@ from keras_nplm.commands.options import (
     corpus_of,
     corpus_options,
     output,
+    tokenizer_of,
 )
 from keras_nplm.commands.shown import show_splits
 from keras_nplm.errors import InputError
@@ -56,7 +57,7 @@ def _ngram(options: argparse.Namespace) -> dict:
             options.arpa,
             options.output,
             vocabulary=options.vocabulary,
-            tokenizer=with_steps(options.tokenizer, options.normalise),
+            tokenizer=with_steps(tokenizer_of(options), options.normalise),
             boundary=configuration.boundary,
         )
     else:

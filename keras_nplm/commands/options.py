@@ -12,7 +12,7 @@ from keras_nplm.corpora.corpus import FRACTIONS
 from keras_nplm.corpora.text_files import is_share
 from keras_nplm.errors import InputError
 from keras_nplm.normalisation import STEPS
-from keras_nplm.tokenization import TOKENIZERS
+from keras_nplm.tokenization import CHARACTERS, WORD_TOKENIZERS
 
 TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, on the text alone
 AGAIN = ": what was trained is kept; give the same command to go on."  # told after an interruption
@@ -82,9 +82,10 @@ def corpus_options(parser: argparse.ArgumentParser, *, resample: bool = True) ->
     group.add_argument(
         "--fractions", metavar="F", nargs=3, type=float, default=FRACTIONS, help="how --train alone is split by lines"
     )
-    group.add_argument(
-        "--tokenizer", choices=tuple(TOKENIZERS), default="words", help="of text files and tfds:NAME; default: words"
-    )
+    help = "what is predicted and counted; default: word"
+    group.add_argument("--token", choices=("word", "character"), default="word", help=help)
+    help = "how text files and tfds:NAME are split into words; default: words"
+    group.add_argument("--tokenizer", choices=WORD_TOKENIZERS, default="words", help=help)
     help = "what is done to the words of any corpus: one lower case, one symbol for numbers, one lemma for forms"
     group.add_argument("--normalise", choices=STEPS, nargs="+", default=(), help=help)
     data_dir(group)
@@ -116,6 +117,11 @@ def configuration_of(options: argparse.Namespace) -> Configuration:
     return dataclasses.replace(CONFIGURATIONS[options.config], **chosen)
 
 
+def tokenizer_of(options: argparse.Namespace) -> str:
+    """The name of the tokenizer that the flags choose, its steps left out."""
+    return CHARACTERS if options.token == "character" else options.tokenizer
+
+
 def corpus_of(options: argparse.Namespace) -> Corpus:
     """The corpus that the flags name."""
     return open_corpus(
@@ -125,7 +131,7 @@ def corpus_of(options: argparse.Namespace) -> Corpus:
         validation=options.validation,
         test=options.test,
         fractions=tuple(options.fractions),
-        tokenizer=options.tokenizer,
+        tokenizer=tokenizer_of(options),
         normalise=options.normalise,
         data_dir=options.data_dir,
     )

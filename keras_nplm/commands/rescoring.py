@@ -14,7 +14,7 @@ from keras_nplm.rescoring.lines import number
 from keras_nplm.rescoring.losses import LossFile, WordErrors, read_references
 from keras_nplm.rescoring.nbest import FORMATS, NBestFile
 from keras_nplm.rescoring.reranking import FLOOR, NAME, RESTARTS
-from keras_nplm.tokenization import TOKENIZERS, name_parts, tokenizer
+from keras_nplm.tokenization import WORD_TOKENIZERS, name_parts, tokenizer
 
 METRICS = ("wer", "loss")
 
@@ -41,7 +41,7 @@ def add(command: AddCommand) -> None:
     parser.add_argument("--output", metavar="FILE", help=help)
     parser.add_argument("--name", default=NAME, help=f"of the features that are added; default: {NAME}")
     help = "of hypotheses; default: the model's"
-    parser.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help=help)
+    parser.add_argument("--tokenizer", choices=WORD_TOKENIZERS, help=help)
     help = "a network's logits as they are: fast, off by ln Z a word"
     parser.add_argument("--self-normalised", action="store_true", help=help)
 

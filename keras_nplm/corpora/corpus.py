@@ -14,7 +14,7 @@ import tensorflow_datasets as tfds
 from keras_nplm.corpora.pieces import cut
 from keras_nplm.corpora.text_files import TextSplit, check_share, expand, split_by_lines, with_resampled
 from keras_nplm.errors import InputError
-from keras_nplm.tokenization import name_parts, with_steps
+from keras_nplm.tokenization import CHARACTERS, name_parts, with_steps
 from keras_nplm.tokenization import tokenizer as tokenizer_named
 
 SPLITS = ("train", "validation", "test")
@@ -73,7 +73,8 @@ def open_corpus(
         validation: text files or globs.
         test: text files or globs.
         fractions: shares of the lines for train, validation and test.
-        tokenizer: how lines of text files and of TFDS sets are split: `"words"` or `"whitespace"`.
+        tokenizer: how lines of text files and of TFDS sets are split: `"words"` or `"whitespace"`; or `"characters"`,
+            those of any corpus.
         normalise: what is done to the tokens of any corpus, of `keras_nplm.normalisation.STEPS`: `"lower"`,
             `"numbers"`, `"lemmas"`.
         data_dir: where a corpus's archive lies, or is downloaded to. Default: TFDS's own directory (`TFDS_DATA_DIR` or
@@ -104,7 +105,8 @@ def open_corpus(
             "with --train."
         )
     stored = "words" if name.partition("/")[0] == "python_reference" else "whitespace"
-    stored = with_steps(stored, name_parts(tokenizer)[1])
+    base, steps = name_parts(tokenizer)
+    stored = with_steps(base if base == CHARACTERS else stored, steps)
     return Corpus(name, stored, _tfds_splits(_builder(name, data_dir), tokenizer_named(stored, apart=True)))
 
 

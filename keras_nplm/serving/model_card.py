@@ -9,7 +9,7 @@ from keras_nplm.model_directory import kind_of
 from keras_nplm.normalisation import NUMBER
 from keras_nplm.report import markdown_table
 from keras_nplm.serving.signatures import DEFAULT, DOCUMENTATION
-from keras_nplm.tokenization import name_parts
+from keras_nplm.tokenization import CHARACTERS, SPACE, name_parts
 
 _KINDS = {
     "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",
@@ -27,6 +27,7 @@ _CORPORA = {
 _TOKENS = {
     "words": "runs of letters, digits and `_`, with single apostrophes and hyphens within, and other marks singly",
     "whitespace": "what white space separates",
+    CHARACTERS: f"single characters, white space being `{SPACE}`",
 }
 _STEPS = {
     "lower": "upper case is read as lower",

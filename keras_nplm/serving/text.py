@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.normalisation import NUMBER, is_number, lower
-from keras_nplm.tokenization import name_parts
+from keras_nplm.tokenization import CHARACTERS, SPACE, name_parts
 from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 
 
@@ -92,6 +92,9 @@ def _splitter(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
         texts = tf.strings.regex_replace(texts, f"[{space}]+", " ")
         if base == "words":  # put a space after each token
             texts = tf.strings.regex_replace(texts, token, r"\1 ")
+        if base == CHARACTERS:
+            words = tf.strings.regex_replace(tf.strings.strip(texts), " ", SPACE)
+            return tf.strings.unicode_split(words, "UTF-8")
         tokens = tf.strings.split(texts)
         if "numbers" in steps:
             found = tf.strings.regex_full_match(tokens.flat_values, numbers)
