@@ -112,6 +112,11 @@ def _number_described(config: object) -> int:
     for name in ("output_rank", "shortlist_size"):
         if type(config.get(name)) not in (int, type(None)):
             raise ValueError(f"its config.json describes a network whose `{name}` is no integer")
+    after = config.get("averages_after") or []
+    if not isinstance(after, list) or any(type(edge) is not int for edge in after):
+        raise ValueError("its config.json describes averages after what are no integers")
+    if type(config.get("residual_blocks", 0)) is not int:
+        raise ValueError("its config.json describes residual blocks whose number is no integer")
     output = config.get("output_layer")
     chosen = output.get("class_name") if isinstance(output, dict) else output
     linear = any(chosen in (name, kind.__name__) for name, kind in OUTPUTS.items() if issubclass(kind, LinearOutput))
@@ -140,10 +145,8 @@ def least_number_of_weights(options: Mapping, vocabulary_size: int, linear: bool
     projection = features * width if tied or rank else 0
     shortlist_size = options.get("shortlist_size")
     predicted = vocabulary_size if shortlist_size is None else len(SPECIALS) + shortlist_size
-    blocks = options.get("residual_blocks", 0) * h * h
-    return (
-        vocabulary_size * m + h * context * m + blocks + projection + (0 if tied else (predicted * linear or 1) * width)
-    )
+    hidden = h * context * m + options.get("residual_blocks", 0) * h * h
+    return vocabulary_size * m + hidden + projection + (0 if tied else (predicted * linear or 1) * width)
 
 
 def check_memory(number: int) -> None:

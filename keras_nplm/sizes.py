@@ -1,5 +1,6 @@
 """How large a network of some options would be, and what it would compute, before any of it is made."""
 
+import itertools
 import math
 
 import numpy as np
@@ -80,7 +81,7 @@ def _adaptive(configuration: Configuration, vocabulary_size: int, width: int) ->
     root = (ends[0] + len(ends) - 1) * width
     matrices, expected = root, float(root)
     of_all = np.log(vocabulary_size)
-    for i, (first, last) in enumerate(zip(ends, ends[1:], strict=False), start=1):
+    for i, (first, last) in enumerate(itertools.pairwise(ends), start=1):
         narrow = min(width, max(4, width // 4**i))
         cluster = width * narrow + (last - first) * narrow
         matrices += cluster

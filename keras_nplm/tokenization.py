@@ -62,8 +62,9 @@ def tokenizer(name: str, forms: Mapping[str, str] | None = None, *, apart: bool 
     """The function that splits a line, and normalises what it has split, by its name.
 
     Args:
-        name: `"words"` for running text (`split_words`) or `"whitespace"` for text whose tokens are already apart, or
-            `"characters"`, followed by the steps of `keras_nplm.normalisation.STEPS` that are taken, as in `"words+lower+numbers"`.
+        name: `"words"` for running text (`split_words`), `"whitespace"` for text whose tokens are already apart, or
+            `"characters"`, followed by the steps of `keras_nplm.normalisation.STEPS` that are taken, as in
+            `"words+lower+numbers"`.
         forms: of the step `lemmas`: the forms of the words of a vocabulary. Default: `lemma_forms`.
         apart: the words of this text are already apart, whatever the name says.
 
