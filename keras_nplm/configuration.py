@@ -56,7 +56,7 @@ class Configuration:
     tied_output: bool = _option(False, "let C be the output's kernel too, on features projected to m")
     shortlist_size: int | None = _option(None, "s: predict the s most frequent words; n-grams the others", least=1)
     outside_output: bool = _option(False, "with a short-list: one more output, for words outside it")
-    averages_after: str = _option("", "4,20: far context as averages, of words 5-20 back, of 21 on; order n is of all")
+    averages_after: str = _option("", "4,20: words 5 to 20 back enter as one average, those from 21 on as another")
     word_dropout: float = _option(0.0, "share of the context's words left out in training", least=0, below=1)
     activation: str = _option("tanh", "of hidden units", choices=ACTIVATIONS)
     residual_blocks: int = _option(0, "further hidden layers, each added to what it is given", least=0, below=1 << 10)
@@ -109,8 +109,12 @@ class Configuration:
     @property
     def ngram_order(self) -> int:
         """The order of the n-gram model that sees the words which the network sees each in its place."""
-        near = numbers_of(self.averages_after)
-        return max(2, near[0] + 1) if near else self.order
+        return max(2, self.averages[0] + 1) if self.averages else self.order
+
+    @property
+    def averages(self) -> tuple[int, ...]:
+        """The numbers of `averages_after` beyond which the context has words."""
+        return tuple(edge for edge in numbers_of(self.averages_after) if edge < self.order - 1)
 
 
 def numbers_of(text: str) -> tuple[int, ...]:
@@ -143,6 +147,39 @@ _PAPER_OPTIMISER = dict(
 # Noise-contrastive estimation whose logits will do as log-probabilities.
 _NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
 
+# For text of any kind: what of the modern options helps where there is little of it.
+_DEFAULT = dict(
+    order=21,
+    averages_after="4",
+    embedding_dropout=0.1,
+    dropout=0.3,
+    learning_rate=2.0,
+    epochs=10,
+)
+
+# Far context as averages: beyond four words in their places, windows of dozens of words for what the text is about.
+_FAR = dict(order=61, averages_after="4,10,20,40")
+
+# For 100 million words and more on GPUs, after Sun & Iyyer (2021).
+_LARGE = dict(
+    order=257,
+    averages_after="8,16,32,64,128",
+    embedding_dim=512,
+    hidden_units=2048,
+    activation="gelu",
+    residual_blocks=6,
+    layer_norm=True,
+    dropout=0.1,
+    embedding_dropout=0.1,
+    tied_output=True,
+    dtype="mixed_bfloat16",
+    optimizer="adam",
+    learning_rate=1e-3,
+    weight_decay=0.01,
+    batch_size=4096,
+    epochs=10,
+)
+
 # The energy-based variant; its rows of C, H and v want steps of sizes that are far apart.
 _ENERGY = dict(
     output_layer="energy",
@@ -162,12 +199,26 @@ def _paper(**options) -> Configuration:
 
 
 CONFIGURATIONS: dict[str, Configuration] = {
-    "default": Configuration(boundary="sentence", dropout=0.2, learning_rate=2.0, epochs=10),
+    "default": Configuration(boundary="sentence", **_DEFAULT),
     "brown": _paper(held_out_mass=0.04, epochs=6),
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
     "brown-nce": _paper(**_NCE, num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5),
     "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
     "brown-energy": _paper(**_ENERGY),
+    "modern-small": _paper(
+        **_FAR, **_NCE, embedding_dim=100, hidden_units=200, self_normalisation=1.0, batch_size=128, epochs=3
+    ),
+    "modern": _paper(
+        **_FAR | _NCE | dict(dropout=0.3),
+        embedding_dim=120,
+        hidden_units=300,
+        num_sampled=512,
+        self_normalisation=0.3,
+        batch_size=64,
+        learning_rate=1.2,
+        epochs=7,
+    ),
+    "modern-large": Configuration(**_LARGE),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),

@@ -20,6 +20,7 @@ from keras_nplm.vocabulary import SPECIALS
 from keras_nplm.windows import check_ngrams, distinct_rows
 
 _ROWS = 512  # contexts that `log_prob` and `next_log_probs` hand to the compiled model at a time
+_GAMMA = 0.25  # where the last normalisation begins: about the root mean square of tanh units, so that logits are small
 _IN_FIT = contextvars.ContextVar("in fit", default=None)  # the model that a step of Keras's `fit` or `evaluate` calls
 
 
@@ -154,7 +155,8 @@ class NPLM(keras.Model):
             for i in range(residual_blocks)
         ]
         if layer_norm:
-            self.norm = keras.layers.LayerNormalization(name="norm", dtype=dtype)
+            gamma = keras.initializers.Constant(_GAMMA)
+            self.norm = keras.layers.LayerNormalization(gamma_initializer=gamma, name="norm", dtype=dtype)
         self.direct = DirectConnection(name="direct", dtype=dtype) if direct_connections else None
         rank = embedding_dim if tied_output else output_rank
         self.project = None

@@ -40,7 +40,7 @@ def sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     if vocabulary_size <= len(SPECIALS):
         raise InputError(f"`vocabulary_size` must be {len(SPECIALS) + 1} or more. Received: {vocabulary_size}.")
     m, h = configuration.embedding_dim, configuration.hidden_units
-    after = numbers_of(configuration.averages_after)
+    after = configuration.averages
     x = m * (after[0] + len(after) if after else configuration.order - 1)
     body = 0
     features = x if configuration.output_layer == "energy" else h + x * configuration.direct_connections

@@ -308,7 +308,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     names += ("output_rank", "tied_output", "shortlist_size", "outside_output", "word_dropout", "activation")
     names += ("residual_blocks", "layer_norm", "dtype")
     options = {name: getattr(configuration, name) for name in names}
-    options["averages_after"] = numbers_of(configuration.averages_after)
+    options["averages_after"] = configuration.averages
     linear = issubclass(OUTPUTS[configuration.output_layer], LinearOutput)
     check_memory(least_number_of_weights(options, vocabulary_size, linear))
     outputs = vocabulary_size

@@ -23,10 +23,10 @@ averaging background training estimation report
 serving.text serving.models serving.signatures serving.model_card serving.saved_model
 serving.on_device serving
 rows experiments
-studies.study studies.energy studies.shortlist studies.new_words studies.normalisation studies.resampling
+studies.study studies.modern studies.energy studies.shortlist studies.new_words studies.normalisation studies.resampling
 studies.corruptions studies.rescoring studies.arpa studies
 peers corpus_benchmark worker_benchmark benchmark
-commands.options commands.shown commands.training commands.estimating commands.adding
+commands.options commands.shown commands.training commands.sizing commands.estimating commands.adding
 commands.asking commands.rescoring commands.words commands.exporting commands.measuring commands
 cli __init__ __main__
 """.split()

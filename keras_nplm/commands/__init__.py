@@ -6,7 +6,18 @@ import keras_nplm.commands.estimating as estimating
 import keras_nplm.commands.exporting as exporting
 import keras_nplm.commands.measuring as measuring
 import keras_nplm.commands.rescoring as rescoring
+import keras_nplm.commands.sizing as sizing
 import keras_nplm.commands.training as training
 import keras_nplm.commands.words as words
 
-FAMILIES = (training, estimating, adding, asking, rescoring, words, exporting, measuring)  # in the order of `--help`
+FAMILIES = (
+    training,
+    sizing,
+    estimating,
+    adding,
+    asking,
+    rescoring,
+    words,
+    exporting,
+    measuring,
+)  # in the order of `--help`

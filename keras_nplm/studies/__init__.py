@@ -2,6 +2,7 @@
 
 import keras_nplm.studies.arpa as arpa
 import keras_nplm.studies.energy as energy
+import keras_nplm.studies.modern as modern
 import keras_nplm.studies.new_words as new_words
 import keras_nplm.studies.normalisation as normalisation
 import keras_nplm.studies.resampling as resampling
@@ -12,6 +13,7 @@ from keras_nplm.studies.study import Study
 STUDIES: dict[str, Study] = {
     "arpa": arpa,
     "energy": energy,
+    "modern": modern,
     "new-words": new_words,
     "normalisation": normalisation,
     "resampling": resampling,

@@ -1,0 +1,143 @@
+"""What each part of the modern networks contributes on Brown, one change at a time, and what the best come to."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.experiments import mixture_of, row_named, scores_of
+from keras_nplm.files import read_json
+from keras_nplm.report import markdown_table
+from keras_nplm.rows import Row
+
+SEEDS = (1, 2, 3)
+_SPLITS = ("validation", "test")
+_COUNTS = ("kneser-ney-5", "trigram", "class-500-3")
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A configuration and what is changed of it: a line of the table.
+
+    Args:
+        name: of its rows, a seed each.
+        title: how the table calls it.
+        config: the named configuration.
+        options: flags of `keras-nplm train` over it.
+    """
+
+    name: str
+    title: str
+    config: str
+    options: str = ""
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row for each seed."""
+        command = f"train --config {self.config} {self.options}".strip()
+        return [Row(f"{self.name}-{seed}", self.title, f"{command} --seed {seed}") for seed in SEEDS]
+
+
+_BASE = "modern-small"
+
+
+def _change(name: str, title: str, options: str) -> Change:
+    return Change(f"{_BASE}-{name}", title, _BASE, options)
+
+
+CHANGES = (
+    Change(_BASE, "`modern-small`: n=61, averages after 4, 10, 20, 40; m=100, h=200", _BASE),
+    _change("near", "no far context: n=5", "--order 5 --averages-after ''"),
+    _change("21", "a nearer one: n=21, averages after 4, 10", "--order 21 --averages-after 4,10"),
+    _change(
+        "121", "a farther one: n=121, averages after 4, 10, 20, 40, 80", "--order 121 --averages-after 4,10,20,40,80"
+    ),
+    _change("one", "one average: of words 5 to 60", "--averages-after 4"),
+    _change("narrow", "the paper's sizes: m=60, h=100", "--embedding-dim 60 --hidden-units 100"),
+    _change("wide", "wider: m=150, h=400", "--embedding-dim 150 --hidden-units 400"),
+    _change("residual", "a residual block", "--residual-blocks 1"),
+    _change("norm", "layer normalisation, rate 0.6", "--layer-norm --learning-rate 0.6"),
+    _change("gelu", "GELU, rate 0.9", "--activation gelu --learning-rate 0.9"),
+    _change("direct", "direct connections", "--direct-connections"),
+    _change("tied", "output tied to C", "--tied-output"),
+    _change("dropout", "dropout 0.2 on hidden units", "--dropout 0.2"),
+    _change("vectors", "dropout 0.1 on x", "--embedding-dropout 0.1"),
+    _change("words", "dropout 0.1 on words", "--word-dropout 0.1"),
+    _change("average", "averaged weights, momentum 0.998", "--weight-average 0.998"),
+    _change("held-out", "no held-out mass", "--held-out-mass 0"),
+)
+BEST = (
+    Change("modern", "`modern`", "modern"),
+    Change("modern-held-out", "`modern` without held-out mass", "modern", "--held-out-mass 0"),
+)
+ROWS = (*(row for change in (*CHANGES, *BEST) for row in change.rows), *map(row_named, _COUNTS))
+
+
+def run(rows: Path) -> dict:
+    """Perplexities of each change, a figure a seed, with CPU seconds and sizes; and of mixtures of the best."""
+    report = {"changes": [_figures(change, rows) for change in (*CHANGES, *BEST)]}
+    scores = {row.name: scores_of(rows.parent, row.name) for change in BEST for row in change.rows}
+    scores |= {name: scores_of(rows.parent, name) for name in _COUNTS}
+    report["mixtures"] = []
+    for change in BEST:
+        names = [row.name for row in change.rows]
+        singles = [mixture_of(scores, [name, *_COUNTS]) for name in names]
+        report["mixtures"] += [
+            _several(f"{change.title} + {' + '.join(_COUNTS)}", singles),
+            _several(f"{change.title}: three seeds", [mixture_of(scores, names)]),
+            _several(f"{change.title}: three seeds + {' + '.join(_COUNTS)}", [mixture_of(scores, [*names, *_COUNTS])]),
+        ]
+    report["kneser_ney"] = {split: float(np.exp(-scores["kneser-ney-5"][split].mean())) for split in _SPLITS}
+    return report
+
+
+def _figures(change: Change, rows: Path) -> dict:
+    metrics = [read_json(rows / row.name / "metrics.json") for row in change.rows]
+    figures = {
+        "name": change.name,
+        "title": change.title,
+        "command": f"keras-nplm {' '.join(change.rows[0].arguments)}",
+    }
+    figures |= {split: [one[split]["perplexity"] for one in metrics] for split in _SPLITS}
+    figures |= {name: [one[name] for one in metrics] for name in ("training_cpu_seconds", "cpu_seconds")}
+    return figures | {"parameters": metrics[0]["parameters"]}
+
+
+def _several(title: str, mixtures: list[dict]) -> dict:
+    figures = {split: [mixture[split] for mixture in mixtures] for split in _SPLITS}
+    return {"title": title, "weights": [mixture["weights"] for mixture in mixtures]} | figures
+
+
+def table(report: dict) -> str:
+    """The changes, each with its mean over the seeds and their spread, greatest less least; then the mixtures."""
+    base = np.mean(report["changes"][0]["validation"])
+    rows = [
+        [
+            change["title"],
+            *(_spread(change[split]) for split in _SPLITS),
+            f"{np.mean(change['validation']) - base:+.1f}",
+            f"{np.mean(change['training_cpu_seconds']):,.0f}",
+            f"{np.mean(change['cpu_seconds']):,.0f}",
+            f"{change['parameters'] / 1e6:.1f}",
+        ]
+        for change in report["changes"]
+    ]
+    header = ["network", "validation", "test", "validation, change", "CPU seconds: training", "with validation"]
+    networks = markdown_table([*header, "million parameters"], rows)
+    ratio = report["kneser_ney"]["test"]
+    mixtures = [
+        [
+            mixture["title"],
+            *(_spread(mixture[split]) for split in _SPLITS),
+            f"{np.mean(mixture['test']) / ratio:.3f}",
+            ", ".join(f"{weight:.2f}" for weight in np.mean(mixture["weights"], axis=0)),
+        ]
+        for mixture in report["mixtures"]
+    ]
+    header = ["mixture, weights fitted on validation", "validation", "test", "test, of Kneser-Ney's", "weights"]
+    return f"{networks}\n\n{markdown_table(header, mixtures)}"
+
+
+def _spread(figures: list[float]) -> str:
+    """The mean, and how far the seeds lie apart."""
+    return f"{np.mean(figures):.1f}" + (f" ({max(figures) - min(figures):.1f})" if len(figures) > 1 else "")
