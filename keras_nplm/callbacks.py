@@ -18,6 +18,7 @@ from keras_nplm.language_model import LanguageModel
 from keras_nplm.model import NPLM
 from keras_nplm.operations import rows
 from keras_nplm.outputs import NoiseContrastive
+from keras_nplm.tokenization import between_tokens
 from keras_nplm.vocabulary import SPECIALS
 from keras_nplm.windows import check_ngrams
 
@@ -232,7 +233,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         for prompt in self.prompts:
             drawn = self.language_model.generate(prompt, self.num_words).translate(_LITERAL)
             given = prompt.strip().translate(_LITERAL)
-            paragraphs.append(f"**{given}** {drawn}" if given else drawn)
+            between = between_tokens(self.language_model.tokenizer_name)
+            paragraphs.append(f"**{given}**{between}{drawn}" if given else drawn)
         return "\n\n".join(paragraphs)
 
     def _write_projector(self) -> None:

@@ -146,6 +146,7 @@ _PAPER_OPTIMISER = dict(
 
 # Noise-contrastive estimation whose logits will do as log-probabilities.
 _NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
+_BROWN_NCE = _NCE | dict(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
 
 # For text of any kind: what of the modern options helps where there is little of it.
 _DEFAULT = dict(
@@ -202,21 +203,12 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "default": Configuration(boundary="sentence", **_DEFAULT),
     "brown": _paper(held_out_mass=0.04, epochs=6),
     "brown-quick": _paper(held_out_mass=0.04, epochs=2, dropout=0.0),
-    "brown-nce": _paper(**_NCE, num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5),
+    "brown-nce": _paper(**_BROWN_NCE),
     "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
     "brown-energy": _paper(**_ENERGY),
-    "modern-small": _paper(
-        **_FAR, **_NCE, embedding_dim=100, hidden_units=200, self_normalisation=1.0, batch_size=128, epochs=3
-    ),
+    "modern-small": _paper(**_BROWN_NCE | _FAR | dict(embedding_dim=100, hidden_units=200, dropout=0.2)),
     "modern": _paper(
-        **_FAR | _NCE | dict(dropout=0.3),
-        embedding_dim=120,
-        hidden_units=300,
-        num_sampled=512,
-        self_normalisation=0.3,
-        batch_size=64,
-        learning_rate=1.2,
-        epochs=7,
+        **_BROWN_NCE | _FAR | dict(embedding_dim=120, hidden_units=300, dropout=0.3, learning_rate=1.2, epochs=7)
     ),
     "modern-large": Configuration(**_LARGE),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),

@@ -10,7 +10,7 @@ from keras_nplm.evaluation import evaluate, shown_perplexity
 from keras_nplm.files import replacing
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.ngrams import kneser_ney
-from keras_nplm.tokenization import joined
+from keras_nplm.tokenization import between_tokens, joined
 from keras_nplm.vocabulary import EOS_ID, SPECIALS
 from keras_nplm.word_vectors import word_map
 
@@ -201,11 +201,14 @@ def _continuations(language_model: LanguageModel) -> str:
         (prompt, language_model.generate(prompt, _TEXT_WORDS, seed=seed, temperature=_TEMPERATURE))
         for seed, prompt in zip(range(1, _TEXTS + 1), (contexts * _TEXTS)[:_TEXTS], strict=True)
     ]
+    between = between_tokens(language_model.tokenizer_name)
     return (
         "<h2>Continuations</h2>\n<p>The most probable words after the beginnings of sentences of the validation text; "
         f'P(w | context) beside each.</p>\n<div class="cards">{"".join(cards)}</div>\n'
         f"<p>Texts drawn word by word, seeds 1 to {_TEXTS}, temperature {_TEMPERATURE}:</p>\n"
-        + "\n".join(f'<blockquote dir="auto"><em>{escaped(p)}</em> {escaped(text)}</blockquote>' for p, text in texts)
+        + "\n".join(
+            f'<blockquote dir="auto"><em>{escaped(p)}</em>{between}{escaped(text)}</blockquote>' for p, text in texts
+        )
     )
 
 

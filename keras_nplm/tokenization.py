@@ -54,8 +54,13 @@ def joined(tokens: Sequence[str], name: str) -> str:
     >>> joined(["an", "apple"], "words"), joined(split_characters("an apple"), "characters")
     ('an apple', 'an apple')
     """
-    characters = name_parts(name)[0] == CHARACTERS
-    return "".join(tokens).replace(SPACE, " ") if characters else " ".join(tokens)
+    line = between_tokens(name).join(tokens)
+    return line if between_tokens(name) else line.replace(SPACE, " ")
+
+
+def between_tokens(name: str) -> str:
+    """What stands between tokens in a line: a space, or nothing between characters."""
+    return "" if name_parts(name)[0] == CHARACTERS else " "
 
 
 def tokenizer(name: str, forms: Mapping[str, str] | None = None, *, apart: bool = False) -> Callable[[str], list[str]]:

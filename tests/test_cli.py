@@ -8,6 +8,7 @@ import pytest
 
 from keras_nplm import __version__
 from keras_nplm.cli import main
+from keras_nplm.files import read_json
 
 SMALL = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 1 --batch-size 256 --min-count 3".split()
 
@@ -124,3 +125,38 @@ def test_text_on_standard_input_that_is_not_utf8_is_refused(model_directory):
     )
     assert score.returncode == 2
     assert b"standard input is not UTF-8 text (byte 3)" in score.stderr and b"Traceback" not in score.stderr
+
+
+NAMES = "emma olivia ava isabella sophia charlotte mia amelia harper evelyn abigail emily ella elizabeth camila luna".split()
+
+
+def test_characters_of_names(tmp_path, capsys):
+    """One name a line: from `<s>` to `</s>`, letter by letter, and what is drawn is written together."""
+    (tmp_path / "names.txt").write_text("".join(f"{name}\n" for name in NAMES * 20), encoding="utf-8")
+    model = tmp_path / "model"
+    options = ["--token", "character", "--min-count", "1", "--order", "4", "--embedding-dim", "10", "--dropout", "0"]
+    assert main(["train", "--train", str(tmp_path / "names.txt"), *options, "--output", str(model)]) == 0
+    assert read_json(model / "config.json")["tokenizer"] == "characters"
+    words = (model / "vocabulary.txt").read_text(encoding="utf-8").split()
+    assert set(words[4:]) == set("".join(NAMES))
+    capsys.readouterr()
+    assert main(["generate", str(model), "--num-words", "60", "--temperature", "0.5"]) == 0
+    drawn = capsys.readouterr().out.split()
+    assert len(set(drawn) & set(NAMES)) >= 3 and not [line for line in drawn if " " in line]
+    assert main(["complete", str(model), "charlott", "--top-k", "1", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["charlott"]) == ["e"]
+    assert main(["generate", str(model), "--prompt", "charlott", "--num-words", "1", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out == "charlotte\n"
+
+
+def test_size_counts_what_training_makes(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("the cat sees the dog\nthe dog sees the cat\n" * 50, encoding="utf-8")
+    options = ["--order", "7", "--averages-after", "2,4", "--residual-blocks", "1", "--min-count", "1", "--epochs", "1"]
+    train = ["train", "--train", str(tmp_path / "text.txt"), *options, "--output", str(tmp_path / "model"), "--json"]
+    assert main(train) == 0
+    parameters = json.loads(capsys.readouterr().out)["parameters"]
+    assert main(["size", *options, "--vocabulary-size", "8", "--tokens", "100", "--json"]) == 0
+    size = json.loads(capsys.readouterr().out)
+    assert size["parameters"] == parameters
+    assert size["flops_of_all_epochs"] == 100 * size["flops_training"]
+    assert main(["size", *options, "--vocabulary-size", "4"]) == 2

@@ -12,6 +12,7 @@ from keras_nplm.corpora.lines import decode_lines
 from keras_nplm.corpora.text_files import expand, read_lines
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import metrics_if_there
+from keras_nplm.tokenization import between_tokens
 
 
 def add(command: AddCommand) -> None:
@@ -98,15 +99,17 @@ def _show_complete(result: dict) -> None:
 
 
 def _generate(options: argparse.Namespace) -> dict:
-    text = LanguageModel.load(options.directory).generate(
+    model = LanguageModel.load(options.directory)
+    text = model.generate(
         options.prompt,
         options.num_words,
         seed=options.seed,
         temperature=options.temperature,
         top_k=options.top_k,
     )
-    return {"prompt": options.prompt, "text": text}
+    whole = f"{options.prompt}{between_tokens(model.tokenizer_name)}{text}".strip()
+    return {"prompt": options.prompt, "text": text, "whole": whole}
 
 
 def _show_generate(result: dict) -> None:
-    print(f"{result['prompt']} {result['text']}".strip())
+    print(result["whole"])

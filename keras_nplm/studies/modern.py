@@ -38,35 +38,36 @@ class Change:
         return [Row(f"{self.name}-{seed}", self.title, f"{command} --seed {seed}") for seed in SEEDS]
 
 
-_BASE = "modern-small"
+_CONTEXT = "--order 61 --averages-after 4,10,20,40"
 
 
-def _change(name: str, title: str, options: str) -> Change:
-    return Change(f"{_BASE}-{name}", title, _BASE, options)
+def _change(name: str, title: str, options: str = "", context: str = _CONTEXT) -> Change:
+    return Change(f"far-{name}" if name else "far", title, "brown-nce-quick", f"{context} {options}".strip())
 
 
 CHANGES = (
-    Change(_BASE, "`modern-small`: n=61, averages after 4, 10, 20, 40; m=100, h=200", _BASE),
-    _change("near", "no far context: n=5", "--order 5 --averages-after ''"),
-    _change("21", "a nearer one: n=21, averages after 4, 10", "--order 21 --averages-after 4,10"),
+    _change("", "n=61, averages after 4, 10, 20, 40; m=60, h=100, tanh, no dropout"),
+    _change("none", "no far context: n=5", context=""),
+    _change("one", "one average, of words 5 to 60", context="--order 61 --averages-after 4"),
+    _change("21", "a nearer one: n=21, averages after 4, 10", context="--order 21 --averages-after 4,10"),
     _change(
-        "121", "a farther one: n=121, averages after 4, 10, 20, 40, 80", "--order 121 --averages-after 4,10,20,40,80"
+        "121", "a farther one: n=121, an average after 80, too", context="--order 121 --averages-after 4,10,20,40,80"
     ),
-    _change("one", "one average: of words 5 to 60", "--averages-after 4"),
-    _change("narrow", "the paper's sizes: m=60, h=100", "--embedding-dim 60 --hidden-units 100"),
-    _change("wide", "wider: m=150, h=400", "--embedding-dim 150 --hidden-units 400"),
-    _change("residual", "a residual block", "--residual-blocks 1"),
-    _change("norm", "layer normalisation, rate 0.6", "--layer-norm --learning-rate 0.6"),
-    _change("gelu", "GELU, rate 0.9", "--activation gelu --learning-rate 0.9"),
-    _change("direct", "direct connections", "--direct-connections"),
+    _change("wide", "wider: m=100, h=200", "--embedding-dim 100 --hidden-units 200"),
+    _change("residual", "a residual block, rate 1.2", "--residual-blocks 1 --learning-rate 1.2"),
+    _change("norm", "layer normalisation, rate 1.2", "--layer-norm --learning-rate 1.2"),
+    _change("gelu", "GELU, rate 1.2", "--activation gelu --learning-rate 1.2"),
+    _change("slow", "rate 1.2 alone", "--learning-rate 1.2"),
     _change("tied", "output tied to C", "--tied-output"),
     _change("dropout", "dropout 0.2 on hidden units", "--dropout 0.2"),
     _change("vectors", "dropout 0.1 on x", "--embedding-dropout 0.1"),
     _change("words", "dropout 0.1 on words", "--word-dropout 0.1"),
     _change("average", "averaged weights, momentum 0.998", "--weight-average 0.998"),
     _change("held-out", "no held-out mass", "--held-out-mass 0"),
+    _change("long", "5 epochs in batches of 64", "--batch-size 64 --epochs 5"),
 )
 BEST = (
+    Change("modern-small", "`modern-small`", "modern-small"),
     Change("modern", "`modern`", "modern"),
     Change("modern-held-out", "`modern` without held-out mass", "modern", "--held-out-mass 0"),
 )
