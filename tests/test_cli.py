@@ -127,7 +127,7 @@ def test_text_on_standard_input_that_is_not_utf8_is_refused(model_directory):
     assert b"standard input is not UTF-8 text (byte 3)" in score.stderr and b"Traceback" not in score.stderr
 
 
-NAMES = "emma olivia ava isabella sophia charlotte mia amelia harper evelyn abigail emily ella elizabeth camila luna".split()
+NAMES = "emma olivia ava isabella sophia charlotte mia amelia harper evelyn abigail emily ella elizabeth luna".split()
 
 
 def test_characters_of_names(tmp_path, capsys):
