@@ -144,10 +144,6 @@ _PAPER_OPTIMISER = dict(
     epochs=5,
 )
 
-# Noise-contrastive estimation whose logits will do as log-probabilities.
-_NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
-_BROWN_NCE = _NCE | dict(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
-
 # For text of any kind: what of the modern options helps where there is little of it.
 _DEFAULT = dict(
     order=21,
@@ -157,9 +153,6 @@ _DEFAULT = dict(
     learning_rate=2.0,
     epochs=10,
 )
-
-# Far context as averages: beyond four words in their places, windows of dozens of words for what the text is about.
-_FAR = dict(order=61, averages_after="4,10,20,40")
 
 # For 100 million words and more on GPUs, after Sun & Iyyer (2021).
 _LARGE = dict(
@@ -179,6 +172,15 @@ _LARGE = dict(
     weight_decay=0.01,
     batch_size=4096,
     epochs=10,
+)
+
+# Noise-contrastive estimation whose logits will do as log-probabilities.
+_NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
+_BROWN_NCE = _NCE | dict(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
+
+# Beyond four words in their places, windows of dozens of words as averages, for what the text is about.
+_MODERN_SMALL = _BROWN_NCE | dict(
+    order=61, averages_after="4,10,20,40", embedding_dim=100, hidden_units=200, dropout=0.2
 )
 
 # The energy-based variant; its rows of C, H and v want steps of sizes that are far apart.
@@ -206,10 +208,8 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "brown-nce": _paper(**_BROWN_NCE),
     "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
     "brown-energy": _paper(**_ENERGY),
-    "modern-small": _paper(**_BROWN_NCE | _FAR | dict(embedding_dim=100, hidden_units=200, dropout=0.2)),
-    "modern": _paper(
-        **_BROWN_NCE | _FAR | dict(embedding_dim=120, hidden_units=300, dropout=0.3, learning_rate=1.2, epochs=7)
-    ),
+    "modern-small": _paper(**_MODERN_SMALL),
+    "modern": _paper(**_MODERN_SMALL | dict(order=121, averages_after="4,10,20,40,80", epochs=8)),
     "modern-large": Configuration(**_LARGE),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),

@@ -20,7 +20,7 @@ CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")
 class _Served:
     """What the SavedModel answers by ids, as a language model to be evaluated."""
 
-    order = 5
+    order = 21
 
     def __init__(self, loaded):
         self.loaded = loaded
