@@ -154,6 +154,21 @@ _DEFAULT = dict(
     epochs=10,
 )
 
+# For the characters of names, one a line.
+_NAMES = dict(
+    order=11,
+    embedding_dim=20,
+    hidden_units=200,
+    residual_blocks=1,
+    layer_norm=True,
+    dropout=0.3,
+    min_count=1,
+    optimizer="adam",
+    learning_rate=3e-3,
+    batch_size=256,
+    epochs=20,
+)
+
 # For 100 million words and more on GPUs, after Sun & Iyyer (2021).
 _LARGE = dict(
     order=257,
@@ -211,6 +226,7 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "modern-small": _paper(**_MODERN_SMALL),
     "modern": _paper(**_MODERN_SMALL | dict(order=121, averages_after="4,10,20,40,80", epochs=8)),
     "modern-large": Configuration(**_LARGE),
+    "names": Configuration(boundary="sentence", **_NAMES),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
     "mlp3": _paper(order=5, hidden_units=0, embedding_dim=60, direct_connections=True, epochs=4),
     "mlp5": _paper(order=5, hidden_units=50, embedding_dim=30, direct_connections=True, epochs=6),
