@@ -144,15 +144,11 @@ _PAPER_OPTIMISER = dict(
     epochs=5,
 )
 
-# For text of any kind: what of the modern options helps where there is little of it.
-_DEFAULT = dict(
-    order=21,
-    averages_after="4",
-    embedding_dropout=0.1,
-    dropout=0.3,
-    learning_rate=2.0,
-    epochs=10,
-)
+# The body of the modern networks: one more hidden layer, what goes into it and out of it normalised.
+_BODY = dict(residual_blocks=1, layer_norm=True, activation="gelu")
+
+# For text of any kind, where there is little of it.
+_DEFAULT = _BODY | dict(order=21, averages_after="4", embedding_dropout=0.2, dropout=0.4, learning_rate=1.4, epochs=12)
 
 # For the characters of names, one a line.
 _NAMES = dict(
@@ -194,8 +190,17 @@ _NCE = dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
 _BROWN_NCE = _NCE | dict(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
 
 # Beyond four words in their places, windows of dozens of words as averages, for what the text is about.
-_MODERN_SMALL = _BROWN_NCE | dict(
-    order=61, averages_after="4,10,20,40", embedding_dim=100, hidden_units=200, dropout=0.2
+_MODERN_SMALL = (
+    _BROWN_NCE
+    | _BODY
+    | dict(
+        order=61,
+        averages_after="4,10,20,40",
+        embedding_dim=100,
+        hidden_units=200,
+        dropout=0.2,
+        learning_rate=1.2,
+    )
 )
 
 # The energy-based variant; its rows of C, H and v want steps of sizes that are far apart.
