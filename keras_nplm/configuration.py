@@ -203,6 +203,16 @@ _MODERN_SMALL = (
     )
 )
 
+_MODERN = _MODERN_SMALL | dict(
+    order=121,
+    averages_after="4,10,20,40,80",
+    embedding_dim=120,
+    hidden_units=300,
+    residual_blocks=2,
+    dropout=0.25,
+    epochs=8,
+)
+
 # The energy-based variant; its rows of C, H and v want steps of sizes that are far apart.
 _ENERGY = dict(
     output_layer="energy",
@@ -229,7 +239,7 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "brown-nce-quick": _paper(**_NCE, num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
     "brown-energy": _paper(**_ENERGY),
     "modern-small": _paper(**_MODERN_SMALL),
-    "modern": _paper(**_MODERN_SMALL | dict(order=121, averages_after="4,10,20,40,80", epochs=8)),
+    "modern": _paper(**_MODERN),
     "modern-large": Configuration(**_LARGE),
     "names": Configuration(boundary="sentence", **_NAMES),
     "mlp1": _paper(order=5, hidden_units=50, embedding_dim=60, direct_connections=True, epochs=5),
