@@ -20,7 +20,9 @@ PAIRS = [
     ("nce", "adam"),
     ("sampled", "sgd"),
     ("energy", "sgd"),
+    ("modern", "sgd"),
 ]
+MODERN = dict(averages_after=(1,), residual_blocks=1, layer_norm=True, activation="gelu")
 
 
 def text(length: int) -> np.ndarray:
@@ -33,8 +35,8 @@ def fit(strategy: tf.distribute.Strategy, output: str, optimizer: str, decay: fl
     """Epochs of a text whose last batch has one n-gram, for two replicas; validated on an odd number of n-grams."""
     with strategy.scope():
         keras.utils.set_random_seed(3)
-        direct = output != "energy"
-        model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, output_layer=output, direct_connections=direct)
+        options = MODERN if output == "modern" else dict(output_layer=output, direct_connections=output != "energy")
+        model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, **options)
         kind, rate = OPTIMIZERS[optimizer]
         model.compile(optimizer=kind(rate, weight_decay=decay))
     ids = text(BATCH * 23 + 1)

@@ -42,7 +42,7 @@ def replicas() -> dict:
 
 
 def test_replicas_come_to_the_weights_of_one_device(replicas):
-    assert replicas["replicas"] == 2 and len(replicas["differences"]) == 7
+    assert replicas["replicas"] == 2 and len(replicas["differences"]) == 8
     for pair, difference in replicas["differences"].items():
         limit = 5e-5 if pair.startswith("energy") else 1e-6  # the gradient of its v sums B k terms, rounded each time
         assert difference["weights"] < limit, pair

@@ -38,7 +38,12 @@ def test_the_command_writes_a_model_and_its_words(name, run, model_directory, la
         np.testing.assert_allclose(run(tmp_path / name, CONTEXTS[:rows]), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("options", [{"output_layer": "nce"}, {"output_layer": "adaptive"}, {"tied_output": True}])
+MODERN = dict(averages_after=(1,), residual_blocks=1, layer_norm=True, activation="gelu")
+
+
+@pytest.mark.parametrize(
+    "options", [{"output_layer": "nce"}, {"output_layer": "adaptive"}, {"tied_output": True}, MODERN]
+)
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_each_kind_of_network_goes(options, dtype, language_model, tmp_path):
     model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, direct_connections=True, dtype=dtype, **options)
