@@ -56,7 +56,6 @@ CHANGES = (
     _change("norm", "layer normalisation, rate 1.2", "--layer-norm --learning-rate 1.2"),
     _change("gelu", "GELU, rate 1.2", "--activation gelu --learning-rate 1.2"),
     _change("slow", "rate 1.2 alone", "--learning-rate 1.2"),
-    _change("both", "residual block and layer normalisation", "--residual-blocks 1 --layer-norm"),
     _change(
         "all", "the two and GELU, rate 1.2", "--residual-blocks 1 --layer-norm --activation gelu --learning-rate 1.2"
     ),
@@ -65,8 +64,6 @@ CHANGES = (
     _change("vectors", "dropout 0.1 on x", "--embedding-dropout 0.1"),
     _change("words", "dropout 0.1 on words", "--word-dropout 0.1"),
     _change("average", "averaged weights, momentum 0.998", "--weight-average 0.998"),
-    _change("held-out", "no held-out mass", "--held-out-mass 0"),
-    _change("long", "5 epochs in batches of 64", "--batch-size 64 --epochs 5"),
 )
 BEST = (
     Change("modern-small", "`modern-small`", "modern-small", seeds=3),
