@@ -189,14 +189,16 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _matrices(self) -> list[tuple[keras.Variable, dict[str, slice]]]:
         """The matrices that are trained, and the columns of each that have a name: the output's are U's, then W's."""
         model, matrices = self.model, []
+        names = {id(block.hidden.H): f"H{i}" for i, block in enumerate(model.blocks, start=1)}
+        if model.project is not None:
+            names[id(model.project.kernel)] = "project"
         for weight in model.trainable_variables:
             if weight is getattr(model.prob, "kernel", None) and model.project is None:
                 columns = {"U": slice(model.hidden_units)} if model.hidden_units else {}
                 columns |= {"W": slice(model.hidden_units, None)} if model.direct_connections else {}
                 matrices.append((weight, columns))
             elif len(weight.shape) == 2:
-                projection = model.project is not None and weight is model.project.kernel
-                matrices.append((weight, {"project" if projection else weight.name: slice(None)}))
+                matrices.append((weight, {names.get(id(weight), weight.name): slice(None)}))
         return matrices
 
     def _norms(self, tag: str, tensors: list) -> dict[str, float]:

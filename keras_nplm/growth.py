@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 
 from keras_nplm.errors import InputError
@@ -44,11 +45,6 @@ def check_growable(model: object) -> None:
             f"Words cannot join a network whose output is {type(model.prob).__name__}, which has no row for each: "
             "train one with --output-layer full, sampled or nce."
         )
-    if model.activation != "tanh" or model.residual_blocks or model.layer_norm:
-        raise InputError(
-            "Words join networks of one hidden layer of tanh alone, whose gradients `add_words` takes: leave out "
-            "activation, residual_blocks and layer_norm."
-        )
     if model.shortlist_size is not None:
         raise InputError("The network predicts a short-list alone, which new words are not in: train one without it.")
 
@@ -85,15 +81,19 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
     if isinstance(config["output_layer"], dict):
         config["output_layer"]["config"]["vocabulary_size"] = config["vocabulary_size"]
     grown = type(model).from_config(config)
-    for old, new in ((model.hidden, grown.hidden), (model.project, grown.project)):
-        if old is not None:
-            new.set_weights(old.get_weights())
+    for old, new in zip(_unchanged(model), _unchanged(grown), strict=True):
+        new.set_weights(old.get_weights())
     grown.embed.C.assign(np.concatenate([model.embed.C.numpy(), rows.C]))
     grown.prob.grow_from(model.prob, rows.kernel, rows.b, rows.frequencies)
     states = grown.random_states()
     for name, state in model.random_states().items():
         states[name].assign(state)
     return grown
+
+
+def _unchanged(model: NPLM) -> list[keras.layers.Layer]:
+    """The layers that a new word does not change."""
+    return [layer for layer in (model.hidden, *model.blocks, model.norm, model.project) if layer is not None]
 
 
 def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -69,13 +69,13 @@ class ContextEmbedding(keras.layers.Layer):
         """x, float [B, (n-1) m], from these."""
         return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
 
-    def blocks(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def word_blocks(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Which m components of x each of `number` words of a context adds to, and how often its vector is added:
         here each has its own, once. int [number], float32 [number]."""
         return np.arange(number), np.ones(number, np.float32)
 
     def compute_output_shape(self, input_shape):
-        return (input_shape[0], (int(self.blocks(input_shape[1])[0].max()) + 1) * self.embedding_dim)
+        return (input_shape[0], (int(self.word_blocks(input_shape[1])[0].max()) + 1) * self.embedding_dim)
 
     def get_config(self):
         return super().get_config() | {

@@ -306,12 +306,16 @@ class NPLM(keras.Model):
                 return x
             units = ops.zeros_like(x[:, :1]) + ops.ones((self.hidden_units,), x.dtype)
             return ops.concatenate([x, self.drop_hidden(units, training=training)], axis=-1)
+        features = self.body(x, training=training)
+        return features if self.project is None else self.project(features)  # [B, r]
+
+    def body(self, x, training=False):
+        """a, [B, h], or [a; x] with direct connections, [B, h + (n-1) m], from x."""
         a = None
         if self.hidden is not None:
             a = self.deepen(self.hidden(x), training=training)
-            a = self.drop_hidden(a, training=training)  # [B, h]
-        features = a if self.direct is None else self.direct(a, x)  # [B, h + (n-1) m]
-        return features if self.project is None else self.project(features)  # [B, r]
+            a = self.drop_hidden(a, training=training)
+        return a if self.direct is None else self.direct(a, x)
 
     def deepen(self, a, training=False):
         """What the residual blocks and the last layer normalisation, where there are any, make of a, [B, h]."""

@@ -65,7 +65,7 @@ class AveragedContext(ContextEmbedding):
             )
         super().build(input_shape)
 
-    def blocks(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def word_blocks(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         near, *others = self.averages_after
         edges = [number, *reversed(others), near]  # words back, of the ends of the spans
         lengths = -np.diff(edges)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from keras_nplm.encoding import encode_sentences
 from keras_nplm.errors import InputError
@@ -263,7 +264,9 @@ def context_gradients(
 ) -> np.ndarray:
     """The gradient of ln P(target | context) with respect to the feature vector of each word of the context.
 
-        ∂ ln P(t | context) / ∂f = [U W]_t - sum_i P(i | context) [U W]_i,    f = [a; x],    a = tanh(d + H x)
+        ∂ ln P(t | context) / ∂f = [U W]_t - sum_i P(i | context) [U W]_i,    f = [a; x]
+
+    and from f to x by the network's own derivative.
 
     Args:
         model: a network with a linear output.
@@ -274,14 +277,13 @@ def context_gradients(
     Returns:
         float32 [B, n-1, m].
     """
-    features = scores.features(context_ids)
     of_features = scores.kernel[target_ids] - np.exp(model.next_log_probs(context_ids)) @ scores.kernel
-    of_hidden, of_x = np.split(of_features, [model.hidden_units], axis=1)
-    if model.hidden is not None:
-        slope = 1 - features[:, : model.hidden_units] ** 2
-        through = (of_hidden * slope) @ model.hidden.H.numpy().T
-        of_x = of_x + through if model.direct_connections else through
-    block, scale = model.embed.blocks(model.order - 1)
+    x = tf.convert_to_tensor(model.embed(context_ids))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        body = model.body(x)
+    of_x = tape.gradient(body, x, tf.cast(of_features, body.dtype)).numpy().astype(np.float32)
+    block, scale = model.embed.word_blocks(model.order - 1)
     return of_x.reshape(len(of_x), -1, model.embedding_dim)[:, block] * scale[:, None]
 
 

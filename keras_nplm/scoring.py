@@ -56,7 +56,7 @@ class SelfNormalised:
             raise InputError("A network with a short-list has scores of its words alone: leave this out.")
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
-        self.block, self.scale = model.embed.blocks(model.order - 1)
+        self.block, self.scale = model.embed.word_blocks(model.order - 1)
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
@@ -184,7 +184,7 @@ class _Watched:
 
 
 def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda array: ops.convert_to_numpy(function(ops.convert_to_tensor(array)))
+    return lambda array: np.asarray(ops.convert_to_numpy(function(ops.convert_to_tensor(array))), np.float32)
 
 
 def _float32(weight) -> np.ndarray:

@@ -84,7 +84,7 @@ def test_version_and_help(capsys):
         ("generate {model} --temperature -1", "`temperature` must be 0 or more"),
         ("generate {model} --seed -1", "`seed` must be 0 or more"),
         ("train --output {tmp}/m --output-layer adaptive --held-out-mass 0.1", "`held_out_mass` must be 0 with"),
-        ("train --output {tmp}/m --output-layer adaptive --cutoffs 7;9", "`cutoffs` must be ids with commas"),
+        ("train --output {tmp}/m --output-layer adaptive --cutoffs 7;9", "`cutoffs` must be numbers with commas"),
         ("train --output {tmp}/m --seed 5000000000", "`seed` must be 0 or more, below 2147483648"),
         ("complete {model} \udcff", "half a surrogate pair"),
     ],

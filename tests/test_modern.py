@@ -10,9 +10,19 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, Configuration, InputError, open_corpus, train
+from keras_nplm import (
+    NPLM,
+    Configuration,
+    InputError,
+    LanguageModel,
+    LanguageModelBoard,
+    Vocabulary,
+    open_corpus,
+    train,
+)
 from keras_nplm.averaging import WeightAverage
 from keras_nplm.configuration import CONFIGURATIONS
+from keras_nplm.growth import NewRows, grow
 from keras_nplm.layers import ContextEmbedding
 from keras_nplm.modern import AveragedContext
 from keras_nplm.oov import context_gradients
@@ -129,7 +139,7 @@ def test_the_gradients(options):
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_averages_are_a_matrix_product_of_their_blocks(data):
-    """What `blocks` says of each word is what `join` does, for any spans."""
+    """What `word_blocks` says of each word is what `join` does, for any spans."""
     number = data.draw(st.integers(1, 12))
     edges = data.draw(st.sets(st.integers(0, number - 1), min_size=1, max_size=4))
     embed = AveragedContext(V, M, tuple(sorted(edges)))
@@ -138,7 +148,7 @@ def test_averages_are_a_matrix_product_of_their_blocks(data):
     )
     contexts = contexts.reshape(-1, number).astype(np.int32)
     x = np.asarray(embed(contexts)).reshape(len(contexts), -1, M)
-    block, scale = embed.blocks(number)
+    block, scale = embed.word_blocks(number)
     assert len(block) == len(scale) == number and x.shape[1] == block.max() + 1
     assert embed.compute_output_shape((None, number)) == (None, x.shape[1] * M)
     vectors = embed.C.numpy()[contexts] * (contexts != 0)[..., None]
@@ -216,10 +226,11 @@ def test_word_dropout_leaves_whole_words_out():
     assert (whole == whole[:, :, :1]).all() and 0.4 < (whole > 0).mean() < 0.6
 
 
-def test_gradients_for_new_words_reach_into_the_averages():
+@pytest.mark.parametrize("options", [options for options in BODIES if "tied_output" not in options])
+def test_gradients_for_new_words_reach_into_the_averages(options):
     """∂ ln P/∂C(w) of each word of a context, summed over the places where it stands, is what a tape finds."""
-    model = _model(order=8, averages_after=(2, 4))
-    contexts, targets = _batch(8)
+    model = _model(**options)
+    contexts, targets = _batch(model.order)
     found = context_gradients(model, SelfNormalised(model), contexts, targets)
     with tf.GradientTape() as tape:
         log_probs = tf.gather(tf.nn.log_softmax(model(contexts)), targets, batch_dims=1)
@@ -227,6 +238,31 @@ def test_gradients_for_new_words_reach_into_the_averages():
     summed = np.zeros_like(expected)
     np.add.at(summed, contexts, found)
     np.testing.assert_allclose(summed[1:], expected[1:], atol=1e-5)
+
+
+def test_the_board_tells_the_matrices_of_the_blocks_apart(tmp_path):
+    model = _model(order=6, averages_after=(2,), residual_blocks=2, layer_norm=True, tied_output=True)
+    vocabulary = Vocabulary([f"w{i}" for i in range(V - 4)])
+    board = LanguageModelBoard(tmp_path, LanguageModel(model, vocabulary, "words", "stream"))
+    board.set_model(model)
+    norms = board._norms("norm", [weight.value for weight, _ in board._matrices()])
+    assert set(norms) == {"norm/C", "norm/H", "norm/H1", "norm/H2", "norm/project"}
+    assert norms["norm/H2"] == pytest.approx(np.linalg.norm(model.blocks[1].hidden.H), rel=1e-5)
+
+
+@pytest.mark.parametrize("options", BODIES)
+def test_words_join(options):
+    """The network that has grown gives old words their old ratios, and the new one what its row says."""
+    model = _model(**options)
+    contexts, _ = _batch(model.order)
+    random = np.random.default_rng(2)
+    C = random.normal(size=(1, M))
+    kernel = C if model.tied_output else random.normal(size=(1, model.prob.kernel.shape[1]))
+    grown = grow(model, NewRows(C, kernel, np.array([0.3]), np.array([0.01])))
+    before, after = model.next_log_probs(contexts), grown.next_log_probs(contexts)
+    np.testing.assert_allclose(after[:, 1:V] - after[:, :1], before[:, 1:] - before[:, :1], atol=1e-5)
+    y = np.asarray(model.features(contexts)) @ kernel[0] + 0.3
+    np.testing.assert_allclose(after[:, V] - after[:, 4], y - np.asarray(model(contexts))[:, 4], atol=1e-4)
 
 
 def test_the_average_of_weights():
