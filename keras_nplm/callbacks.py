@@ -189,7 +189,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _matrices(self) -> list[tuple[keras.Variable, dict[str, slice]]]:
         """The matrices that are trained, and the columns of each that have a name: the output's are U's, then W's."""
         model, matrices = self.model, []
-        names = {id(block.hidden.H): f"H{i}" for i, block in enumerate(model.blocks, start=1)}
+        names = {id(block.hidden.H): f"H{i}" for i, block in enumerate(getattr(model.hidden, "blocks", []), start=1)}
         if model.project is not None:
             names[id(model.project.kernel)] = "project"
         for weight in model.trainable_variables:

@@ -93,7 +93,7 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
 
 def _unchanged(model: NPLM) -> list[keras.layers.Layer]:
     """The layers that a new word does not change."""
-    return [layer for layer in (model.hidden, *model.blocks, model.norm, model.project) if layer is not None]
+    return [layer for layer in (model.hidden, model.project) if layer is not None]
 
 
 def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

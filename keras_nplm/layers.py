@@ -133,6 +133,11 @@ class TanhHidden(keras.layers.Layer):
         """tanh(z), float [B, h]."""
         return ops.tanh(z)
 
+    @property
+    def biases(self) -> list[keras.Variable]:
+        """The weights that weight decay spares."""
+        return [self.d]
+
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.hidden_units)
 

@@ -11,16 +11,15 @@ from keras import ops
 
 from keras_nplm.distribution import has_several_workers
 from keras_nplm.errors import InputError
-from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden, penalty
+from keras_nplm.layers import DirectConnection, penalty
 from keras_nplm.metrics import Perplexity
-from keras_nplm.modern import ACTIVATIONS, ActivatedHidden, AveragedContext, ResidualBlock
+from keras_nplm.modern import ACTIVATIONS, DeepHidden, context_layer, hidden_layer
 from keras_nplm.optimizers import Lazy
 from keras_nplm.outputs import OUTPUTS, EnergyOutput, LinearOutput, Output, SampledOutput
 from keras_nplm.vocabulary import SPECIALS
 from keras_nplm.windows import check_ngrams, distinct_rows
 
 _ROWS = 512  # contexts that `log_prob` and `next_log_probs` hand to the compiled model at a time
-_GAMMA = 0.25  # where the last normalisation begins: about the root mean square of tanh units, so that logits are small
 _IN_FIT = contextvars.ContextVar("in fit", default=None)  # the model that a step of Keras's `fit` or `evaluate` calls
 
 
@@ -140,23 +139,12 @@ class NPLM(keras.Model):
         outputs = listed + bool(outside_output)
         prob = _output(output_layer, outputs, hidden_units, held_out_mass, weight_decay, dtype)
         energy = isinstance(prob, EnergyOutput)
-        if averages_after:
-            context = functools.partial(AveragedContext, averages_after=averages_after)
-        else:
-            context = ContextEmbedding
-        self.embed = context(vocabulary_size, embedding_dim, weight_decay=weight_decay, name="embed", dtype=dtype)
-        self.hidden = self.norm = None
+        far = dict(averages_after=averages_after)
+        self.embed = context_layer(vocabulary_size, embedding_dim, weight_decay, **far, name="embed", dtype=dtype)
+        deep = dict(activation=activation, residual_blocks=residual_blocks, layer_norm=layer_norm, dropout=dropout)
+        self.hidden = None
         if hidden_units and not energy:
-            other = {} if activation == "tanh" else {"activation": activation}
-            hidden = ActivatedHidden if other else TanhHidden
-            self.hidden = hidden(hidden_units, weight_decay, name="hidden", dtype=dtype, **other)
-        self.blocks = [
-            ResidualBlock(activation, layer_norm, dropout, weight_decay, name=f"block_{i + 1}", dtype=dtype)
-            for i in range(residual_blocks)
-        ]
-        if layer_norm:
-            gamma = keras.initializers.Constant(_GAMMA)
-            self.norm = keras.layers.LayerNormalization(gamma_initializer=gamma, name="norm", dtype=dtype)
+            self.hidden = hidden_layer(hidden_units, weight_decay, **deep, name="hidden", dtype=dtype)
         self.direct = DirectConnection(name="direct", dtype=dtype) if direct_connections else None
         rank = embedding_dim if tied_output else output_rank
         self.project = None
@@ -269,9 +257,6 @@ class NPLM(keras.Model):
         features = 0
         if self.hidden is not None:
             self.hidden.build(x_shape)
-            for layer in [*self.blocks, self.norm]:
-                if layer is not None:
-                    layer.build((None, self.hidden_units))
             features += self.hidden_units
         if self.direct is not None:
             self.direct.build(x_shape)
@@ -313,15 +298,9 @@ class NPLM(keras.Model):
         """a, [B, h], or [a; x] with direct connections, [B, h + (n-1) m], from x."""
         a = None
         if self.hidden is not None:
-            a = self.deepen(self.hidden(x), training=training)
-            a = self.drop_hidden(a, training=training)
+            deep = {"training": training} if isinstance(self.hidden, DeepHidden) else {}
+            a = self.drop_hidden(self.hidden(x, **deep), training=training)
         return a if self.direct is None else self.direct(a, x)
-
-    def deepen(self, a, training=False):
-        """What the residual blocks and the last layer normalisation, where there are any, make of a, [B, h]."""
-        for block in self.blocks:
-            a = block(a, training=training)
-        return a if self.norm is None else self.norm(a)
 
     def train_step(self, *args):
         with self._in_fit():
@@ -522,9 +501,7 @@ class NPLM(keras.Model):
         return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
 
     def _biases(self) -> list[keras.Variable]:
-        biases = self.prob.biases + ([self.hidden.d] if self.hidden is not None else [])
-        biases += [] if self.norm is None else [self.norm.gamma, self.norm.beta]
-        return biases + [bias for block in self.blocks for bias in block.biases]
+        return self.prob.biases + (self.hidden.biases if self.hidden is not None else [])
 
     def save_own_variables(self, store):
         """As Keras does, and where the random numbers of dropout and of drawn words have got to.
@@ -546,8 +523,7 @@ class NPLM(keras.Model):
         random = [layer for layer in dropouts if layer.rate > 0]
         random += [self.prob] if isinstance(self.prob, SampledOutput) else []
         states = {f"{layer.name}_state": layer.seed_generator.state for layer in random}
-        dropped = [block for block in self.blocks if block.dropout > 0]
-        return states | {f"{block.name}_state": block.drop.seed_generator.state for block in dropped}
+        return states | (self.hidden.random_states() if isinstance(self.hidden, DeepHidden) else {})
 
     def get_config(self):
         return super().get_config() | {

@@ -51,8 +51,8 @@ class AveragedContext(ContextEmbedding):
     aggregate".
     """
 
-    def __init__(self, vocabulary_size: int, embedding_dim: int, averages_after: Sequence[int], *args, **kwargs):
-        super().__init__(vocabulary_size, embedding_dim, *args, **kwargs)
+    def __init__(self, *args, averages_after: Sequence[int], **kwargs):
+        super().__init__(*args, **kwargs)
         self.averages_after = tuple(averages_after)
         if list(self.averages_after) != sorted({*self.averages_after}) or min(self.averages_after, default=0) < 0:
             raise InputError(f"`averages_after` must rise from 0 or more. Received: {list(self.averages_after)}.")
@@ -166,9 +166,8 @@ class ResidualBlock(keras.layers.Layer):
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        self.hidden = ActivatedHidden(
-            input_shape[-1], self.weight_decay, self.activation, name="hidden", dtype=self.dtype_policy
-        )
+        options = dict(name="hidden", dtype=self.dtype_policy)
+        self.hidden = ActivatedHidden(input_shape[-1], self.weight_decay, self.activation, **options)
         self.hidden.build(input_shape)
         if self.norm is not None:
             self.norm.build(input_shape)
@@ -181,7 +180,7 @@ class ResidualBlock(keras.layers.Layer):
     @property
     def biases(self) -> list[keras.Variable]:
         """The weights that weight decay spares."""
-        return [self.hidden.d] + ([] if self.norm is None else [self.norm.gamma, self.norm.beta])
+        return self.hidden.biases + ([] if self.norm is None else [self.norm.gamma, self.norm.beta])
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -193,3 +192,114 @@ class ResidualBlock(keras.layers.Layer):
             "dropout": self.dropout,
             "weight_decay": self.weight_decay,
         }
+
+
+@keras.saving.register_keras_serializable("keras_nplm")
+class DeepHidden(ActivatedHidden):
+    """The hidden layer, residual blocks on top of it, and a last layer normalisation.
+
+        a_0 = g(d + H x),    a_k = a_{k-1} + g(d_k + H_k N(a_{k-1})),    a = N(a_K)
+
+    The scale γ of the last N begins at 0.25, about the root mean square of trained tanh units, so that logits begin
+    small and the rates of the plain network will do.
+
+    Args:
+        hidden_units: int, h.
+        weight_decay: float, the paper's weight decay on H and H_k; biases, and what N learns, have none.
+        activation: str, g: one of `ACTIVATIONS`.
+        residual_blocks: int, K, 0 or more; see `ResidualBlock`.
+        layer_norm: bool, whether N normalises.
+        dropout: float in [0, 1), of what the blocks add.
+
+    Call arguments:
+        x: float [B, w].
+
+    Returns:
+        float [B, h].
+
+    Example:
+
+    >>> a = DeepHidden(hidden_units=8, residual_blocks=2, layer_norm=True)(np.random.normal(size=(2, 6)))
+    >>> bool(np.allclose(np.mean(a, axis=1), 0, atol=1e-5))
+    True
+
+    Reference: Sun & Iyyer (2021), section 3.
+    """
+
+    def __init__(
+        self,
+        hidden_units: int,
+        weight_decay: float = 0.0,
+        activation: str = "tanh",
+        residual_blocks: int = 0,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        **kwargs,
+    ):
+        super().__init__(hidden_units, weight_decay, activation, **kwargs)
+        self.residual_blocks = residual_blocks
+        self.layer_norm = layer_norm
+        self.dropout = dropout
+        self.blocks = [
+            ResidualBlock(activation, layer_norm, dropout, weight_decay, name=f"block_{k}", dtype=self.dtype_policy)
+            for k in range(1, residual_blocks + 1)
+        ]
+        self.norm = None
+        if layer_norm:
+            options = dict(gamma_initializer=keras.initializers.Constant(0.25), name="norm", dtype=self.dtype_policy)
+            self.norm = keras.layers.LayerNormalization(**options)
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        for layer in self.blocks + ([] if self.norm is None else [self.norm]):
+            layer.build((None, self.hidden_units))
+
+    def call(self, x, training=False):
+        return self.deepen(super().call(x), training=training)
+
+    def deepen(self, a, training=False):
+        """a, float [B, h], from a_0."""
+        for block in self.blocks:
+            a = block(a, training=training)
+        return a if self.norm is None else self.norm(a)
+
+    @property
+    def biases(self):
+        norm = [] if self.norm is None else [self.norm.gamma, self.norm.beta]
+        return super().biases + [bias for block in self.blocks for bias in block.biases] + norm
+
+    def random_states(self) -> dict[str, keras.Variable]:
+        """Where the random numbers of dropout have got to."""
+        return {f"{block.name}_state": block.drop.seed_generator.state for block in self.blocks if block.dropout > 0}
+
+    def get_config(self):
+        return super().get_config() | {
+            "residual_blocks": self.residual_blocks,
+            "layer_norm": self.layer_norm,
+            "dropout": self.dropout,
+        }
+
+
+def context_layer(*args, averages_after: Sequence[int] = (), **kwargs) -> ContextEmbedding:
+    """The paper's layer of the context, or that which averages its far words."""
+    return (
+        AveragedContext(*args, averages_after=averages_after, **kwargs)
+        if averages_after
+        else ContextEmbedding(*args, **kwargs)
+    )
+
+
+def hidden_layer(
+    hidden_units: int,
+    weight_decay: float,
+    *,
+    activation: str,
+    residual_blocks: int,
+    layer_norm: bool,
+    dropout: float,
+    **kwargs,
+) -> TanhHidden:
+    """The paper's hidden layer, or that which has what is asked for beyond it."""
+    if activation == "tanh" and not residual_blocks and not layer_norm:
+        return TanhHidden(hidden_units, weight_decay, **kwargs)
+    return DeepHidden(hidden_units, weight_decay, activation, residual_blocks, layer_norm, dropout, **kwargs)

@@ -8,6 +8,7 @@ from keras import ops
 from keras_nplm.errors import InputError
 from keras_nplm.evaluation import evaluate
 from keras_nplm.model import NPLM
+from keras_nplm.modern import DeepHidden
 from keras_nplm.outputs import EnergyOutput, LinearOutput
 from keras_nplm.windows import check_ngrams
 
@@ -74,7 +75,7 @@ class SelfNormalised:
             if model.project is not None:
                 self.kernel = self.kernel @ _float32(model.project.kernel).T
         self.activate = np.tanh if model.activation == "tanh" else _on_arrays(model.hidden.activate)
-        self.deepen = _on_arrays(model.deepen) if model.blocks or model.norm is not None else None
+        self.deepen = _on_arrays(model.hidden.deepen) if isinstance(model.hidden, DeepHidden) else None
         if self.tables is not None:  # averages share their table, each with its scale
             first = np.unique(self.block, return_index=True)[1]
             self.tables = self.tables * self.scale[first][:, None, None]

@@ -85,11 +85,11 @@ def _log_probs(weights: dict[str, np.ndarray], model: NPLM, context) -> np.ndarr
     for k in range(1, model.residual_blocks + 1):
         given = a
         if model.layer_norm:
-            given = _normalised(a, weights[f"block_{k}/norm/gamma"], weights[f"block_{k}/norm/beta"])
-        z = weights[f"block_{k}/hidden/d"] + given @ weights[f"block_{k}/hidden/H"]
+            given = _normalised(a, weights[f"hidden/block_{k}/norm/gamma"], weights[f"hidden/block_{k}/norm/beta"])
+        z = weights[f"hidden/block_{k}/hidden/d"] + given @ weights[f"hidden/block_{k}/hidden/H"]
         a = a + _activation(model.activation, z)
     if model.layer_norm:
-        a = _normalised(a, weights["norm/gamma"], weights["norm/beta"])
+        a = _normalised(a, weights["hidden/norm/gamma"], weights["hidden/norm/beta"])
     features = np.concatenate([a, x]) if model.direct_connections else a
     kernel = weights["embed/C"] if model.tied_output else weights["prob/UW"]
     y = weights["prob/b"] + kernel @ (features @ weights["project/kernel"] if model.tied_output else features)
@@ -142,7 +142,7 @@ def test_averages_are_a_matrix_product_of_their_blocks(data):
     """What `word_blocks` says of each word is what `join` does, for any spans."""
     number = data.draw(st.integers(1, 12))
     edges = data.draw(st.sets(st.integers(0, number - 1), min_size=1, max_size=4))
-    embed = AveragedContext(V, M, tuple(sorted(edges)))
+    embed = AveragedContext(V, M, averages_after=tuple(sorted(edges)))
     contexts = np.array(
         data.draw(st.lists(st.lists(st.integers(0, V - 1), min_size=number, max_size=number), min_size=1))
     )
@@ -159,7 +159,7 @@ def test_averages_are_a_matrix_product_of_their_blocks(data):
 
 
 def test_spans_of_one_word_are_the_papers_context():
-    embed = AveragedContext(V, M, (1, 2, 3))
+    embed = AveragedContext(V, M, averages_after=(1, 2, 3))
     contexts, _ = _batch(5)
     plain = ContextEmbedding(V, M)
     plain.build(contexts.shape)
@@ -247,7 +247,7 @@ def test_the_board_tells_the_matrices_of_the_blocks_apart(tmp_path):
     board.set_model(model)
     norms = board._norms("norm", [weight.value for weight, _ in board._matrices()])
     assert set(norms) == {"norm/C", "norm/H", "norm/H1", "norm/H2", "norm/project"}
-    assert norms["norm/H2"] == pytest.approx(np.linalg.norm(model.blocks[1].hidden.H), rel=1e-5)
+    assert norms["norm/H2"] == pytest.approx(np.linalg.norm(model.hidden.blocks[1].hidden.H), rel=1e-5)
 
 
 @pytest.mark.parametrize("options", BODIES)
