@@ -17,6 +17,7 @@ from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
 from keras_nplm.metrics import Perplexity
 from keras_nplm.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.model import NPLM
+from keras_nplm.modern import AveragedContext, DeepHidden, ResidualBlock
 from keras_nplm.oov import add_words
 from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
 from keras_nplm.outputs import AdaptiveSoftmax, EnergyOutput, FullSoftmax, NoiseContrastive, SampledSoftmax
@@ -32,9 +33,11 @@ __all__ = [
     "CONFIGURATIONS",
     "NPLM",
     "AdaptiveSoftmax",
+    "AveragedContext",
     "Configuration",
     "ContextEmbedding",
     "Corpus",
+    "DeepHidden",
     "DirectConnection",
     "EncodedCorpus",
     "EnergyOutput",
@@ -49,6 +52,7 @@ __all__ = [
     "NoiseContrastive",
     "Perplexity",
     "Resampled",
+    "ResidualBlock",
     "RunError",
     "SampledSoftmax",
     "Shortlist",

@@ -59,7 +59,7 @@ CHANGES = (
     _change(
         "all", "the two and GELU, rate 1.2", "--residual-blocks 1 --layer-norm --activation gelu --learning-rate 1.2"
     ),
-    _change("tied", "output tied to C", "--tied-output"),
+    _change("tied", "output tied to C, rate 0.5", "--tied-output --learning-rate 0.5"),
     _change("dropout", "dropout 0.2 on hidden units", "--dropout 0.2"),
     _change("vectors", "dropout 0.1 on x", "--embedding-dropout 0.1"),
     _change("words", "dropout 0.1 on words", "--word-dropout 0.1"),
