@@ -208,6 +208,15 @@ def test_served_it_answers_alike(options):
     np.testing.assert_allclose(served.next_log_probs(contexts), model.next_log_probs(contexts), atol=1e-5)
 
 
+@pytest.mark.parametrize("options", BODIES)
+def test_weight_decay_is_of_matrices_alone(options):
+    model = _model(**options, weight_decay=0.3)
+    vectors = [weight for weight in model.trainable_weights if len(weight.shape) == 1]
+    assert {id(bias) for bias in model._biases()} == {id(vector) for vector in vectors}
+    squares = sum(np.square(weight).sum() for weight in model.trainable_weights if len(weight.shape) == 2)
+    np.testing.assert_allclose(sum(map(float, model.losses)), 0.15 * squares, rtol=1e-5)
+
+
 def test_a_drawn_output_trains_on_rows_alone():
     model = NPLM(V, 8, M, H, averages_after=(2,), output_layer=NoiseContrastive(V, num_sampled=3, seed=0))
     model.compile(optimizer=LazySGD(1.0))
