@@ -385,6 +385,40 @@ def test_a_run_that_was_killed_goes_on_to_the_same_average(tmp_path, monkeypatch
         np.testing.assert_array_equal(one, other)
 
 
+def test_the_average_is_kept_and_training_goes_on_from_the_weights(tmp_path, monkeypatch, text):
+    """The network that is kept is the average of what the updates left, and the next epoch begins from the weights."""
+    taken, ends, begins = [], [], []
+    update, on_test_begin, on_epoch_begin = WeightAverage.update, _Run.on_test_begin, _Run.on_epoch_begin
+
+    def updated(average, updates, since):
+        update(average, updates, since)
+        taken.append(([weight.numpy() for weight in average.weights], since))
+
+    def tested(run, logs=None):
+        ends.append((run.model.get_weights(), len(taken)))
+        on_test_begin(run, logs)
+
+    def begun(run, epoch, logs=None):
+        begins.append(run.model.get_weights())
+        on_epoch_begin(run, epoch, logs)
+
+    monkeypatch.setattr(WeightAverage, "update", updated)
+    monkeypatch.setattr(_Run, "on_test_begin", tested)
+    monkeypatch.setattr(_Run, "on_epoch_begin", begun)
+    metrics = train(_configuration(weight_average=0.99), open_corpus(train=[text]), tmp_path / "model")
+    for one, other in zip(ends[0][0], begins[1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    mean, *others = taken[: ends[metrics["best_epoch"] - 1][1]]
+    expected = mean[0]
+    for weights, since in others:
+        kept = 0.99**since
+        expected = [kept * one + (1 - kept) * other for one, other in zip(expected, weights, strict=True)]
+    kept = keras.models.load_model(tmp_path / "model" / "model.keras").trainable_weights
+    for one, other in zip(kept, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(expected, ends[0][0], strict=True))
+
+
 def test_what_is_validated_and_kept_is_the_average(tmp_path, text):
     """Its perplexity is that of the network which is kept, and not that of a run without an average."""
     figures = {}
