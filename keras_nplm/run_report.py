@@ -9,6 +9,7 @@ from keras_nplm.configuration import train_command
 from keras_nplm.evaluation import evaluate, shown_perplexity
 from keras_nplm.files import replacing
 from keras_nplm.language_model import LanguageModel
+from keras_nplm.model import NPLM
 from keras_nplm.ngrams import kneser_ney
 from keras_nplm.tokenization import between_tokens, joined
 from keras_nplm.vocabulary import EOS_ID, SPECIALS
@@ -98,12 +99,23 @@ def _head(language_model: LanguageModel, config: dict, metrics: dict) -> str:
         "n-grams a second": f"{metrics['ngrams_per_second']:,}",
     }
     listed = "".join(f"<div><dt>{escaped(name)}</dt><dd>{escaped(fact)}</dd></div>" for name, fact in facts.items())
-    shape = f"n = {config['order']}, m = {config['embedding_dim']}, h = {config['hidden_units']}"
+    shape = _shape(language_model.network)
     made = f"<pre>{escaped(command)}</pre>" if command else ""
     return (
         f'<h1>{escaped(config["corpus"])}</h1>\n<p class="soft">A neural probabilistic language model, {shape}, '
         f'{escaped(config["output_layer"])} output.</p>\n{made}\n<dl class="facts">{listed}</dl>'
     )
+
+
+def _shape(network: NPLM) -> str:
+    """The sizes of a network, and what it has beyond the paper's."""
+    parts = [f"n = {network.order}", f"m = {network.embedding_dim}", f"h = {network.hidden_units}"]
+    if network.averages_after:
+        parts.append(f"words beyond {', '.join(map(str, network.averages_after))} as averages")
+    parts += [network.activation] if network.activation != "tanh" else []
+    parts += [f"residual blocks: {network.residual_blocks}"] if network.residual_blocks else []
+    parts += ["layer normalisation"] if network.layer_norm else []
+    return ", ".join(parts)
 
 
 def _curves(config: dict, metrics: dict) -> str:
