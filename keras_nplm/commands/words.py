@@ -68,12 +68,12 @@ def _map(options: argparse.Namespace) -> dict:
         raise InputError(f"`num_words` must be 1 to {_MOST_MAPPED}. Received: {options.num_words}.")
     refuse_within(target)
     words, vectors = LanguageModel.load(options.directory).word_vectors()
+    row = {word: number for number, word in enumerate(words)}
     chosen = options.words or [word for word in words if any(map(str.isalpha, word))][: options.num_words]
-    if unknown := [word for word in chosen if word not in words]:
+    if unknown := [word for word in chosen if word not in row]:
         raise InputError(f"The vocabulary has no word {unknown[0]!r}: write it as the text does.")
     if len(chosen) > _MOST_MAPPED:
         raise InputError(f"A map takes {_MOST_MAPPED} words at most. Received: {len(chosen)}.")
-    row = {word: number for number, word in enumerate(words)}
     places = word_map(vectors[[row[word] for word in chosen]])
     with replacing(target) as temporary:
         temporary.write_text(_drawn(chosen, places, target.suffix, row), encoding="utf-8")

@@ -15,6 +15,7 @@ from keras_nplm.language_model import LanguageModel
 from keras_nplm.model_directory import read_metrics
 from keras_nplm.ngrams import BackoffModel, count_ngrams, prune, write_arpa
 from keras_nplm.ngrams.counts import ContextTrie, find
+from keras_nplm.report import markdown_table
 from keras_nplm.rows import Row
 from keras_nplm.vocabulary import EOS_ID, Vocabulary
 
@@ -124,24 +125,26 @@ def _kenlm_perplexity(path: str, vocabulary: Vocabulary, ids: np.ndarray) -> flo
 def table(report: dict) -> str:
     """The report as Markdown."""
     itself = report["itself"]
-    lines = [
+    summary = (
         f"Test perplexity: the network itself {itself[_NETWORK]:.1f}, with Kneser-Ney {itself[_MIXTURE]:.1f}; "
-        f"Kneser-Ney of order {len(report['ngrams'])} {itself[_COUNTS]:.1f}, with {sum(report['ngrams']):,} n-grams.",
-        "",
-        "| the network as a back-off model | n-grams | unigrams its marginals | unigrams fitted |",
-        "|---|---|---|---|",
+        f"Kneser-Ney of order {len(report['ngrams'])} {itself[_COUNTS]:.1f}, with {sum(report['ngrams']):,} n-grams."
+    )
+    lists = [
+        [row["title"], f"{sum(row['ngrams']):,}", f"{row['marginals']:.1f}", f"{row['fitted']:.1f}"]
+        for row in report["lists"]
     ]
-    for row in report["lists"]:
-        figures = f"{sum(row['ngrams']):,} | {row['marginals']:.1f} | {row['fitted']:.1f}"
-        lines.append(f"| {row['title']} | {figures} |")
-    lines += [
-        "",
-        "| `--prune` | n-grams | MB, gzipped | network | KenLM on that file | with Kneser-Ney | Kneser-Ney, pruned |",
-        "|---|---|---|---|---|---|---|",
+    sizes = [
+        [
+            f"{row['threshold']:g}",
+            f"{row['ngrams']:,}",
+            f"{row['bytes'] / 1e6:.1f}",
+            f"{row['network']:.1f}",
+            "–" if row["kenlm"] is None else f"{row['kenlm']:.1f}",
+            *(f"{row[name]:.1f}" for name in ("mixture", "kneser_ney")),
+        ]
+        for row in report["sizes"]
     ]
-    for row in report["sizes"]:
-        by_kenlm = "–" if row["kenlm"] is None else f"{row['kenlm']:.1f}"
-        figures = [f"{row[name]:.1f}" for name in ("mixture", "kneser_ney")]
-        cells = [f"{row['threshold']:g}", f"{row['ngrams']:,}", f"{row['bytes'] / 1e6:.1f}", f"{row['network']:.1f}"]
-        lines.append(f"| {' | '.join([*cells, by_kenlm, *figures])} |")
-    return "\n".join(lines)
+    head = ["the network as a back-off model", "n-grams", "unigrams its marginals", "unigrams fitted"]
+    pruned = ["`--prune`", "n-grams", "MB, gzipped", "network", "KenLM on that file", "with Kneser-Ney"]
+    tables = [markdown_table(head, lists), markdown_table([*pruned, "Kneser-Ney, pruned"], sizes)]
+    return "\n\n".join([summary, *tables])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_nplm.experiments import mixture_of, row_named, scores_of
 from keras_nplm.files import read_json
+from keras_nplm.report import markdown_table
 from keras_nplm.rows import Row
 
 ROWS = (
@@ -39,21 +40,25 @@ def _figures(row: Row, metrics: dict) -> dict:
 
 def table(report: dict) -> str:
     """The models, then the mixtures with their weights."""
-    lines = [
-        "| model | parameters | validation | test | epochs | CPU seconds: training | with validation |",
-        "|---|---|---|---|---|---|---|",
+    models = [
+        [
+            model["title"],
+            f"{model['parameters']:,}" if "parameters" in model else "",
+            *(f"{model[split]:.1f}" for split in ("validation", "test")),
+            str(model.get("best_epoch", "")),
+            f"{model['training_cpu_seconds']:,.0f}" if "training_cpu_seconds" in model else "",
+            f"{model['cpu_seconds']:,.0f}",
+        ]
+        for model in report["models"]
     ]
-    for model in report["models"]:
-        network = "parameters" in model
-        cells = [model["title"], f"{model['parameters']:,}" if network else ""]
-        cells += [f"{model[split]:.1f}" for split in ("validation", "test")]
-        cells.append(str(model["best_epoch"]) if network else "")
-        cells.append(f"{model['training_cpu_seconds']:,.0f}" if "training_cpu_seconds" in model else "")
-        cells.append(f"{model['cpu_seconds']:,.0f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| mixture, weights fitted on validation | validation | test | weights |", "|---|---|---|---|"]
-    for mixture in report["mixtures"]:
-        weights = ", ".join(f"{weight:.2f}" for weight in mixture["weights"])
-        names = " + ".join(mixture["components"])
-        lines.append(f"| {names} | {mixture['validation']:.1f} | {mixture['test']:.1f} | {weights} |")
-    return "\n".join(lines)
+    mixtures = [
+        [
+            " + ".join(mixture["components"]),
+            *(f"{mixture[split]:.1f}" for split in ("validation", "test")),
+            ", ".join(f"{weight:.2f}" for weight in mixture["weights"]),
+        ]
+        for mixture in report["mixtures"]
+    ]
+    head = ["model", "parameters", "validation", "test", "epochs", "CPU seconds: training", "with validation"]
+    mixed = ["mixture, weights fitted on validation", "validation", "test", "weights"]
+    return f"{markdown_table(head, models)}\n\n{markdown_table(mixed, mixtures)}"

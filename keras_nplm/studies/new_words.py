@@ -10,6 +10,7 @@ from keras_nplm.files import replacing
 from keras_nplm.growth import updated_log_prob
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.oov import PRIOR_TOKENS, RULES, add_words
+from keras_nplm.report import markdown_table
 from keras_nplm.rows import Row
 from keras_nplm.vocabulary import EOS_ID, UNK, UNK_ID, Vocabulary
 from keras_nplm.windows import ngrams_of
@@ -165,12 +166,14 @@ class _Test:
 
 def table(report: dict) -> str:
     """A row for each number of occurrences and each way of taking the words, and one where training had them."""
-    rows = [["occurrences met", "the words are", "words that follow", "words themselves", "perplexity"], ["---"] * 5]
+    rows = []
     for found in report["introduced"]:
         met = str(found["occurrences"] or "all of validation")
         rows += [[met, title, *_figures(found[method])] for method, title in _METHODS.items()]
     rows.append(["those of training", "trained with the others", *_figures(report["trained"])])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(
+        ["occurrences met", "the words are", "words that follow", "words themselves", "perplexity"], rows
+    )
 
 
 def _figures(measures: dict[str, float]) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from keras_nplm.corpora import open_corpus
 from keras_nplm.encoding import EncodedCorpus
 from keras_nplm.files import read_json, replacing
+from keras_nplm.report import markdown_table
 from keras_nplm.resampling import drawn_number
 from keras_nplm.rows import Row
 from keras_nplm.vocabulary import EOS_ID
@@ -99,10 +100,7 @@ def _figures(row: Row, directory: Path) -> dict:
 
 def table(report: dict) -> str:
     """A line a row."""
-    lines = [
-        "| text | n-grams an epoch | epochs, best | updates | CPU seconds of training | validation | test |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for row in report["rows"]:
         cells = [row["title"]]
         if "updates" in row:
@@ -110,6 +108,6 @@ def table(report: dict) -> str:
             cells += [f"{row['updates']:,}", f"{row['training_cpu_seconds']:.0f}"]
         else:
             cells += ["", "", "", f"{row['cpu_seconds']:.1f}"]
-        cells += [f"{row[f'{split}_perplexity']:.1f}" for split in ("validation", "test")]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells + [f"{row[f'{split}_perplexity']:.1f}" for split in ("validation", "test")])
+    head = ["text", "n-grams an epoch", "epochs, best", "updates", "CPU seconds of training", "validation", "test"]
+    return markdown_table(head, rows)

@@ -11,6 +11,7 @@ from keras_nplm.evaluation import LogProb
 from keras_nplm.language_model import LanguageModel
 from keras_nplm.mixture import Mixture
 from keras_nplm.model import NPLM
+from keras_nplm.report import markdown_table
 from keras_nplm.rescoring import Asked, NBestList, WordErrors, tune, with_scores
 from keras_nplm.rows import Row
 from keras_nplm.sentences import sentence_ngrams
@@ -162,17 +163,16 @@ def _one_by_one(model: LogProb) -> Callable[[np.ndarray], None]:
 def table(report: dict) -> str:
     """Accuracy by model and kind of error, and below it what sharing saves."""
     columns = ["all", *KINDS]
-    heads = ["all versions", *(f"{kind}s" for kind in KINDS), "word error rate"]
-    lines = ["| model | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    for title, weighted in report["accuracy"].items():
-        for name, figures in weighted.items():
-            shares = [f"{100 * figures[column]:.1f}" for column in columns]
-            lines.append(f"| {title}, {name} | {' | '.join(shares)} | {100 * figures['word_error_rate']:.2f} |")
-    lines += [
-        "",
-        "| model | n-grams | different ones | contexts | hypotheses a CPU second | with nothing shared |",
-        "|---|---|---|---|---|---|",
+    accuracy = [
+        [
+            f"{title}, {name}",
+            *(f"{100 * figures[column]:.1f}" for column in columns),
+            f"{100 * figures['word_error_rate']:.2f}",
+        ]
+        for title, weighted in report["accuracy"].items()
+        for name, figures in weighted.items()
     ]
-    for title, figures in report["speed"].items():
-        lines.append(f"| {title} | " + " | ".join(f"{value:,}" for value in figures.values()) + " |")
-    return "\n".join(lines)
+    speed = [[title, *(f"{value:,}" for value in figures.values())] for title, figures in report["speed"].items()]
+    heads = ["model", "all versions", *(f"{kind}s" for kind in KINDS), "word error rate"]
+    shared = ["model", "n-grams", "different ones", "contexts", "hypotheses a CPU second", "with nothing shared"]
+    return f"{markdown_table(heads, accuracy)}\n\n{markdown_table(shared, speed)}"
