@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_nplm.peers as peers
+from keras_nplm.configuration import Configuration
 from keras_nplm.corpora import Corpus
 from keras_nplm.corpus_benchmark import TOKENS, corpora_rows
 from keras_nplm.encoding import encode_sentences
@@ -27,6 +28,7 @@ from keras_nplm.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive, O
 from keras_nplm.peers import Work
 from keras_nplm.scoring import SelfNormalised
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.sizes import sizes
 from keras_nplm.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.windows import ngram_dataset, ngrams_of
 from keras_nplm.worker_benchmark import worker_rows, zipf_ids
@@ -49,10 +51,10 @@ class Shape:
     direct: bool = False
 
     def flops(self, training: bool) -> int:
-        """Floating-point operations of the full softmax for an n-gram: two a weight, three times that in training."""
-        x = (self.order - 1) * EMBEDDING_DIM
-        weights = self.vocabulary_size * (self.hidden_units + self.direct * x) + x * self.hidden_units
-        return 2 * weights * (3 if training else 1)
+        """Floating-point operations of the full softmax for an n-gram; see `sizes`."""
+        shape = dict(order=self.order, hidden_units=self.hidden_units, direct_connections=self.direct)
+        configuration = Configuration(**shape, embedding_dim=EMBEDDING_DIM)
+        return sizes(configuration, self.vocabulary_size)["flops_training" if training else "flops_scoring"]
 
 
 def run(names: list[str], corpus: Corpus, rounds: int = 5, tokens: int = TOKENS) -> dict:
