@@ -150,8 +150,8 @@ def test_the_readmes_client_is_answered(program, ports, loaded, tmp_path):
 def test_every_signature_goes_through_json(ports):
     asked = {
         "score": {"sentences": ["The value is a string.", ""]},
-        "predict_next_ids": {"context_ids": [[2, 2, 2, 9]]},
-        "log_prob_ids": {"context_ids": [[2, 2, 2, 9]], "target_ids": [7]},
+        "predict_next_ids": {"context_ids": [[2] * 19 + [9]]},
+        "log_prob_ids": {"context_ids": [[2] * 19 + [9]], "target_ids": [7]},
         "embed": {"words": ["the", "zyzzyva"]},
     }
     for signature, inputs in asked.items():
