@@ -82,11 +82,14 @@ def run(rows: Path) -> dict:
     for change in BEST:
         names = [row.name for row in change.rows]
         singles = [mixture_of(scores, [name, *_COUNTS]) for name in names]
-        report["mixtures"] += [
-            _several(f"{change.title} + {' + '.join(_COUNTS)}", singles),
-            _several(f"{change.title}: three seeds", [mixture_of(scores, names)]),
-            _several(f"{change.title}: three seeds + {' + '.join(_COUNTS)}", [mixture_of(scores, [*names, *_COUNTS])]),
-        ]
+        report["mixtures"].append(_several(f"{change.title} + {' + '.join(_COUNTS)}", singles))
+        if change.seeds > 1:
+            title = f"{change.title}: {change.seeds} seeds"
+            several = mixture_of(scores, names), mixture_of(scores, [*names, *_COUNTS])
+            report["mixtures"] += [
+                _several(title, several[:1]),
+                _several(f"{title} + {' + '.join(_COUNTS)}", several[1:]),
+            ]
     report["kneser_ney"] = {split: float(np.exp(-scores["kneser-ney-5"][split].mean())) for split in _SPLITS}
     return report
 
