@@ -24,8 +24,8 @@ class WeightAverage:
     >>> model = NPLM(vocabulary_size=20, order=3)
     >>> average = WeightAverage(model, momentum=0.5)
     >>> b = model.prob.b
-    >>> _ = b.assign(0 * b + 1); average.update(32, 1)
-    >>> _ = b.assign(0 * b + 3); average.update(33, 1)
+    >>> _ = b.assign(0 * b + 1); average.update(1, 1)
+    >>> _ = b.assign(0 * b + 3); average.update(2, 1)
     >>> average.swap(); float(b.numpy()[0])
     2.0
     >>> average.swap(); float(b.numpy()[0])

@@ -13,6 +13,7 @@ from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, PROPOSALS
 from keras_nplm.tokenization import CHARACTERS, name_parts
 
+_NUMBERS = r"(\d{1,18}(,\d{1,18})*)?"
 DTYPES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("linear", "inverse-time", "constant")
 SCOPES = ("train", "corpus")
@@ -58,7 +59,7 @@ class Configuration:
     outside_output: bool = _option(False, "with a short-list: one more output, for words outside it")
     averages_after: str = _option("", "4,20: words 5 to 20 back enter as one average, those from 21 on as another")
     word_dropout: float = _option(0.0, "share of the context's words left out in training", least=0, below=1)
-    activation: str = _option("tanh", "of hidden units", choices=ACTIVATIONS)
+    activation: str = _option("tanh", "of hidden units (not of the energy output's)", choices=ACTIVATIONS)
     residual_blocks: int = _option(0, "further hidden layers, each added to what it is given", least=0, below=1 << 10)
     layer_norm: bool = _option(False, "normalise what residual blocks and output are given")
     dtype: str = _option("float32", "of matrix products; weights and sums stay float32", choices=DTYPES)
@@ -89,6 +90,9 @@ class Configuration:
             if not allowed["least"] <= value < (allowed["below"] or math.inf):
                 below = f", below {allowed['below']}" if allowed["below"] else ""
                 raise InputError(f"`{field.name}` must be {allowed['least']} or more{below}. Received: {value}.")
+        after = numbers_of(self.averages_after) if re.fullmatch(_NUMBERS, self.averages_after) else ()
+        if list(after) != sorted({*after}):
+            raise InputError(f"`averages_after` must rise, as in 4,20. Received: {self.averages_after!r}.")
         for option in ("held_out_mass", "self_normalisation"):
             value = getattr(self, option)
             if self.output_layer == "adaptive" and value:
@@ -101,7 +105,7 @@ class Configuration:
             raise InputError("`outside_output` must be off without a `shortlist_size`: nothing is outside.")
         for option in ("cutoffs", "averages_after"):
             value = getattr(self, option)
-            if not re.fullmatch(r"(\d{1,18}(,\d{1,18})*)?", value):
+            if not re.fullmatch(_NUMBERS, value):
                 raise InputError(f"`{option}` must be numbers with commas between them. Received: {value!r}.")
         if not self.hidden_units and not self.direct_connections:
             raise InputError("`hidden_units` must be 1 or more without `direct_connections`. Received: 0.")

@@ -90,6 +90,9 @@ def _is_known(described: dict) -> bool:
     return isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
 
 
+_MOST = 1 << 10  # residual blocks, and words of a context whose averages are taken: as many as `train` lets one have
+
+
 def _number_stored(stored: h5py.File, size: int) -> int:
     """How many numbers the weights hold, which must lie in the file itself."""
     found: list[h5py.Dataset] = []
@@ -115,8 +118,11 @@ def _number_described(config: object) -> int:
     after = config.get("averages_after") or []
     if not isinstance(after, list) or any(type(edge) is not int for edge in after):
         raise ValueError("its config.json describes averages after what are no integers")
-    if type(config.get("residual_blocks", 0)) is not int:
-        raise ValueError("its config.json describes residual blocks whose number is no integer")
+    blocks = config.get("residual_blocks", 0)
+    if type(blocks) is not int or not 0 <= blocks < _MOST:
+        raise ValueError("its config.json describes no possible number of residual blocks")
+    if after and config["order"] >= _MOST:
+        raise ValueError("its config.json describes averages over a context that is too long")
     output = config.get("output_layer")
     chosen = output.get("class_name") if isinstance(output, dict) else output
     linear = any(chosen in (name, kind.__name__) for name, kind in OUTPUTS.items() if issubclass(kind, LinearOutput))

@@ -64,7 +64,12 @@ def _output(configuration: Configuration, vocabulary_size: int, width: int) -> t
     m, h, drawn = configuration.embedding_dim, configuration.hidden_units, 1 + configuration.num_sampled
     if configuration.output_layer == "energy":
         matrices = (width + m) * h
-        return matrices, 2 * h + vocabulary_size, width * h + vocabulary_size * (m * h + h), width * h + drawn * m * h
+        return (
+            matrices,
+            2 * h + vocabulary_size,
+            width * h + vocabulary_size * (m * h + h),
+            width * h + drawn * (m * h + h),
+        )
     if configuration.output_layer == "adaptive":
         return _adaptive(configuration, vocabulary_size, width)
     predicted = vocabulary_size

@@ -65,7 +65,8 @@ def train(
     on from them to the same weights, bit for bit, as if it had never ended, on as many devices as before.
 
     With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`: `components/0` has the network,
-    `components/1` the background, by default a Kneser-Ney model of the same order and text.
+    `components/1` the background, by default a Kneser-Ney model of the same text, of the order
+    that sees the network's near words.
 
     With several workers each calls this with the same arguments. Worker 0 writes the directory; the others need the
     corpus alone, and find its ids in the directory where they see it, else make them there for themselves.
@@ -309,6 +310,8 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     names += ("residual_blocks", "layer_norm", "dtype")
     options = {name: getattr(configuration, name) for name in names}
     options["averages_after"] = configuration.averages
+    if not configuration.hidden_units or configuration.output_layer == "energy":  # no hidden layer of its own
+        options |= dict(activation="tanh", residual_blocks=0, layer_norm=False)
     linear = issubclass(OUTPUTS[configuration.output_layer], LinearOutput)
     check_memory(least_number_of_weights(options, vocabulary_size, linear))
     outputs = vocabulary_size
@@ -437,7 +440,7 @@ class _Run(keras.callbacks.Callback):
         at_once = self.model.steps_per_execution
         since = -(-EVERY // at_once) * at_once
         updates = int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
-        if updates % since == 0 or (at_latest and updates < since):
+        if updates < since if at_latest else updates % since == 0:
             self.average.update(updates, since)
 
     def on_test_begin(self, logs=None):
@@ -453,7 +456,8 @@ class _Run(keras.callbacks.Callback):
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
         name = self.model.prob.loss_name
         training, training_cpu = self.spent + np.subtract(self.trained, self.began)
-        self.history.append(
+        history = [
+            *self.history,
             {
                 "epoch": epoch + 1,
                 name: float(logs[name]),
@@ -464,15 +468,17 @@ class _Run(keras.callbacks.Callback):
                 "cpu_seconds": round(training_cpu + time.process_time() - self.trained[1], 2),
                 "training_cpu_seconds": round(training_cpu, 2),
                 "ngrams_per_second": round(self.steps * self.batch_size / training),
-            }
-        )
-        self.spent = np.zeros(2)
-        if self.chief:
-            if self.history[-1]["validation_perplexity"] < best:
-                self._save_best()
-            write_json(self.directory / "history.json", {"epochs": self.history})
-        if self.average is not None:
-            self.average.swap()
+            },
+        ]
+        try:
+            if self.chief:
+                if history[-1]["validation_perplexity"] < best:
+                    self._save_best()
+                write_json(self.directory / "history.json", {"epochs": history})
+        finally:
+            if self.average is not None:
+                self.average.swap()
+        self.history, self.spent = history, np.zeros(2)  # until here `save` writes nothing
         self._write(self.spent)
         self.model.stop_training = self.is_done
 

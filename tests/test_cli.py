@@ -141,7 +141,7 @@ def test_characters_of_names(tmp_path, capsys):
     assert set(words[4:]) == set("".join(NAMES))
     capsys.readouterr()
     assert main(["generate", str(model), "--num-words", "60", "--temperature", "0.5"]) == 0
-    drawn = capsys.readouterr().out.split()
+    drawn = capsys.readouterr().out.splitlines()
     assert len(set(drawn) & set(NAMES)) >= 3 and not [line for line in drawn if " " in line]
     assert main(["complete", str(model), "charlott", "--top-k", "1", "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["charlott"]) == ["e"]

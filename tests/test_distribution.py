@@ -18,7 +18,9 @@ from keras_nplm import InputError
 from keras_nplm.cli import main
 from keras_nplm.distribution import from_chief, open_strategy
 
-OPTIONS = "--dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2 --batch-size 256".split()
+OPTIONS = (
+    "--dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2 --batch-size 256".split()
+)
 TRAIN = """
 import sys
 import keras_nplm.training as training

@@ -33,7 +33,7 @@ from keras_nplm.cli import _parser, main
 CASES = {
     "bytes": 320,
     "json": 945,
-    "arrays": 576,
+    "arrays": 600,
     "swaps": 172,
     "network": 134,
     "bombs": 15,

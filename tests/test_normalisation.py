@@ -23,7 +23,7 @@ from keras_nplm.files import read_json
 from keras_nplm.lemmas import english, table_of_forms
 from keras_nplm.normalisation import NUMBER, STEPS, Words, is_number, lower
 from keras_nplm.serving.text import TextGraph
-from keras_nplm.tokenization import TOKENIZERS, lemma_forms, tokenizer, with_steps
+from keras_nplm.tokenization import CHARACTERS, TOKENIZERS, between_tokens, lemma_forms, tokenizer, with_steps
 from keras_nplm.vocabulary import EOS_ID, UNK_ID
 
 NAMES = [
@@ -31,6 +31,7 @@ NAMES = [
     for base in TOKENIZERS
     for number in range(len(STEPS) + 1)
     for steps in itertools.combinations(STEPS, number)
+    if base != CHARACTERS or not {*steps} - {"lower"}
 ]
 DICTIONARY = {
     "cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "going": "go", "goings": "going", "Polish": "Polish",
@@ -90,7 +91,7 @@ def test_a_tokenizer_is_told_by_its_name():
     assert with_steps("whitespace", STEPS[::-1]) == "whitespace+lower+numbers+lemmas"
     assert tokenizer("words") is tokenization.split_words  # where nothing is to be done, nothing is done
     for name in ("words+", "words+numbers+lower", "words+lower+lower", "words+stems", "+lower", "lower"):
-        with pytest.raises(InputError, match="must be one of words, whitespace. Received: .*in this order"):
+        with pytest.raises(InputError, match="must be one of words, whitespace, characters. Received: .*in this order"):
             tokenizer(name)
     with pytest.raises(InputError, match="`normalise` takes lower, numbers, lemmas. Received: 'stems'"):
         open_corpus(normalise=["stems"])
@@ -102,7 +103,7 @@ def test_a_tokenizer_is_told_by_its_name():
 def test_normalising_twice_is_normalising_once_and_tokens_survive_joining(name, text):
     tokenize = tokenizer(name, table_of_forms(DICTIONARY, tokenizer(name.removesuffix("+lemmas"))))
     tokens = tokenize(text)
-    assert tokenize(" ".join(tokens)) == tokens
+    assert tokenize(between_tokens(name).join(tokens)) == tokens
     assert len(tokens) == len(TOKENIZERS[name.partition("+")[0]](text))
 
 

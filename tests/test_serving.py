@@ -523,4 +523,4 @@ def test_the_card_tells_what_metrics_and_config_hold(exported, model_directory):
     assert f"| {metrics['test']['perplexity']:.2f} |" in card
     assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL)[1]) == read_json(model_directory / "config.json")
     (command,) = re.findall(r"^keras-nplm train .*$", card, re.MULTILINE)
-    assert "--hidden-units 12" in command and "--learning-rate 1.8" in command
+    assert "--hidden-units 12" in command and "--batch-size 128" in command

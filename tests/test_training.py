@@ -89,7 +89,7 @@ from keras_nplm.cli import main
 training.SECONDS_PER_SAVE, training._STEPS_PER_CHECK = 0.2, 5
 sys.exit(main(["train", *sys.argv[1:]]))
 """
-OPTIONS = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 5 --batch-size 32 --min-count 3 --dropout 0.2".split()
+OPTIONS = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 8 --batch-size 32 --min-count 3 --dropout 0.2".split()
 
 
 def _start(directory, log):
@@ -132,6 +132,7 @@ def test_a_full_disk_ends_the_run_and_the_rest_goes_on_with_space(tmp_path):
     text, directory = tmp_path / "text.txt", tmp_path / "model"
     text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 200)
     options = ["--train", str(text), "--output", str(directory), "--embedding-dim", "200", "--hidden-units", "200"]
+    options += ["--learning-rate", "0.3"]
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n{TRAIN}"
     run = subprocess.run([sys.executable, "-c", limited, *options], capture_output=True, text=True, timeout=300)
     assert run.returncode == 1, run.stderr

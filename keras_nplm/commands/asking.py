@@ -107,7 +107,9 @@ def _generate(options: argparse.Namespace) -> dict:
         temperature=options.temperature,
         top_k=options.top_k,
     )
-    whole = f"{options.prompt}{between_tokens(model.tokenizer_name)}{text}".strip()
+    between = between_tokens(model.tokenizer_name)
+    prompt = options.prompt if between else " ".join(options.prompt.split())  # as characters are told apart
+    whole = f"{prompt}{between}{text}".strip()
     return {"prompt": options.prompt, "text": text, "whole": whole}
 
 

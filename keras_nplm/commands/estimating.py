@@ -14,6 +14,7 @@ from keras_nplm.commands.options import (
     tokenizer_of,
 )
 from keras_nplm.commands.shown import show_splits
+from keras_nplm.configuration import CONFIGURATIONS
 from keras_nplm.errors import InputError
 from keras_nplm.estimation import METHODS, NUM_CLASSES, estimate, import_arpa, mix
 from keras_nplm.tokenization import with_steps
@@ -43,7 +44,7 @@ def _ngram_flags(parser: argparse.ArgumentParser) -> None:
     arpa = parser.add_argument_group("or read a model of another program")
     arpa.add_argument("--arpa", metavar="FILE", help="an ARPA file, gzipped or not, instead of a corpus")
     arpa.add_argument("--vocabulary", metavar="FILE", help="the vocabulary.txt of a model to mix it with")
-    configuration_options(parser, ["order", *TEXT_OPTIONS])
+    configuration_options(parser, ["order", *TEXT_OPTIONS], order=CONFIGURATIONS["default"].ngram_order)
 
 
 def _ngram(options: argparse.Namespace) -> dict:
@@ -65,7 +66,7 @@ def _ngram(options: argparse.Namespace) -> dict:
             options.method,
             corpus_of(options),
             options.output,
-            order=configuration.order,
+            order=options.order or configuration.ngram_order,
             num_classes=options.num_classes,
             word_classes=options.word_classes,
             paper_bins=options.paper_bins,

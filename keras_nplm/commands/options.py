@@ -91,14 +91,14 @@ def corpus_options(parser: argparse.ArgumentParser, *, resample: bool = True) ->
     data_dir(group)
 
 
-def configuration_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """`--config`, and a flag for each named option of a configuration."""
+def configuration_options(parser: argparse.ArgumentParser, names: Sequence[str], **shown: object) -> None:
+    """`--config`, and a flag for each named option of a configuration; `shown` are defaults that are not its own."""
     parser.add_argument("--config", choices=tuple(CONFIGURATIONS), default="default", help="a named set of options")
     single = parser.add_argument_group("options, over those of --config")
     for field in dataclasses.fields(Configuration):
         if field.name not in names:
             continue
-        default = getattr(CONFIGURATIONS["default"], field.name)
+        default = shown.get(field.name, getattr(CONFIGURATIONS["default"], field.name))
         help = f"{field.metadata['help']} (default: {default})"
         flag, settings = f"--{field.name.replace('_', '-')}", dict(dest=field.name, help=help)
         if field.type is bool:

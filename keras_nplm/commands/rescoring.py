@@ -14,7 +14,7 @@ from keras_nplm.rescoring.lines import number
 from keras_nplm.rescoring.losses import LossFile, WordErrors, read_references
 from keras_nplm.rescoring.nbest import FORMATS, NBestFile
 from keras_nplm.rescoring.reranking import FLOOR, NAME, RESTARTS
-from keras_nplm.tokenization import WORD_TOKENIZERS, name_parts, tokenizer
+from keras_nplm.tokenization import CHARACTERS, WORD_TOKENIZERS, name_parts, tokenizer
 
 METRICS = ("wer", "loss")
 
@@ -62,7 +62,9 @@ def _rescore(options: argparse.Namespace) -> dict:
         losses = WordErrors(read_references(known, nbest.format)) if is_wer else LossFile(known)
     language_model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.tokenizer:
-        _, steps = name_parts(language_model.tokenizer_name)
+        base, steps = name_parts(language_model.tokenizer_name)
+        if base == CHARACTERS:
+            raise InputError("The model's tokens are characters, not words: leave --tokenizer out.")
         named = "+".join([options.tokenizer, *steps])
         language_model.tokenize = tokenizer(named, language_model.vocabulary.forms)
     result = rescore_file(
