@@ -22,6 +22,7 @@ _PARTS = {"metadata.json", "config.json", _WEIGHTS}
 _CLASSES = {f"keras_nplm>{kind.__name__}" for kind in (NPLM, *OUTPUTS.values())}
 _KERAS_CLASSES = {("keras", "DTypePolicy")}
 _FLOAT = 4  # bytes
+_MOST = 1 << 10  # residual blocks, and words of a context whose averages are taken: as many as `train` lets one have
 
 
 def load_network(path: Path) -> NPLM:
@@ -88,9 +89,6 @@ def _is_known(described: dict) -> bool:
         return True
     kind = keras.saving.get_registered_object(registered)
     return isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
-
-
-_MOST = 1 << 10  # residual blocks, and words of a context whose averages are taken: as many as `train` lets one have
 
 
 def _number_stored(stored: h5py.File, size: int) -> int:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import json
+import zipfile
 
 import keras
 import numpy as np
@@ -25,6 +27,7 @@ from keras_nplm.configuration import CONFIGURATIONS
 from keras_nplm.growth import NewRows, grow
 from keras_nplm.layers import ContextEmbedding
 from keras_nplm.modern import AveragedContext
+from keras_nplm.network_file import load_network
 from keras_nplm.oov import context_gradients
 from keras_nplm.optimizers import LazySGD
 from keras_nplm.outputs import NoiseContrastive
@@ -308,6 +311,25 @@ def test_options_out_of_range_are_refused(options, message):
         NPLM(V, **options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [dict(order=10**10, averages_after=[0]), dict(residual_blocks=10**6, hidden_units=1), dict(residual_blocks=-1)],
+)
+def test_a_file_that_describes_what_no_memory_holds_is_refused(tmp_path, options):
+    path = tmp_path / "model.keras"
+    _model(order=8, averages_after=(2,), residual_blocks=1).save(path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    described = json.loads(parts["config.json"])
+    described["config"] |= options
+    parts["config.json"] = json.dumps(described).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    with pytest.raises(InputError):
+        load_network(path)
+
+
 def test_what_keeps_the_unused_out_of_the_papers_model():
     """Without these options the network has the paper's weights and no others."""
     names = {weight.path.removeprefix("NPLM/") for weight in NPLM(V).weights}
@@ -363,20 +385,21 @@ def text(tmp_path_factory) -> str:
 
 
 @pytest.mark.parametrize("options", [{}, dict(output_layer="nce", dropout=0.0)])
-def test_a_run_that_was_killed_goes_on_to_the_same_average(tmp_path, monkeypatch, text, options):
-    """Killed while the second epoch is validated, when the average stands in the weights' place."""
+@pytest.mark.parametrize("moment, error", [("on_test_begin", SystemExit), ("_save_best", KeyboardInterrupt)])
+def test_a_run_that_was_killed_goes_on_to_the_same_average(tmp_path, monkeypatch, text, options, moment, error):
+    """Killed while the second epoch is validated or kept, when the average stands in the weights' place."""
     configuration = _configuration(weight_average=0.9, residual_blocks=1, word_dropout=0.1, **options)
     whole = train(configuration, open_corpus(train=[text]), tmp_path / "whole")
 
-    def killed(run, logs=None):
-        on_test_begin(run, logs)
+    def killed(run, *arguments):
+        method(run, *arguments)
         if run.history:
-            raise SystemExit
+            raise error
 
     with monkeypatch.context() as patch:
-        on_test_begin = _Run.on_test_begin
-        patch.setattr(_Run, "on_test_begin", killed)
-        with pytest.raises(SystemExit):
+        method = getattr(_Run, moment)
+        patch.setattr(_Run, moment, killed)
+        with pytest.raises(error):
             train(configuration, open_corpus(train=[text]), tmp_path / "killed")
     resumed = train(configuration, open_corpus(train=[text]), tmp_path / "killed")
     assert resumed["validation"] == whole["validation"]
@@ -385,13 +408,15 @@ def test_a_run_that_was_killed_goes_on_to_the_same_average(tmp_path, monkeypatch
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_average_is_kept_and_training_goes_on_from_the_weights(tmp_path, monkeypatch, text):
+@pytest.mark.parametrize("options", [{}, dict(output_layer="nce", dropout=0.0)])
+def test_the_average_is_kept_and_training_goes_on_from_the_weights(tmp_path, monkeypatch, text, options):
     """The network that is kept is the average of what the updates left, and the next epoch begins from the weights."""
-    taken, ends, begins = [], [], []
+    taken, ends, begins, counts = [], [], [], []
     update, on_test_begin, on_epoch_begin = WeightAverage.update, _Run.on_test_begin, _Run.on_epoch_begin
 
     def updated(average, updates, since):
         update(average, updates, since)
+        counts.append(updates)
         taken.append(([weight.numpy() for weight in average.weights], since))
 
     def tested(run, logs=None):
@@ -405,7 +430,8 @@ def test_the_average_is_kept_and_training_goes_on_from_the_weights(tmp_path, mon
     monkeypatch.setattr(WeightAverage, "update", updated)
     monkeypatch.setattr(_Run, "on_test_begin", tested)
     monkeypatch.setattr(_Run, "on_epoch_begin", begun)
-    metrics = train(_configuration(weight_average=0.99), open_corpus(train=[text]), tmp_path / "model")
+    metrics = train(_configuration(weight_average=0.99, **options), open_corpus(train=[text]), tmp_path / "model")
+    assert len(set(counts)) == len(counts) > 1  # no update's weights are taken twice
     for one, other in zip(ends[0][0], begins[1], strict=True):
         np.testing.assert_array_equal(one, other)
     mean, *others = taken[: ends[metrics["best_epoch"] - 1][1]]

@@ -83,7 +83,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(tmp_path, monkeypatch
 
 
 TRAIN = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 import keras_nplm.training as training
 from keras_nplm.cli import main
 training.SECONDS_PER_SAVE, training._STEPS_PER_CHECK = 0.2, 5
