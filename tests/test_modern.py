@@ -427,6 +427,7 @@ def test_the_average_is_kept_and_training_goes_on_from_the_weights(tmp_path, mon
         begins.append(run.model.get_weights())
         on_epoch_begin(run, epoch, logs)
 
+    monkeypatch.setattr("keras_nplm.training.EVERY", 1)  # so that one falls on the end of an epoch
     monkeypatch.setattr(WeightAverage, "update", updated)
     monkeypatch.setattr(_Run, "on_test_begin", tested)
     monkeypatch.setattr(_Run, "on_epoch_begin", begun)
