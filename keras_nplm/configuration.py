@@ -8,7 +8,7 @@ import shlex
 
 from keras_nplm.errors import InputError
 from keras_nplm.layout import BOUNDARIES
-from keras_nplm.modern import ACTIVATIONS
+from keras_nplm.modern import ACTIVATIONS, check_averages, near_order
 from keras_nplm.optimizers import OPTIMIZERS
 from keras_nplm.outputs import OUTPUTS, PROPOSALS
 from keras_nplm.tokenization import CHARACTERS, name_parts
@@ -90,9 +90,6 @@ class Configuration:
             if not allowed["least"] <= value < (allowed["below"] or math.inf):
                 below = f", below {allowed['below']}" if allowed["below"] else ""
                 raise InputError(f"`{field.name}` must be {allowed['least']} or more{below}. Received: {value}.")
-        after = numbers_of(self.averages_after) if re.fullmatch(_NUMBERS, self.averages_after) else ()
-        if list(after) != sorted({*after}):
-            raise InputError(f"`averages_after` must rise, as in 4,20. Received: {self.averages_after!r}.")
         for option in ("held_out_mass", "self_normalisation"):
             value = getattr(self, option)
             if self.output_layer == "adaptive" and value:
@@ -107,13 +104,14 @@ class Configuration:
             value = getattr(self, option)
             if not re.fullmatch(_NUMBERS, value):
                 raise InputError(f"`{option}` must be numbers with commas between them. Received: {value!r}.")
+        check_averages(numbers_of(self.averages_after))
         if not self.hidden_units and not self.direct_connections:
             raise InputError("`hidden_units` must be 1 or more without `direct_connections`. Received: 0.")
 
     @property
     def ngram_order(self) -> int:
         """The order of the n-gram model that sees the words which the network sees each in its place."""
-        return max(2, self.averages[0] + 1) if self.averages else self.order
+        return near_order(self.order, self.averages)
 
     @property
     def averages(self) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 
 from keras_nplm.errors import InputError
@@ -81,19 +80,15 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
     if isinstance(config["output_layer"], dict):
         config["output_layer"]["config"]["vocabulary_size"] = config["vocabulary_size"]
     grown = type(model).from_config(config)
-    for old, new in zip(_unchanged(model), _unchanged(grown), strict=True):
-        new.set_weights(old.get_weights())
+    for old, new in ((model.hidden, grown.hidden), (model.project, grown.project)):
+        if old is not None:
+            new.set_weights(old.get_weights())
     grown.embed.C.assign(np.concatenate([model.embed.C.numpy(), rows.C]))
     grown.prob.grow_from(model.prob, rows.kernel, rows.b, rows.frequencies)
     states = grown.random_states()
     for name, state in model.random_states().items():
         states[name].assign(state)
     return grown
-
-
-def _unchanged(model: NPLM) -> list[keras.layers.Layer]:
-    """The layers that a new word does not change."""
-    return [layer for layer in (model.hidden, model.project) if layer is not None]
 
 
 def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

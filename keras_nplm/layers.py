@@ -75,7 +75,7 @@ class ContextEmbedding(keras.layers.Layer):
         return np.arange(number), np.ones(number, np.float32)
 
     def compute_output_shape(self, input_shape):
-        return (input_shape[0], (int(self.word_blocks(input_shape[1])[0].max()) + 1) * self.embedding_dim)
+        return (input_shape[0], input_shape[1] * self.embedding_dim)
 
     def get_config(self):
         return super().get_config() | {

@@ -13,7 +13,7 @@ from keras_nplm.distribution import has_several_workers
 from keras_nplm.errors import InputError
 from keras_nplm.layers import DirectConnection, penalty
 from keras_nplm.metrics import Perplexity
-from keras_nplm.modern import ACTIVATIONS, DeepHidden, context_layer, hidden_layer
+from keras_nplm.modern import ACTIVATIONS, DeepHidden, context_layer, hidden_layer, near_order
 from keras_nplm.optimizers import Lazy
 from keras_nplm.outputs import OUTPUTS, EnergyOutput, LinearOutput, Output, SampledOutput
 from keras_nplm.vocabulary import SPECIALS
@@ -387,7 +387,7 @@ class NPLM(keras.Model):
     def ngram_order(self) -> int:
         """The order of the n-gram model that sees the words which this network sees each in its place: n, or fewer
         where the far context is averaged."""
-        return max(2, self.averages_after[0] + 1) if self.averages_after else self.order
+        return near_order(self.order, self.averages_after)
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
         """Begin as the unigram model, over the outputs that there are; see `Output.set_unigram`.

@@ -12,6 +12,38 @@ from keras_nplm.layers import ContextEmbedding, TanhHidden
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
 
+def check_averages(averages_after: Sequence[int]) -> None:
+    """Refuse spans that do not lie end to end.
+
+    Raises:
+        InputError: the numbers do not rise, or the first is below 0.
+    """
+    if list(averages_after) != sorted({*averages_after}) or min(averages_after, default=0) < 0:
+        raise InputError(f"`averages_after` must rise from 0 or more. Received: {list(averages_after)}.")
+
+
+def number_of_blocks(order: int, averages_after: Sequence[int]) -> int:
+    """How many vectors of m components make up x: n-1 words, or the near ones and an average for each span.
+
+    Example:
+
+    >>> number_of_blocks(61, ()), number_of_blocks(61, (4, 20))
+    (60, 6)
+    """
+    return averages_after[0] + len(averages_after) if averages_after else order - 1
+
+
+def near_order(order: int, averages_after: Sequence[int]) -> int:
+    """The order of the n-gram model that sees the words which stand each in its place in x: n, or fewer with averages.
+
+    Example:
+
+    >>> near_order(61, ()), near_order(61, (4, 20))
+    (61, 5)
+    """
+    return max(2, averages_after[0] + 1) if averages_after else order
+
+
 @keras.saving.register_keras_serializable("keras_nplm")
 class AveragedContext(ContextEmbedding):
     """The near words' feature vectors concatenated, as the paper has them, and averages of those further back.
@@ -54,8 +86,7 @@ class AveragedContext(ContextEmbedding):
     def __init__(self, *args, averages_after: Sequence[int], **kwargs):
         super().__init__(*args, **kwargs)
         self.averages_after = tuple(averages_after)
-        if list(self.averages_after) != sorted({*self.averages_after}) or min(self.averages_after, default=0) < 0:
-            raise InputError(f"`averages_after` must rise from 0 or more. Received: {list(self.averages_after)}.")
+        check_averages(self.averages_after)
 
     def build(self, input_shape):
         if self.averages_after[-1] >= input_shape[-1]:
@@ -81,6 +112,9 @@ class AveragedContext(ContextEmbedding):
         *spans, nearest = ops.split(vectors, edges, axis=1)
         x = [ops.sum(span, axis=1) * span.shape[1] ** -0.5 for span in spans]
         return ops.concatenate([*x, super().join(nearest)] if near else x, axis=-1)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], number_of_blocks(input_shape[1] + 1, self.averages_after) * self.embedding_dim)
 
     def get_config(self):
         return super().get_config() | {"averages_after": self.averages_after}

@@ -14,6 +14,7 @@ import numpy as np
 from keras_nplm.errors import InputError
 from keras_nplm.files import check_is_file, first_line, open_archive
 from keras_nplm.model import NPLM
+from keras_nplm.modern import number_of_blocks
 from keras_nplm.outputs import OUTPUTS, LinearOutput
 from keras_nplm.vocabulary import SPECIALS
 
@@ -140,9 +141,8 @@ def least_number_of_weights(options: Mapping, vocabulary_size: int, linear: bool
     >>> least_number_of_weights(dict(order=5, embedding_dim=30, hidden_units=50), 1000, linear=True)
     86000
     """
-    m, h, context = options["embedding_dim"], options["hidden_units"], options["order"] - 1
-    if after := options.get("averages_after"):
-        context = after[0] + len(after)
+    m, h = options["embedding_dim"], options["hidden_units"]
+    context = number_of_blocks(options["order"], options.get("averages_after") or ())
     features = h + context * m * bool(options.get("direct_connections"))
     tied, rank = options.get("tied_output"), options.get("output_rank")
     width = m if tied else rank or features

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_nplm.configuration import Configuration, numbers_of
 from keras_nplm.errors import InputError
+from keras_nplm.modern import number_of_blocks
 from keras_nplm.outputs import AdaptiveSoftmax
 from keras_nplm.vocabulary import SPECIALS
 
@@ -40,8 +41,7 @@ def sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     if vocabulary_size <= len(SPECIALS):
         raise InputError(f"`vocabulary_size` must be {len(SPECIALS) + 1} or more. Received: {vocabulary_size}.")
     m, h = configuration.embedding_dim, configuration.hidden_units
-    after = configuration.averages
-    x = m * (after[0] + len(after) if after else configuration.order - 1)
+    x = m * number_of_blocks(configuration.order, configuration.averages)
     body = 0
     features = x if configuration.output_layer == "energy" else h + x * configuration.direct_connections
     if h and configuration.output_layer != "energy":
