@@ -12,7 +12,7 @@ import re
 from setuptools import find_packages, setup
 
 root = pathlib.Path(__file__).parent
-version = re.search(r'__version__ = "(.+)"', (root / "keras_nplm" / "version.py").read_text(encoding="utf-8"))[1]
+version = re.search(r'__version__ = "(.+)"', (root / "keras_nplm" / "__init__.py").read_text(encoding="utf-8"))[1]
 tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
 plots = ["matplotlib>=3.8"]
 litert = ["ai-edge-litert>=2"]
@@ -28,7 +28,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["keras_nplm*"]),
-    package_data={"keras_nplm.corpora": ["checksums.tsv"]},
+    package_data={"keras_nplm.data.corpora": ["checksums.tsv"]},
     python_requires=">=3.11,<3.14",
     install_requires=[
         f"{tensorflow}>=2.19,<3",
@@ -50,7 +50,7 @@ setup(
         "lemmas": lemmas,
         "benchmark": ["torch>=2.6", "kenlm"],
     },
-    entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli:main"]},
+    entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli.main:main"]},
     classifiers=[
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",

@@ -1,77 +1,67 @@
-"""keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003) for Keras."""
+"""keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003) for Keras.
 
+Nine packages in data-flow order, each importing only from those before it: `io`, `data`, `layers`, `models`,
+`language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are importable from here; each
+is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
+"""
+
+import importlib
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # without TensorFlow's notices of what it found; warnings stay
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # hide TensorFlow's notices; warnings stay
 
-from keras_nplm.callbacks import LanguageModelBoard
-from keras_nplm.configuration import CONFIGURATIONS, Configuration
-from keras_nplm.corpora import Corpus, open_corpus
-from keras_nplm.distribution import open_strategy
-from keras_nplm.encoding import EncodedCorpus, encode_corpus, encode_sentences
-from keras_nplm.errors import InputError, RunError
-from keras_nplm.estimation import estimate, mix
-from keras_nplm.evaluation import evaluate
-from keras_nplm.language_model import LanguageModel
-from keras_nplm.layers import ContextEmbedding, DirectConnection, TanhHidden
-from keras_nplm.metrics import Perplexity
-from keras_nplm.mixture import Mixture, Uniform, fit_mixture
-from keras_nplm.model import NPLM
-from keras_nplm.modern import AveragedContext, DeepHidden, ResidualBlock
-from keras_nplm.oov import add_words
-from keras_nplm.optimizers import LazyAdagrad, LazyAdam, LazySGD
-from keras_nplm.outputs import AdaptiveSoftmax, EnergyOutput, FullSoftmax, NoiseContrastive, SampledSoftmax
-from keras_nplm.resampling import Resampled
-from keras_nplm.serving import export_litert, export_onnx, export_saved_model
-from keras_nplm.shortlist import Shortlist
-from keras_nplm.training import train
-from keras_nplm.version import __version__
-from keras_nplm.vocabulary import Vocabulary
-from keras_nplm.windows import ngram_dataset
+from keras_nplm.io.import_hooks import run_after_import
 
-__all__ = [
-    "CONFIGURATIONS",
-    "NPLM",
-    "AdaptiveSoftmax",
-    "AveragedContext",
-    "Configuration",
-    "ContextEmbedding",
-    "Corpus",
-    "DeepHidden",
-    "DirectConnection",
-    "EncodedCorpus",
-    "EnergyOutput",
-    "FullSoftmax",
-    "InputError",
-    "LanguageModel",
-    "LanguageModelBoard",
-    "LazyAdagrad",
-    "LazyAdam",
-    "LazySGD",
-    "Mixture",
-    "NoiseContrastive",
-    "Perplexity",
-    "Resampled",
-    "ResidualBlock",
-    "RunError",
-    "SampledSoftmax",
-    "Shortlist",
-    "TanhHidden",
-    "Uniform",
-    "Vocabulary",
-    "__version__",
-    "add_words",
-    "encode_corpus",
-    "encode_sentences",
-    "estimate",
-    "evaluate",
-    "export_litert",
-    "export_onnx",
-    "export_saved_model",
-    "fit_mixture",
-    "mix",
-    "ngram_dataset",
-    "open_corpus",
-    "open_strategy",
-    "train",
-]
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "keras_nplm.io.errors": ["InputError", "RunError"],
+    "keras_nplm.data.corpora": ["Corpus", "open_corpus"],
+    "keras_nplm.data.vocabulary": ["Vocabulary"],
+    "keras_nplm.data.encoding": ["EncodedCorpus", "encode_corpus", "encode_sentences"],
+    "keras_nplm.data.shuffling": ["Resampled"],
+    "keras_nplm.data.dataset": ["ngram_dataset"],
+    "keras_nplm.layers.context": ["AveragedContext", "ContextEmbedding"],
+    "keras_nplm.layers.hidden": ["DeepHidden", "DirectConnection", "ResidualBlock", "TanhHidden"],
+    "keras_nplm.layers.outputs": [
+        "AdaptiveSoftmax",
+        "EnergyOutput",
+        "FullSoftmax",
+        "NoiseContrastive",
+        "SampledSoftmax",
+    ],
+    "keras_nplm.models.metrics": ["Perplexity"],
+    "keras_nplm.models.nplm": ["NPLM"],
+    "keras_nplm.models.evaluation": ["evaluate"],
+    "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
+    "keras_nplm.models.ngrams": ["class_based", "deleted_interpolation", "kneser_ney", "read_arpa", "write_arpa"],
+    "keras_nplm.models.shortlist": ["Shortlist"],
+    "keras_nplm.language_model.language_model": ["LanguageModel"],
+    "keras_nplm.language_model.new_words": ["add_words"],
+    "keras_nplm.language_model.rescoring": ["NBestFile", "NBestList", "rescore_file", "tune"],
+    "keras_nplm.training.configuration": ["CONFIGURATIONS", "Configuration"],
+    "keras_nplm.training.distribution": ["open_strategy"],
+    "keras_nplm.training.estimate": ["estimate", "mix"],
+    "keras_nplm.training.optimizers": ["LazyAdagrad", "LazyAdam", "LazySGD"],
+    "keras_nplm.training.tensorboard": ["LanguageModelBoard"],
+    "keras_nplm.training.train": ["train"],
+    "keras_nplm.serving": ["export_litert", "export_onnx", "export_saved_model"],
+}
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+__all__ = ["__version__", *sorted(_MODULE_OF)]
+
+# Keras and TFDS find classes by name only after the module that registers them was imported
+run_after_import("keras", ["keras_nplm.models.nplm", "keras_nplm.training.optimizers"])
+run_after_import("tensorflow_datasets", ["keras_nplm.data.corpora.brown", "keras_nplm.data.corpora.python_reference"])
+
+
+def __getattr__(name: str):
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'keras_nplm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

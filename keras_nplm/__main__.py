@@ -2,6 +2,6 @@
 
 import sys
 
-from keras_nplm.cli import main
+from keras_nplm.cli.main import main
 
 sys.exit(main())

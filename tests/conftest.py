@@ -9,7 +9,7 @@ os.environ.setdefault("TFDS_DATA_DIR", tempfile.mkdtemp(prefix="tfds"))  # befor
 import pytest
 
 import keras_nplm
-from keras_nplm.training import train
+from keras_nplm.training.train import train
 
 CORPORA = Path(__file__).parents[2] / "shared" / "corpora"
 

@@ -2,14 +2,13 @@
 
 import json
 
-from keras_nplm.configuration import train_command
-from keras_nplm.evaluation import shown_perplexity
-from keras_nplm.language_model import LanguageModel
-from keras_nplm.model_directory import kind_of
-from keras_nplm.normalisation import NUMBER
-from keras_nplm.report import markdown_table
+from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, name_parts
+from keras_nplm.io.markdown import markdown_table
+from keras_nplm.language_model.directory import kind_of
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.evaluation import shown_perplexity
 from keras_nplm.serving.signatures import DEFAULT, DOCUMENTATION
-from keras_nplm.tokenization import CHARACTERS, SPACE, name_parts
+from keras_nplm.training.configuration import train_command
 
 _KINDS = {
     "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",

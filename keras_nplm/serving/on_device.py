@@ -6,13 +6,13 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_nplm.errors import InputError, RunError
-from keras_nplm.files import replacing
-from keras_nplm.forms import forms_beside
-from keras_nplm.language_model import LanguageModel
-from keras_nplm.model import NPLM
-from keras_nplm.model_directory import refuse_within
-from keras_nplm.serving.models import graph_of
+from keras_nplm.data.vocabulary import forms_beside
+from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.files import replacing
+from keras_nplm.language_model.directory import refuse_within
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.nplm import NPLM
+from keras_nplm.serving.graphs import graph_of
 
 
 class _NextWord(tf.Module):

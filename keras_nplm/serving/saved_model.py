@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.errors import InputError, RunError
-from keras_nplm.files import replacing
-from keras_nplm.language_model import LanguageModel
+from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
+from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.files import replacing
+from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.model_card import model_card
 from keras_nplm.serving.signatures import DEFAULT, Served
-from keras_nplm.vocabulary import SPECIALS, UNK_ID
 
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
 _MARK = "models.config"  # what tells that a directory was written here; the first of the server's files

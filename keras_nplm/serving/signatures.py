@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
-from keras_nplm.errors import InputError
-from keras_nplm.language_model import LanguageModel
-from keras_nplm.serving.models import graph_of
+from keras_nplm.data.vocabulary import UNK_ID
+from keras_nplm.io.errors import InputError
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.serving.graphs import graph_of
 from keras_nplm.serving.text import TextGraph
-from keras_nplm.vocabulary import UNK_ID
 
 DEFAULT = "predict_next"
 _CONTEXTS = "texts; the last n-1 tokens of each count, and an empty one is the beginning of a text"

@@ -7,9 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.normalisation import NUMBER, is_number, lower
-from keras_nplm.tokenization import CHARACTERS, SPACE, name_parts
-from keras_nplm.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
+from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, name_parts
+from keras_nplm.data.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    Vocabulary,
+)
 
 
 class TextGraph(tf.Module):
@@ -22,7 +28,8 @@ class TextGraph(tf.Module):
 
     Args:
         vocabulary: the words.
-        tokenizer_name: how text is split and normalised; see `keras_nplm.tokenization.tokenizer`. The forms of lemmas
+        tokenizer_name: how text is split and normalised; see `keras_nplm.data.tokenizers.tokenizer`. The forms of
+        lemmas
             are in the table of words.
         boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each begins from
             `<s>`, and its words and `</s>` are predicted.
@@ -105,7 +112,7 @@ def _splitter(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
 
 
 def _lower(texts: tf.Tensor) -> tf.Tensor:
-    """The graph of `keras_nplm.normalisation.lower`: string [B] to string [B]."""
+    """The graph of `keras_nplm.data.tokenizers.lower`: string [B] to string [B]."""
     upper, lowered = _cases()
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     codes = decoded.flat_values

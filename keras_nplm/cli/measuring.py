@@ -1,0 +1,93 @@
+"""`keras-nplm benchmark`, `paper` and `study`: what the package reaches, in speed and on Brown."""
+
+import argparse
+from pathlib import Path
+
+from keras_nplm.cli.options import (
+    AGAIN,
+    AddCommand,
+    corpus_of,
+    corpus_options,
+    data_dir,
+    jobs,
+)
+from keras_nplm.experiments.benchmark import BENCHMARKS, SHORT
+from keras_nplm.experiments.benchmark import run as run_benchmarks
+from keras_nplm.experiments.benchmark.corpora import SMALL, TOKENS
+from keras_nplm.experiments.paper import ROWS, reproduce
+from keras_nplm.experiments.studies import STUDIES
+from keras_nplm.experiments.studies.study import make_study
+from keras_nplm.experiments.tables import benchmark_table
+from keras_nplm.io.errors import InputError
+from keras_nplm.training.distribution import one_core
+
+
+def add(command: AddCommand) -> None:
+    """Add the commands."""
+    help = "What one core does in a second, against the peers that are installed."
+    _benchmark_flags(command("benchmark", _benchmark, _show_benchmark, help))
+    help = "Make the rows of the paper's Table 1 on Brown, and report them."
+    _paper_flags(command("paper", _paper, _show_paper, help, AGAIN))
+    help = "Make the models of a study on Brown, and show what it finds."
+    _study_flags(command("study", _study, _show_study, help, AGAIN))
+
+
+def _benchmark_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "benchmarks", metavar="NAME", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all but cost, corpora"
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", default=5, help="turns of each contender; default: 5")
+    help = f"of the larger text of `corpora`; default: {TOKENS:,}"
+    parser.add_argument("--tokens", type=int, metavar="N", default=TOKENS, help=help)
+    corpus_options(parser, resample=False)
+
+
+def _benchmark(options: argparse.Namespace) -> dict:
+    if unknown := [name for name in options.benchmarks if name not in BENCHMARKS]:
+        raise InputError(f"There is no benchmark {unknown[0]!r}: choose of {', '.join(BENCHMARKS)}.")
+    if options.rounds < 1:
+        raise InputError(f"`rounds` must be 1 or more. Received: {options.rounds}.")
+    if options.tokens < SMALL:
+        raise InputError(f"`tokens` must be {SMALL} or more. Received: {options.tokens}.")
+    one_core()
+    return run_benchmarks(options.benchmarks or SHORT, corpus_of(options), options.rounds, options.tokens)
+
+
+def _show_benchmark(result: dict) -> None:
+    print(f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}, {result['rounds']} rounds\n")
+    print(benchmark_table(result))
+
+
+def _paper_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", metavar="DIR", default="paper", help="where rows and report go; default: paper")
+    parser.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=f"of {', '.join(r.name for r in ROWS)}")
+    jobs(parser)
+    data_dir(parser)
+
+
+def _paper(options: argparse.Namespace) -> dict:
+    report = reproduce(options.output, rows=options.rows, jobs=options.jobs, data_dir=options.data_dir)
+    return report | {"directory": options.output}
+
+
+def _show_paper(result: dict) -> None:
+    print((Path(result["directory"]) / "table.md").read_text(encoding="utf-8"), end="")
+
+
+def _study_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help=f"of {', '.join(STUDIES)}")
+    parser.add_argument("--output", metavar="DIR", default="paper", help="where models and report go; default: paper")
+    jobs(parser)
+    data_dir(parser)
+
+
+def _study(options: argparse.Namespace) -> dict:
+    if options.name not in STUDIES:
+        raise InputError(f"There is no study {options.name!r}: choose of {', '.join(STUDIES)}.")
+    study = STUDIES[options.name]
+    report = make_study(options.name, study, options.output, jobs=options.jobs, data_dir=options.data_dir)
+    return report | {"study": options.name}
+
+
+def _show_study(result: dict) -> None:
+    print(STUDIES[result["study"]].table(result))

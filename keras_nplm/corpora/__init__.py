@@ -1,7 +1,0 @@
-"""Where text comes from: TFDS builders, plain text files, and any text set of TFDS, all read as sentences of tokens."""
-
-from keras_nplm.corpora.brown import Brown
-from keras_nplm.corpora.corpus import SPLITS, Corpus, open_corpus
-from keras_nplm.corpora.python_reference import PythonReference
-
-__all__ = ["SPLITS", "Brown", "Corpus", "PythonReference", "open_corpus"]

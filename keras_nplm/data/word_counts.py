@@ -1,0 +1,106 @@
+"""How often each word occurs, exactly, in bounded memory: what has no room goes to disk in runs that are merged."""
+
+import collections
+import contextlib
+import itertools
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from keras_nplm.data.corpora.pieces import Piece, read
+from keras_nplm.data.tokenizers import tokenizer as tokenizer_named
+from keras_nplm.io.files import replacing
+
+TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
+_PARTS = 64  # of a run; one part of all runs is merged at a time
+_SENTENCES = 1 << 12  # counted at a time
+
+
+class WordCounts:
+    """Words and how often each occurs.
+
+    Args:
+        directory: where runs go, if there are more than `types_in_memory` different words; it must exist.
+        types_in_memory: hold this many at most, and those of one call more.
+
+    Example:
+
+    >>> counts = WordCounts(getfixture("tmp_path"), types_in_memory=1)
+    >>> counts.update(["the", "cat"])
+    >>> counts.update(["the", "dog"])
+    >>> sorted(counts.pairs())
+    [('cat', 1), ('dog', 1), ('the', 2)]
+    """
+
+    def __init__(self, directory: str | os.PathLike, types_in_memory: int | None = None):
+        self.runs: list[Path] = []
+        self._directory = Path(directory)
+        self._most = types_in_memory or TYPES_IN_MEMORY
+        self._counts = collections.Counter()
+
+    def update(self, tokens: Iterable[str]) -> None:
+        """Count tokens."""
+        self._counts.update(tokens)
+        if len(self._counts) > self._most:
+            self.spill()
+
+    def spill(self) -> None:
+        """Write what is in memory as a run: a line for each part of all words, told by a checksum of the word."""
+        if not self._counts:
+            return
+        parts = [([], []) for _ in range(_PARTS)]
+        for word, count in self._counts.items():
+            words, counts = parts[zlib.crc32(word.encode("utf-8", "surrogatepass")) % _PARTS]
+            words.append(word)
+            counts.append(count)
+        path = self._directory / f"{os.getpid()}.{len(self.runs):05d}.counts"
+        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(part) + "\n" for part in parts)
+        self.runs.append(path)
+        self._counts.clear()
+
+    def pairs(self) -> Iterator[tuple[str, int]]:
+        """Each word once, with its count, in no particular order."""
+        if not self.runs:
+            return iter(self._counts.items())
+        self.spill()
+        return merged(self.runs)
+
+
+def merged(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
+    """Each word of some runs once, with the sum of its counts, in no particular order; a part of them is in memory."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(run, encoding="utf-8")) for run in runs]
+        for _ in range(_PARTS):
+            sums = {}
+            for file in files:
+                for word, count in zip(*json.loads(file.readline()), strict=True):
+                    sums[word] = sums.get(word, 0) + count
+            yield from sums.items()
+
+
+class PieceCounter:
+    """A task for `spread`: count the words of pieces.
+
+    Args:
+        tokenizer: the name of what splits a line.
+        directory: where runs go.
+    """
+
+    def __init__(self, tokenizer: str, directory: str):
+        self._tokenize = tokenizer_named(tokenizer)
+        self._counts = WordCounts(directory)
+
+    def __call__(self, piece: dict) -> dict:
+        tokens = 0
+        sentences = read(Piece(**piece), self._tokenize)
+        while some := list(itertools.chain.from_iterable(itertools.islice(sentences, _SENTENCES))):
+            tokens += len(some)
+            self._counts.update(some)
+        return {"tokens": tokens}
+
+    def finish(self) -> dict:
+        self._counts.spill()
+        return {"runs": list(map(str, self._counts.runs))}

@@ -1,0 +1,138 @@
+"""The adaptive softmax: frequent words at the root, rare ones in clusters of less capacity."""
+
+import itertools
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.layers.ops import linear_log_prob, linear_softmax, penalty
+from keras_nplm.layers.outputs.base import Output, log_probability
+
+
+@keras.saving.register_keras_serializable("keras_nplm")
+class AdaptiveSoftmax(Output):
+    """The adaptive softmax of Grave et al.: an exact factoring of P by the frequency of words.
+
+        P(w | context) = softmax(b_0 + U_0 f)_w                                       for the words of the short-list
+        P(w | context) = softmax(b_0 + U_0 f)_{cluster i} softmax(b_i + U_i P_i f)_w   for those of cluster i
+
+    The short-list is ids below the first cut-off (a vocabulary has its frequent words first); cluster i holds the ids
+    between cut-offs i and i+1, the last up to |V|. P_i projects the features down to their number divided by 4^i, 4 at
+    least. In training a cluster is computed for those n-grams alone whose target lies in it.
+
+    Args:
+        vocabulary_size: int, |V|.
+        cutoffs: ascending ids, the first of each cluster. Default: a ninth and two fifths of |V|.
+        weight_decay: float, the paper's weight decay on all U_i and P_i; the b_i have none.
+
+    Call arguments:
+        features: float [B, w].
+
+    Returns:
+        ln P(w | context), float [B, |V|].
+
+    Example:
+
+    >>> output = AdaptiveSoftmax(vocabulary_size=1000, cutoffs=(100, 400))
+    >>> log_probs = output.log_probs(np.ones((2, 16), "float32"))
+    >>> np.round(np.exp(log_probs).sum(axis=1), 5).tolist()
+    [1.0, 1.0]
+
+    Reference: Grave, Joulin, Cissé, Grangier & Jégou (2017), Efficient softmax approximation for GPUs.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, cutoffs: tuple[int, ...] | None = None, weight_decay: float = 0.0, **kwargs
+    ):
+        super().__init__(vocabulary_size, **kwargs)
+        self.cutoffs = tuple(cutoffs or (max(1, vocabulary_size // 9), max(2, vocabulary_size * 2 // 5)))
+        ends = (0, *self.cutoffs, vocabulary_size)
+        if any(left >= right for left, right in itertools.pairwise(ends)):
+            raise InputError(
+                f"`cutoffs` must ascend strictly between 0 and {vocabulary_size}. Received: {self.cutoffs}."
+            )
+        self.weight_decay = weight_decay
+
+    def build(self, input_shape):
+        width = input_shape[-1]
+        self.root = self._softmax("root", self.cutoffs[0] + len(self.cutoffs), width)
+        self.projections, self.clusters = [], []
+        for i, (first, last) in enumerate(self._ends(), start=1):
+            narrow = min(width, max(4, width // 4**i))
+            self.projections.append(self._matrix(f"P{i}", (width, narrow)))
+            self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
+
+    def call(self, features):
+        features = ops.cast(features, self.variable_dtype)
+        root = ops.log_softmax(_logits(features, *self.root))
+        parts = [root[:, : self.cutoffs[0]]]
+        for i, (projection, cluster) in enumerate(zip(self.projections, self.clusters, strict=True)):
+            within = ops.log_softmax(_logits(ops.matmul(features, projection), *cluster))
+            parts.append(within + root[:, self.cutoffs[0] + i, None])
+        return ops.concatenate(parts, axis=-1)
+
+    def log_probs(self, features):
+        return self(features)
+
+    def log_prob(self, features, target_ids, which=None):
+        return self._sum_over_path(features, target_ids, linear_log_prob, which)
+
+    def training_loss(self, features, target_ids):
+        def log_softmax(features, kernel, bias, ids, which):
+            del which
+            log_z, chosen, _ = linear_softmax(features, kernel, bias, ids, self.compute_dtype)
+            return chosen - log_z
+
+        negative_log_likelihood = -self._sum_over_path(features, target_ids, log_softmax)
+        return negative_log_likelihood, negative_log_likelihood
+
+    def _sum_over_path(self, features, target_ids, log_softmax, which=None):
+        """ln P of the targets: that of the root, and where it is a cluster that within it, for those targets alone."""
+        target_ids, known = self.in_vocabulary(target_ids)
+        features = ops.cast(features, self.variable_dtype)
+        at_root, tails = target_ids, []
+        for i, (first, last) in enumerate(self._ends()):
+            inside = ops.logical_and(target_ids >= first, target_ids < last)
+            at_root = ops.where(inside, self.cutoffs[0] + i, at_root)
+            tails.append((first, ops.where(inside)[0]))
+        total = log_softmax(features, *self.root, at_root, which)
+        for (first, places), projection, cluster in zip(tails, self.projections, self.clusters, strict=True):
+            contexts = places if which is None else ops.take(which, places)
+            projected = ops.matmul(ops.take(features, contexts, axis=0), projection)
+            within = log_softmax(projected, *cluster, ops.take(target_ids, places) - first, None)
+            total += ops.scatter(ops.expand_dims(places, -1), within, ops.shape(total))
+        return total * known
+
+    def start_at(self, unigram, lacking):
+        parts = np.split(unigram, self.cutoffs)
+        masses = [part.sum() for part in parts[1:]]
+        self.root[1].assign(log_probability(np.concatenate([parts[0], masses])))
+        for (_, bias), part, mass in zip(self.clusters, parts[1:], masses, strict=True):
+            bias.assign(log_probability(part / mass))
+
+    def _ends(self):
+        """The first id of each cluster, and the first after it."""
+        return itertools.pairwise((*self.cutoffs, self.vocabulary_size))
+
+    def _softmax(self, name: str, size: int, width: int):
+        bias = self.add_weight(name=f"{name}_b", shape=(size,), initializer="zeros", autocast=False)
+        return self._matrix(f"{name}_U", (size, width)), bias
+
+    def _matrix(self, name: str, shape: tuple[int, int]):
+        regularizer = penalty(self.weight_decay)
+        return self.add_weight(
+            name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer, autocast=False
+        )
+
+    @property
+    def biases(self):
+        return [self.root[1], *(bias for _, bias in self.clusters)]
+
+    def get_config(self):
+        return super().get_config() | {"cutoffs": self.cutoffs, "weight_decay": self.weight_decay}
+
+
+def _logits(features, kernel, bias):
+    return ops.matmul(features, ops.transpose(kernel)) + bias

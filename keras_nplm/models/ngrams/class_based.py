@@ -1,0 +1,162 @@
+"""The class-based n-gram model: classes from classes, words from their class."""
+
+import dataclasses
+import os
+
+import numpy as np
+
+from keras_nplm.data.ngram_arrays import check_ngrams, ngrams_of, predicted_ids
+from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.counts import refuse_unless
+from keras_nplm.models.ngrams.interpolation import combine, fit_weights, is_distribution
+from keras_nplm.models.ngrams.kneser_ney import kneser_ney
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassBased:
+    """An n-gram model over word classes.
+
+        P(w | h) = (1-ε) P(g(w) | g(h)) P(w | g(w)) + ε / |V'|
+
+    P(class | classes) is a Kneser-Ney model, P(w | class) the relative frequency in training. The words of V that
+    training lacks have none: ε is for them.
+
+    Args:
+        class_model: P(class | classes).
+        classes: the class of each word, int32 [|V|]; see `exchange_classes`.
+        word_log_probs: ln P(w | g(w)), float64 [|V|]; -inf for words that training lacks.
+        uniform: ln 1/|V'| for what is ever predicted, else -inf, float64 [|V|].
+        uniform_weight: ε.
+
+    Reference: Brown et al. (1992), Class-based n-gram models of natural language; Kneser & Ney (1993).
+    """
+
+    class_model: BackoffModel
+    classes: np.ndarray
+    word_log_probs: np.ndarray
+    uniform: np.ndarray
+    uniform_weight: float
+
+    @property
+    def order(self) -> int:
+        """n."""
+        return self.class_model.order
+
+    @property
+    def vocabulary_size(self) -> int:
+        """|V|."""
+        return len(self.classes)
+
+    @property
+    def num_ngrams(self) -> list[int]:
+        """How many n-grams of classes of each order are listed."""
+        return self.class_model.num_ngrams
+
+    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """ln P(target | context).
+
+        Args:
+            context_ids: int [B, n-1], oldest first.
+            target_ids: int [B].
+
+        Returns:
+            float64 [B], nats.
+
+        Raises:
+            InputError: ids out of range, or another shape.
+        """
+        context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
+        return combine(self.components(context_ids, target_ids), self._weights)
+
+    def components(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """ln P(g(w) | g(h)) P(w | g(w)) and ln 1/|V'|, float64 [B, 2]: what 1-ε and ε combine."""
+        by_class = self.class_model.log_prob(self.classes[context_ids], self.classes[target_ids])
+        return np.stack([by_class + self.word_log_probs[target_ids], self.uniform[target_ids]], axis=1)
+
+    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        """ln P(w | context) for every word w.
+
+        Args:
+            context_ids: int [B, n-1], oldest first.
+
+        Returns:
+            float64 [B, |V|], nats; -inf for what is never predicted.
+
+        Raises:
+            InputError: ids out of range, or contexts of another length.
+        """
+        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        by_class = self.class_model.next_log_probs(self.classes[context_ids])[:, self.classes] + self.word_log_probs
+        return combine(np.stack([by_class, np.broadcast_to(self.uniform, by_class.shape)], axis=2), self._weights)
+
+    @property
+    def _weights(self) -> np.ndarray:
+        return np.array([1 - self.uniform_weight, self.uniform_weight])
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the tables to `path` (.npz)."""
+        tables = {"classes": self.classes, "word_log_probs": self.word_log_probs, "uniform": self.uniform}
+        write_arrays(path, tables | {"uniform_weight": np.array(self.uniform_weight)} | self.class_model.arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "ClassBased":
+        """Read the tables that `save` wrote.
+
+        Raises:
+            InputError: the file is absent, damaged, or not such a file.
+        """
+        tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
+        class_model, classes = BackoffModel.load(path), tables["classes"]
+        logs, weight = [tables["word_log_probs"], tables["uniform"]], tables["uniform_weight"]
+        refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
+        refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
+        refuse_unless(path, all(array.shape == classes.shape and (array <= 0).all() for array in logs))
+        refuse_unless(path, all(array.dtype.kind == "f" for array in [*logs, weight]))
+        refuse_unless(path, is_distribution(np.exp(tables["uniform"])) and weight.shape == () and 0 <= weight <= 1)
+        return cls(class_model, **tables | {"uniform_weight": float(weight)})
+
+
+def class_based(
+    ids: np.ndarray, held_out_ids: np.ndarray, classes: np.ndarray, order: int, boundary: str
+) -> ClassBased:
+    """Estimate the class-based model of order n from a text, and ε on held-out text.
+
+    Args:
+        ids: the training text, int32 [T], each sentence closed by `</s>`.
+        held_out_ids: the validation text.
+        classes: the class of each word, int32 [|V|], as `exchange_classes` found them.
+        order: n, 2 or more.
+        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
+
+    Raises:
+        InputError: an option is out of range, a text is empty, or a word of the text has no class.
+
+    Example:
+
+    >>> text = np.array([4, 6, 5, 7, 4, 7, 5, 6, 4, 6, 5, 7, 4, 7, 5, 6, 4, 3])
+    >>> classes = np.array([0, 1, 2, 3, 4, 4, 5, 5, 1])
+    >>> model = class_based(text, text, classes, order=3, boundary="stream")
+    >>> p = np.exp(model.next_log_probs(np.array([[6, 4]])))[0]
+    >>> round(float(p.sum()), 6), bool(p[6:8].sum() > 0.8)
+    (1.0, True)
+    """
+    vocabulary_size, number = len(classes), int(classes.max()) + 1
+    counts = np.bincount(ids, minlength=vocabulary_size)
+    counts[EOS_ID] *= boundary == "sentence"
+    if lacking := int(np.count_nonzero((counts > 0) & (classes < EOS_ID))):
+        raise InputError(f"{lacking} words of the text have no class: name the word classes of this text.")
+    predicted = predicted_ids(vocabulary_size, boundary)
+    class_ids = np.unique(classes[predicted][counts[predicted] > 0])
+    class_model = kneser_ney(classes[ids], number, order, boundary, class_ids)
+    totals = np.bincount(classes, counts, minlength=number)
+    uniform = np.zeros(vocabulary_size)
+    uniform[predicted] = 1 / len(predicted)
+    with np.errstate(divide="ignore"):
+        word_log_probs = np.where(counts > 0, np.log(counts / np.maximum(totals, 1)[classes]), -np.inf)
+        model = ClassBased(class_model, classes, word_log_probs, np.log(uniform), 0.0)
+    ngrams = ngrams_of(held_out_ids, order, boundary)
+    weights = fit_weights(model.components(ngrams[:, :-1], ngrams[:, -1]))
+    return dataclasses.replace(model, uniform_weight=float(weights[0, 1]))

@@ -1,0 +1,103 @@
+"""Interpolated modified Kneser-Ney smoothing."""
+
+import numpy as np
+
+from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
+
+_FALLBACK = (
+    0.5,
+    1.0,
+    1.5,
+)  # discounts where a small text has no n-grams seen 1, 2, 3 and 4 times to estimate them from
+
+
+def kneser_ney(
+    ids: np.ndarray, vocabulary_size: int, order: int, boundary: str, predicted: np.ndarray | None = None
+) -> BackoffModel:
+    """Estimate the interpolated modified Kneser-Ney model of order n from a text.
+
+        P(w | h) = (a(h w) - D(a(h w))) / a(h •) + γ(h) P(w | h'),    P(w | no context's context) = 1/|V'|
+        γ(h) = (D_1 N_1(h •) + D_2 N_2(h •) + D_3+ N_3+(h •)) / a(h •)
+        D_j = j - (j+1) Y t_(j+1) / t_j,    Y = t_1 / (t_1 + 2 t_2)
+
+    a is the count at order n and the number of different words before it below (Chen & Goodman's equation 27 on),
+    N_j(h •) how many words follow h with a = j, t_j how many n-grams of the order have a = j, V' what is predicted:
+    words of V that training lacks get their share of the uniform distribution.
+
+    Args:
+        ids: int32 [T], each sentence closed by `</s>`.
+        vocabulary_size: |V|.
+        order: n, 2 or more.
+        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
+        predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
+
+    Returns:
+        the model, a distribution over V' in every context.
+
+    Raises:
+        InputError: an option is out of range, or the text is empty.
+
+    Example:
+
+    >>> model = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3, boundary="stream")
+    >>> p = np.exp(model.next_log_probs(np.array([[6, 4]])))[0]
+    >>> round(float(p.sum()), 6), int(p.argmax())
+    (1.0, 5)
+
+    Reference: Chen & Goodman (1999), An empirical study of smoothing techniques for language modeling; Heafield et al.
+    (2013), Scalable modified Kneser-Ney language model estimation, whose `lmplz --vocab_pad` gives the same numbers.
+    """
+    counted = count_ngrams(ids, vocabulary_size, order, boundary)
+    if predicted is None:
+        predicted = predicted_ids(vocabulary_size, boundary)
+    lower = np.zeros(vocabulary_size)
+    lower[predicted] = 1 / len(predicted)
+    keys, log_probs, backoffs = [], [], []
+    for k, number in enumerate([1, *counted.contexts.sizes], start=1):
+        discounted, gamma = _discounted(counted, k, number)
+        if k == 1:
+            probability = gamma * lower
+            probability[counted.keys[0]] += discounted
+            unigrams = _log(probability)
+        else:
+            probability = discounted + gamma[counted.nodes(k)] * lower[counted.suffixes[k - 1]]
+            keys.append(counted.keys[k - 1])
+            log_probs.append(_log(probability))
+            backoffs.append(_log(gamma))
+        lower = probability[counted.keys[0]] if k == 1 else probability
+    return BackoffModel(counted.contexts, unigrams, keys, log_probs, backoffs)
+
+
+def _discounted(counted: NgramCounts, k: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The discounted relative frequency of each n-gram of order k, and γ of each of `number` contexts (1: unseen)."""
+    a = counted.continuation_counts[k - 1]
+    nodes = counted.nodes(k)
+    discount = np.concatenate([[0.0], discounts(a)])[np.minimum(a, 3)]
+    total = np.bincount(nodes, a, minlength=number)
+    gamma = np.bincount(nodes, discount, minlength=number) / np.maximum(total, 1)
+    return (a - discount) / total[nodes], np.where(total > 0, gamma, 1.0)
+
+
+def discounts(counts: np.ndarray) -> np.ndarray:
+    """D_1, D_2 and D_3+ for the (continuation) counts of an order, float64 [3].
+
+    A text too small for the estimate, in which some t_1 … t_4 is 0 or a D_j falls outside (0, j], gets 0.5, 1 and 1.5.
+
+    Example:
+
+    >>> discounts(np.repeat([1, 2, 3, 4], [100, 40, 20, 10])).round(3)
+    array([0.556, 1.167, 1.889])
+    """
+    t = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)
+    if not t.all():
+        return np.array(_FALLBACK)
+    j = np.arange(1, 4)
+    estimate = j - (j + 1) * t[0] / (t[0] + 2 * t[1]) * t[1:] / t[:-1]
+    return estimate if np.all((estimate > 0) & (estimate <= j)) else np.array(_FALLBACK)
+
+
+def _log(probability: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(probability).astype(np.float32)

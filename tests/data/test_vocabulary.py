@@ -1,0 +1,92 @@
+import collections
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.io.errors import InputError
+
+words = st.text(alphabet="abcd", min_size=1, max_size=2)
+
+
+@given(st.lists(st.lists(words, max_size=8), min_size=1, max_size=8), st.integers(1, 3))
+def test_ids_go_by_falling_frequency_then_by_word(sentences, min_count):
+    counts = collections.Counter(word for sentence in sentences for word in sentence)
+    kept = [word for word in counts if counts[word] >= min_count]
+    if not kept:
+        with pytest.raises(InputError):
+            Vocabulary.build(sentences, min_count=min_count)
+        return
+    vocabulary = Vocabulary.build(sentences, min_count=min_count)
+    assert vocabulary.words == ["<pad>", "<unk>", "<s>", "</s>", *sorted(kept, key=lambda word: (-counts[word], word))]
+    assert Vocabulary.build(sentences, min_count=min_count, max_size=1).words == vocabulary.words[:5]
+
+
+def _is_word(text):
+    return text.split() == [text] and text not in SPECIALS
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.text(min_size=1).filter(_is_word), min_size=1, unique=True))
+def test_the_file_loads_back_exactly(tmp_path_factory, words):
+    path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.txt"
+    try:
+        Vocabulary(words).save(path)
+    except UnicodeEncodeError:
+        return  # a lone surrogate is no text
+    assert Vocabulary.load(path) == Vocabulary(words)
+
+
+def test_lookup_encodes_known_and_unknown_words():
+    vocabulary = Vocabulary(["the", "été", "猫"])
+    ids = vocabulary.encode(["猫", "the", "dog", "<unk>", "été"])
+    assert ids.tolist() == [6, 4, 1, 1, 5] and ids.dtype == np.int32
+    assert vocabulary.decode(ids) == ["猫", "the", "<unk>", "<unk>", "été"]
+    assert vocabulary.encode([]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "cut short"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe\ncat", "cut short"),
+        (b"the\ncat\n", "must begin with the lines <pad>"),
+        (b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe\nthe\n", "Word 5 .* twice: 'the'"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe\n<s>\n", "Word 5 .* twice: '<s>'"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe cat\n", "Word 4 .* white space"),
+        (b"<pad>\n<unk>\n<s>\n</s>\n\n", "Word 4 .* empty"),
+        (b"<pad>\n<unk>\n<s>\n</s>\n", "has no words"),
+        (b"<pad>\n<unk>\n<s>\n</s>\n\xe9t\xe9\n", "not UTF-8"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path, content, message):
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"vocabulary.txt.*{message}"):
+        Vocabulary.load(path)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        Vocabulary.load(tmp_path / "vocabulary.txt")
+
+
+def test_reserved_tokens_in_the_text_are_refused_and_unk_is_read():
+    with pytest.raises(InputError, match="reserved token <s>"):
+        Vocabulary.build([["<s>", "the"]])
+    assert Vocabulary.build([["<unk>", "the"]]).words[4:] == ["the"]
+
+
+@pytest.mark.parametrize("options", [{"min_count": 0}, {"max_size": 0}])
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(InputError, match="must be 1 or more"):
+        Vocabulary.build([["the"]], **options)
+
+
+@pytest.mark.parametrize("ids", [[7], [-1]])
+def test_ids_out_of_range_are_refused(ids):
+    with pytest.raises(InputError, match="Ids must be 0 to 4"):
+        Vocabulary(["the"]).decode(ids)

@@ -1,0 +1,105 @@
+"""The paper's table: its rows by their own commands on Brown, shrunk; what is worked out from them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_nplm import CONFIGURATIONS, EncodedCorpus, InputError, LanguageModel
+from keras_nplm.cli.main import main
+from keras_nplm.experiments import paper as experiments
+from keras_nplm.experiments.paper import ROWS, Row
+
+TINY = "--embedding-dim 4 --hidden-units 4 --batch-size 4096 --epochs 1"
+SMALL_ROWS = (
+    Row("mlp1", "MLP1", f"train --config mlp1 {TINY}", (284, 268), ("MLP2", 275, 257)),
+    next(row for row in ROWS if row.name == "trigram"),
+    next(row for row in ROWS if row.name == "kneser-ney-5"),
+)
+
+
+def test_every_row_of_table_1_is_there():
+    paper = {
+        **{"MLP1": (284, 268), "MLP3": (327, 310), "MLP5": (296, 279), "MLP7": (309, 293), "MLP9": (280, 276)},
+        **{"MLP2": (275, 257), "MLP4": (286, 272), "MLP6": (273, 259), "MLP8": (284, 270), "MLP10": (265, 252)},
+    }
+    rows = {row.title: row.paper for row in ROWS} | {row.mixed[0]: row.mixed[1:] for row in ROWS if row.mixed}
+    assert paper.items() <= rows.items()
+    assert sum(row.name.startswith("kneser-ney") for row in ROWS) == 3
+    assert sum(row.name.startswith("class") for row in ROWS) == 7
+    shapes = {"mlp1": (5, 50, 60, True), "mlp3": (5, 0, 60, True), "mlp5": (5, 50, 30, True), "mlp7": (3, 50, 30, True)}
+    for name, shape in (shapes | {"mlp9": (5, 100, 30, False)}).items():
+        c = CONFIGURATIONS[name]
+        assert (c.order, c.hidden_units, c.embedding_dim, c.direct_connections) == shape
+
+
+def test_a_step_of_the_papers_optimiser_is_the_sum_of_its_examples_steps():
+    c = CONFIGURATIONS["mlp1-paper"]
+    assert c.learning_rate / c.batch_size == pytest.approx(1e-3)
+    assert c.decay_rate / c.batch_size == pytest.approx(1e-8)
+    assert (c.weight_decay, c.schedule, c.optimizer) == (1e-4, "inverse-time", "sgd")
+
+
+def test_rows_are_made_resumed_and_reported(tmp_path, brown_directory, monkeypatch, capsys):
+    monkeypatch.setattr(experiments, "ROWS", SMALL_ROWS)
+    command = ["paper", "--output", str(tmp_path), "--data-dir", str(brown_directory), "--json"]
+    assert main([*command, "--rows", "kneser-ney-5"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in report["rows"]] == ["kneser-ney-5"]
+    assert report["rows"][0]["test"] == pytest.approx(329.86, abs=0.05)
+    assert main([*command, "--jobs", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert "[2/2]" in err and "kneser-ney-5: made" not in err  # it was made before
+    report = json.loads(out)
+    figures = {row["name"]: row for row in report["rows"]}
+    assert set(figures) == {row.name for row in SMALL_ROWS}
+    half, fitted = (m for m in report["mixtures"] if m["title"].startswith("MLP2"))
+    assert half["weights"] == [0.5, 0.5] and half["paper"] == [275, 257]
+    alone = min(figures["mlp1"]["validation"], figures["trigram"]["validation"])
+    assert fitted["validation"] <= min(half["validation"], alone) + 0.01  # one event more than the text's is in the fit
+    scores = np.load(tmp_path / "log_probs" / "mlp1.npz"), np.load(tmp_path / "log_probs" / "trigram.npz")
+    both = np.log(0.5 * np.exp(scores[0]["test"].astype(float)) + 0.5 * np.exp(scores[1]["test"].astype(float)))
+    assert half["test"] == pytest.approx(np.exp(-both.mean()), rel=1e-6)
+    unseen = report["unseen"]
+    encoded = EncodedCorpus.load(tmp_path / "rows" / "kneser-ney-5" / "corpus")
+    train, test = (encoded.ids(split) for split in ("train", "test"))
+    train, test = train[train != 3].tolist(), [0] * 4 + test[test != 3].tolist()
+    seen = set(zip(*(train[i:] for i in range(5)), strict=False))
+    expected = [five not in seen for five in zip(*(test[i:] for i in range(5)), strict=False)]
+    assert (unseen["tokens"], unseen["unseen_tokens"]) == (len(expected), sum(expected)) == (161_170, sum(expected))
+    means = unseen["mean_log_prob"]["kneser-ney-5"]
+    share = unseen["unseen_tokens"] / unseen["tokens"]
+    whole = share * means["unseen"] + (1 - share) * means["seen"]
+    assert np.exp(-whole) == pytest.approx(figures["kneser-ney-5"]["test"], rel=1e-5)
+    five = next(row for row in report["parameters"] if row["order"] == 5)
+    assert five["network"] == 17905 * (1 + 300 + 50) + 50 * (1 + 240) and five["possible_ngrams"] == 17905**5
+    markdown = (tmp_path / "table.md").read_text()
+    assert f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |" in markdown
+
+
+def test_the_words_are_those_of_the_network(model_directory, monkeypatch):
+    language_model = LanguageModel.load(model_directory)
+    monkeypatch.setattr(experiments, "_PROBED", ("class", "zyzzyva", "may"))
+    words = experiments._words(language_model)
+    assert list(words["nearest"]) == ["class", "may"]
+    for word, near in words["nearest"].items():
+        assert near == [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
+    assert [word for word, *_ in words["map"]] == [w for w in language_model.vocabulary.words[4:] if w.isalpha()][:300]
+    assert np.abs([place for _, *place in words["map"]]).max() == 1
+
+
+def test_a_failed_row_is_named_and_the_others_are_kept(tmp_path, brown_directory, monkeypatch, capsys):
+    broken = Row("broken", "broken", "ngram --order 1")
+    monkeypatch.setattr(experiments, "ROWS", (broken, SMALL_ROWS[-1]))
+    assert main(["paper", "--output", str(tmp_path), "--data-dir", str(brown_directory)]) == 1
+    error = capsys.readouterr().err
+    assert "1 row(s) failed" in error and "`order`" in error
+    assert "kneser-ney-5" in (tmp_path / "table.md").read_text()
+
+
+def test_unknown_rows_are_refused(tmp_path):
+    with pytest.raises(InputError, match="There is no row 'mlp11': choose from mlp1, mlp3"):
+        experiments.reproduce(tmp_path / "paper", rows=["mlp11"])
+    with pytest.raises(InputError, match="`jobs` must be 1 or more"):
+        experiments.reproduce(tmp_path / "paper", jobs=-1)
+    assert not (tmp_path / "paper").exists()

@@ -1,0 +1,251 @@
+"""Rescoring: the features are the scores of sentences, whatever is shared; files and commands from end to end."""
+
+import gzip
+import itertools
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+
+from keras_nplm import (
+    NPLM,
+    InputError,
+    LanguageModel,
+    Mixture,
+    Uniform,
+    Vocabulary,
+)
+from keras_nplm.cli.main import main
+from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
+from keras_nplm.language_model.rescoring.reranking import FLOOR, with_scores
+from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.self_normalised import SelfNormalised
+
+WORDS = "the cat sat on a mat".split()
+HYPOTHESES = ["the cat sat on a mat", "the cat sat on the mat", "a cat sat on the mat", "", "the dog sat", "mat"]
+
+
+def _network(vocabulary_size):
+    model = NPLM(vocabulary_size, order=3, embedding_dim=4, hidden_units=5)
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return model
+
+
+def _model(kind, boundary) -> LanguageModel:
+    vocabulary = Vocabulary(WORDS)
+    ids = np.random.default_rng(0).choice([1, 3, 4, 5, 6, 7, 8, 9], 200).astype(np.int32)
+    model = kneser_ney(np.append(ids, 3).astype(np.int32), len(vocabulary), 4, boundary)
+    if kind != "kneser-ney":
+        model = _network(len(vocabulary))
+    if kind == "mixture":
+        model = Mixture([model, Uniform(len(vocabulary), boundary)], [0.7, 0.3])
+    return LanguageModel(SelfNormalised(model) if kind == "self-normalised" else model, vocabulary, "words", boundary)
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+@pytest.mark.parametrize("kind", ["network", "self-normalised", "kneser-ney", "mixture"])
+def test_features_are_the_scores_of_sentences_by_themselves(kind, boundary):
+    model = _model(kind, boundary)
+    lists = [NBestList("0", HYPOTHESES), NBestList("1", HYPOTHESES[::-1])]
+    found = list(with_scores(lists, model.scores))
+    expected = {text: next(model.score([text])) for text in HYPOTHESES}
+    for nbest in found:
+        scores = [expected[text] for text in nbest.texts]
+        np.testing.assert_allclose(nbest.features["nplm"], [s.log_prob for s in scores], rtol=1e-5, atol=1e-6)
+        assert nbest.features["nplm_words"].tolist() == [score.tokens for score in scores]
+        assert nbest.features["nplm_unk"].tolist() == [score.unk_tokens for score in scores]
+    ranked = list(model.rescore(lists))
+    best = max(HYPOTHESES, key=lambda text: expected[text].log_prob)
+    assert [nbest.texts[0] for nbest in ranked] == [best, best]
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_each_ngram_is_asked_once(boundary):
+    model, asked = _model("kneser-ney", boundary), []
+
+    class Watched:
+        order = model.model.order
+
+        def log_prob(self, context_ids, target_ids):
+            asked.extend(map(tuple, np.column_stack([context_ids, target_ids]).tolist()))
+            return model.model.log_prob(context_ids, target_ids)
+
+    watched = LanguageModel(Watched(), model.vocabulary, "words", boundary)
+    scores = watched.scores(HYPOTHESES * 2)
+    ends = [3] if boundary == "sentence" else []
+    expected = set()
+    for text in HYPOTHESES:
+        ids = [0 if boundary == "stream" else 2] * 3 + model.vocabulary.encode(text.split()).tolist() + ends
+        expected |= {tuple(ids[i : i + 4]) for i in range(len(ids) - 3)}
+    assert sorted(asked) == sorted(expected)
+    assert scores.distinct_ngrams == len(expected) and scores.contexts == len({ngram[:-1] for ngram in expected})
+    assert scores.ngrams == 2 * sum(len(text.split()) + len(ends) for text in HYPOTHESES)
+
+
+def test_what_has_no_probability_has_the_floor():
+    class Never:
+        order = 2
+
+        def log_prob(self, context_ids, target_ids):
+            return np.where(np.asarray(target_ids) == 4, -np.inf, -1.0)
+
+    model = LanguageModel(Never(), Vocabulary(WORDS), "words", "stream")
+    (nbest,) = model.rescore([NBestList("0", ["the the cat", "cat"])])
+    assert nbest.texts == ["cat", "the the cat"] and nbest.totals.tolist() == [-1, 2 * FLOOR - 1]
+
+
+def test_lists_are_read_as_they_are_needed():
+    model, read = _model("kneser-ney", "sentence"), itertools.count()
+    lists = (NBestList(str(i), ["the cat " * 1000] * 10) for i in read)  # endless
+    assert [nbest.name for nbest in itertools.islice(model.rescore(lists), 3)] == ["0", "1", "2"]
+    assert next(read) < 20
+
+
+@pytest.fixture(scope="module")
+def moses(tmp_path_factory):
+    """A development list whose right hypotheses the model likes better than the decoder does, and references."""
+    directory = tmp_path_factory.mktemp("nbest")
+    right = ["The value is a string.", "This is the name of a function.", "The object is a class."]
+    wrong = ["The value is string a.", "This the is name of a function.", "The object a class."]
+    lines = []
+    for i, (good, bad) in enumerate(zip(right, wrong, strict=True)):
+        lines += [f"{i} ||| {bad} ||| TM= -1 ||| -1 ||| a", f"{i} ||| {good} ||| TM= -2 ||| -2 ||| b"]
+    (directory / "list").write_text("\n".join(lines) + "\n")
+    (directory / "references").write_text("\n".join(right) + "\n")
+    (directory / "losses").write_text("1\n0\n" * 3)
+    return directory
+
+
+@pytest.mark.parametrize("known", ["references", "losses"])
+def test_weights_are_tuned_and_taken_again(model_directory, moses, tmp_path, capsys, known):
+    command = ["rescore", str(model_directory), str(moses / "list"), "--metric", {"losses": "loss"}.get(known, "wer")]
+    assert main([*command, "--tune", str(moses / known), "--output", str(tmp_path / "tuned"), "--json"]) == 0
+    tuned = json.loads(capsys.readouterr().out)
+    assert (tuned["lists"], tuned["hypotheses"], tuned["changed"]) == (3, 6, 3)
+    assert tuned["rescored"] == tuned["oracle"] == 0 < tuned["baseline"]
+    assert tuned["baseline"] == pytest.approx(1.0 if known == "losses" else (2 + 2 + 1) / (5 + 7 + 5))
+    assert tuned["distinct_ngrams"] < tuned["ngrams"] and tuned["contexts"] <= tuned["distinct_ngrams"]
+    assert set(tuned["weights"]) == {"score", "nplm", "nplm_words", "nplm_unk"}
+
+    weights = [f"{name}={weight!r}" for name, weight in tuned["weights"].items()]
+    output = ["--output", str(tmp_path / "again")]
+    assert main([*command, "--references", str(moses / known), *output, "--weights", *weights]) == 0
+    assert re.search(r"0\.\d+ as decoded, 0\.0000 now, 0\.0000 at best|1\.0000 as decoded", capsys.readouterr().out)
+    assert (tmp_path / "again").read_text() == (tmp_path / "tuned").read_text()
+    read = list(NBestFile(tmp_path / "again"))
+    assert [nbest.texts[0] for nbest in read] == (moses / "references").read_text().splitlines()
+    assert all("nplm_before" in nbest.features for nbest in read)
+
+
+def test_standard_output_has_the_lists_and_nothing_else(model_directory, moses, tmp_path, capsysbinary):
+    assert main(["rescore", str(model_directory), str(moses / "list"), "--name", "lm"]) == 0
+    captured = capsysbinary.readouterr()
+    (tmp_path / "out").write_bytes(captured.out)
+    read = list(NBestFile(tmp_path / "out"))
+    scores = LanguageModel.load(model_directory).score([text for nbest in read for text in nbest.texts])
+    found = np.concatenate([nbest.features["lm"] for nbest in read])
+    np.testing.assert_allclose(found, [score.log_prob for score in scores], atol=2e-5)
+    totals = np.concatenate([nbest.features["score"] for nbest in read])
+    before = np.concatenate([nbest.features["lm_before"] for nbest in read])
+    np.testing.assert_allclose(totals, found + before, atol=2e-5)  # 1 each
+    assert b"6 hypotheses in 3 lists" in captured.err
+
+
+def test_kaldi_and_tsv_go_the_same_road(model_directory, tmp_path, capsys):
+    (tmp_path / "words").write_text("u-1 value the is\nu-2 The value is\n")
+    (tmp_path / "costs").write_text("u-1 3\nu-2 3.5\n")
+    output = tmp_path / "out.gz"
+    scores = ["--scores", f"am={tmp_path / 'costs'}", "--tokenizer", "whitespace"]
+    assert main(["rescore", str(model_directory), str(tmp_path / "words"), *scores, "--output", str(output)]) == 0
+    assert gzip.decompress(output.read_bytes()).decode() == "u-2 The value is\nu-1 value the is\n"
+    costs = gzip.decompress((tmp_path / "out.nplm.gz").read_bytes()).decode().split()
+    totals = gzip.decompress((tmp_path / "out.nplm_total.gz").read_bytes()).decode().split()
+    assert [costs[0], costs[2]] == ["u-2", "u-1"] and float(costs[1]) > 0
+    assert float(totals[1]) == pytest.approx(float(costs[1]) + 3.5, abs=1e-5)
+    capsys.readouterr()
+
+    (tmp_path / "list.tsv").write_text("id\thypothesis\tam\nx\tvalue the is\t-3\nx\tThe value is\t-3.5\n")
+    (tmp_path / "references").write_text("x\tThe value is\n")
+    known = ["--references", str(tmp_path / "references"), "--json"]
+    assert main(["rescore", str(model_directory), str(tmp_path / "list.tsv"), *known]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["format"], result["baseline"], result["rescored"]) == ("tsv", pytest.approx(2 / 3), 0)
+    assert result["weights"] is None and result["output"] is None
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("{nbest}/none", "Cannot read"),
+        ("{nbest}", "is a directory"),
+        ("{nbest}/references", "no known format"),
+        ("{nbest}/list --format tsv", "line 1: expected id, hypothesis"),
+        ("{nbest}/list --format kaldi --output {tmp}/o", "line 1: expected `utterance-k words`"),
+        ("{nbest}/list --weights LM=1", "no feature LM to give a weight: there are TM, score, nplm"),
+        ("{nbest}/list --weights TM", "--weights must be of the form NAME="),
+        ("{nbest}/list --weights TM=1 TM=2", "--weights must be of the form NAME="),
+        ("{nbest}/list --weights TM=x", "The weight of TM must be a number: 'x'"),
+        ("{nbest}/list --scores am={nbest}/losses", "Archives of scores are Kaldi's"),
+        ("{nbest}/list --scores am={nbest}/none --format kaldi", "Cannot read"),
+        ("{nbest}/list --tune {nbest}/none", "Cannot read"),
+        ("{nbest}/list --tune {nbest}/losses --metric loss --restarts -1", "`restarts` must be 0 or more"),
+        ("{nbest}/list --tune {nbest}/references --metric loss", "references, line 1: 'The value"),
+        ("{nbest}/list --name TM", "List 0 has a feature TM already"),
+        ("{nbest}/list --name a=b", "`name` must be a word"),
+        ("{nbest}/list --seed -1", "`seed` must be 0 or more"),
+        ("{nbest}/list --output {nbest}", "is a directory"),
+        ("{nbest}/list --output {model}/vocabulary.txt", "vocabulary.txt"),
+        ("{tmp}/kaldi", "name a file with `--output`"),
+    ],
+)
+def test_what_cannot_be_done_is_one_error(model_directory, moses, tmp_path, capsys, arguments, message):
+    (tmp_path / "kaldi").write_text("u-1 a\n")
+    words = arguments.format(nbest=moses, tmp=tmp_path, model=model_directory).split()
+    assert main(["rescore", str(model_directory), *words]) == 2
+    captured = capsys.readouterr()
+    assert not captured.out and message in captured.err.splitlines()[-1] and "Traceback" not in captured.err
+    assert {path.name for path in tmp_path.iterdir()} == {"kaldi"}
+
+
+def test_a_pipe_stays_a_pipe(model_directory, moses, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["rescore", str(model_directory), str(moses / "list"), "--output", str(tmp_path / "pipe")]) == 2
+    assert "is a device or a pipe" in capsys.readouterr().err and (tmp_path / "pipe").is_fifo()
+
+
+def test_a_file_that_changes_meanwhile_is_refused(moses, tmp_path):
+    from keras_nplm.language_model.rescoring.files import rescore_file
+    from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
+
+    path = tmp_path / "list"
+    path.write_text((moses / "list").read_text())
+    model = _model("kneser-ney", "sentence")
+
+    def score(texts):
+        path.write_text("0 ||| a ||| ||| 1\n")
+        return model.scores(texts)
+
+    errors = WordErrors(read_references(moses / "references", "moses"))
+    with pytest.raises(InputError, match="changed while it was read"):
+        rescore_file(score, NBestFile(path), tmp_path / "out", losses=errors, tuned=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_tokenizer_keeps_what_the_models_does_to_tokens(tmp_path, capsys):
+    vocabulary = Vocabulary(["the", "cat", "_number_"])
+    model = kneser_ney(np.array([4, 5, 6, 3, 4, 5, 3], np.int32), len(vocabulary), 2, "sentence")
+    LanguageModel(model, vocabulary, "words+lower+numbers", "sentence").save(tmp_path / "model")
+    lists, output = tmp_path / "n.best", tmp_path / "out"
+    lists.write_text("0 ||| The Cat 12 ||| LM= 1 ||| 1\n")
+    command = ["rescore", str(tmp_path / "model"), str(lists), "--output"]
+    for flags in ([], ["--tokenizer", "whitespace"]):
+        assert main([*command, str(output), *flags, "--weights", "nplm=1", "nplm_unk=1"]) == 0
+        assert re.search(r"nplm_unk= -?0(\.0+)? ", output.read_text())
+    lists.write_text("0 ||| the cat ||| LM= 9 ||| 9\n")
+    capsys.readouterr()
+    assert main([*command, str(tmp_path / "huge"), "--weights", "LM=1e308", "score=1e308"]) == 2
+    assert "not finite: give smaller ones" in capsys.readouterr().err and not (tmp_path / "huge").exists()

@@ -1,0 +1,189 @@
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from keras_nplm import NPLM, InputError, LanguageModel, Vocabulary
+from keras_nplm.cli.main import main
+from keras_nplm.language_model.word_vectors import analogies, nearest, word_map, write_word2vec
+from keras_nplm.models.ngrams import kneser_ney
+
+_SMALL = st.floats(-2, 2, width=16)
+_MATRICES = st.tuples(st.integers(1, 8), st.integers(1, 4)).flatmap(
+    lambda shape: arrays(np.float32, shape, elements=_SMALL)
+)
+
+
+def _cosine(left, right) -> float:
+    length = math.hypot(*left) * math.hypot(*right)
+    return sum(a * b for a, b in zip(left, right, strict=True)) / length if length else 0.0
+
+
+@given(_MATRICES, st.integers(1, 10), st.data())
+def test_nearest_finds_the_largest_cosines(vectors, top_k, data):
+    row = data.draw(st.integers(0, len(vectors) - 1))
+    neighbours, cosines = nearest(vectors, [row], top_k)
+    expected = {i: _cosine(vectors[i].tolist(), vectors[row].tolist()) for i in range(len(vectors)) if i != row}
+    assert neighbours.shape == cosines.shape == (1, min(top_k, len(vectors) - 1))
+    assert len({*neighbours[0], row}) == neighbours.size + 1
+    np.testing.assert_allclose(cosines[0], [expected[i] for i in neighbours[0]], atol=1e-6)
+    np.testing.assert_allclose(cosines[0], sorted(expected.values(), reverse=True)[:top_k], atol=1e-6)
+
+
+def test_nearest_takes_equals_by_row_and_refuses_what_is_out_of_range():
+    vectors = np.array([[1.0, 0.0], [3.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
+    assert nearest(vectors, [2, 0], 9)[0].tolist() == [[0, 1, 3], [1, 2, 3]]
+    with pytest.raises(InputError, match="`top_k` must be 1 or more. Received: 0"):
+        nearest(vectors, [0], 0)
+    for row in (-1, 4):
+        with pytest.raises(InputError, match="`rows` must be 0 to 3"):
+            nearest(vectors, [row], 1)
+
+
+@given(_MATRICES, st.integers(1, 10), st.integers(1, 9), st.data())
+def test_an_analogy_is_nearest_to_the_sum(vectors, top_k, among, data):
+    a, b, c = (data.draw(st.integers(0, len(vectors) - 1)) for _ in range(3))
+    neighbours, cosines = analogies(vectors, [[a, b, c]], top_k, among)
+    unit = [(row / math.hypot(*row) if math.hypot(*row) else row) for row in vectors.astype(np.float64)]
+    wanted = (unit[b] - unit[a] + unit[c]).tolist()
+    left = [i for i in range(min(among, len(vectors))) if i not in (a, b, c)]
+    expected = sorted((_cosine(vectors[i].tolist(), wanted) for i in left), reverse=True)
+    assert {*neighbours[0]} <= {*left} and neighbours.size == max(0, min(top_k, among - 3, len(vectors) - 3))
+    np.testing.assert_allclose(cosines[0], expected[: neighbours.size], atol=1e-6)
+
+
+def test_word_vectors_read_back_as_word2vec(tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    write_word2vec(tmp_path / "v.txt", ["the", "naïve", "<unk>"], vectors)
+    header, *lines = (tmp_path / "v.txt").read_text(encoding="utf-8").splitlines()
+    assert header == "3 5" and [line.split(" ")[0] for line in lines] == ["the", "naïve", "<unk>"]
+    np.testing.assert_array_equal(np.array([line.split(" ")[1:] for line in lines], np.float32), vectors)
+
+
+def _clusters(seed: int, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of random lengths about orthogonal directions, and whose each is."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    vectors = np.eye(len(sizes), 12)[labels] + rng.normal(0, 0.05, (len(labels), 12))
+    return vectors * rng.uniform(0.1, 10, (len(labels), 1)), labels
+
+
+@pytest.mark.parametrize("sizes", [(40, 40), (6, 30), (10,) * 10])
+def test_the_map_keeps_groups_apart(sizes):
+    """Groups of directions, not of lengths, and more than two components part: a word's neighbour is of its group."""
+    vectors, labels = _clusters(0, sizes)
+    places = word_map(vectors)
+    distances = np.linalg.norm(places[:, None] - places, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert (labels[distances.argmin(axis=1)] == labels).all()
+    np.fill_diagonal(distances, 0)
+    same = labels[:, None] == labels
+    assert distances[~same].min() > 0.5 * np.median(distances[same])
+    assert np.abs(places.mean(axis=0)).max() < 1e-9
+
+
+def test_the_map_is_the_same_each_time_and_whatever_the_lengths():
+    vectors, _ = _clusters(1, (20, 20))
+    places = word_map(vectors)
+    np.testing.assert_array_equal(places, word_map(vectors.copy()))
+    np.testing.assert_array_equal(places, word_map(vectors * 4))
+
+
+@settings(max_examples=15, deadline=None)
+@given(_MATRICES)
+def test_the_map_of_anything_is_finite(vectors):
+    """One vector, two, zeros, duplicates, one component."""
+    places = word_map(vectors)
+    assert places.shape == (len(vectors), 2) and np.isfinite(places).all()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_map_of_few_vectors_has_a_place_for_each(number):
+    assert len(np.unique(word_map(np.eye(number)).round(3), axis=0)) == number
+
+
+def test_equal_vectors_lie_together():
+    assert np.ptp(word_map(np.ones((50, 3))), axis=0).max() < 1e-6
+    places = word_map(np.repeat(np.random.default_rng(0).normal(size=(10, 4)), 2, axis=0))
+    distances = np.linalg.norm(places[:, None] - places, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert (distances.argmin(axis=1) == np.arange(20) + np.tile([1, -1], 10)).all()
+
+
+@pytest.mark.parametrize("vectors", [np.zeros((0, 3)), np.array([[1.0, np.nan]])])
+def test_the_map_refuses_what_has_no_place(vectors):
+    with pytest.raises(InputError, match="`vectors` must be finite, and 1 or more"):
+        word_map(vectors)
+
+
+def test_the_nearest_words_are_neither_special_nor_the_word_itself():
+    words = ["cat", "dog", "<b>", "sat"]
+    model = NPLM(8, order=3, embedding_dim=2, hidden_units=3)
+    model.embed.C.assign([[1, 0], [1, 0], [1, 0], [1, 0], [1, 0], [2, 0.2], [0, 1], [-1, 0]])
+    language_model = LanguageModel(model, Vocabulary(words), "words", "sentence")
+    expected = [("dog", 2 / math.hypot(2, 0.2)), ("<b>", 0.0), ("sat", -1.0)]
+    found = language_model.nearest("cat")
+    assert [word for word, _ in found] == [word for word, _ in expected]
+    assert [cosine for _, cosine in found] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
+    assert language_model.nearest("<b>", top_k=1)[0][0] == "dog"
+    for word in ("Cat", "<unk>", "</s>", ""):
+        with pytest.raises(InputError, match="The vocabulary has no word"):
+            language_model.nearest(word)
+    with pytest.raises(InputError, match="`top_k` must be 1 or more"):
+        language_model.nearest("cat", top_k=0)
+    ngrams = kneser_ney(np.array([4, 5, 3, 4, 7, 3]), 8, 2, "sentence")
+    with pytest.raises(InputError, match="no network: it has no word vectors"):
+        LanguageModel(ngrams, Vocabulary(words), "words", "sentence").nearest("cat")
+
+
+def _json(capsys, *arguments):
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_commands_show_what_a_network_learned(model_directory, tmp_path, capsys):
+    language_model = LanguageModel.load(model_directory)
+    found = _json(capsys, "nearest", model_directory, "class", "may", "--top-k", 3)
+    assert found == {word: pytest.approx(dict(language_model.nearest(word, 3))) for word in ("class", "may")}
+    few = _json(capsys, "nearest", model_directory, "class", "--among", 20)["class"]
+    assert set(few) <= set(language_model.vocabulary.words[4:24]) and len(few) == 10
+    (found,) = _json(capsys, "analogy", model_directory, "is", "was", "has", "--top-k", 2).values()
+    assert found == pytest.approx(dict(language_model.analogy("is", "was", "has", 2))) and len(found) == 2
+    assert main(["analogy", str(model_directory), "is", "was", "zyzzyva"]) == 2
+    assert "no word 'zyzzyva'" in capsys.readouterr().err
+
+
+def test_the_map_of_words_is_a_picture_or_a_table(model_directory, tmp_path, capsys):
+    _json(capsys, "map", model_directory, tmp_path / "map.tsv", "--words", "class", "may", "is")
+    rows = [line.split("\t") for line in (tmp_path / "map.tsv").read_text(encoding="utf-8").splitlines()]
+    places = word_map(_vectors(model_directory, ["class", "may", "is"]))
+    assert [row[0] for row in rows] == ["class", "may", "is"]
+    np.testing.assert_allclose([list(map(float, row[1:])) for row in rows], places, atol=1e-4)
+    assert _json(capsys, "map", model_directory, tmp_path / "map.svg", "--num-words", 40)["words"] == 40
+    picture = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert len(re.findall("<text", picture)) == 40 and "<style>" in picture
+    for wrong, said in {
+        "map.png": "must end in .svg or .tsv",
+        "map.svg --num-words 0": "`num_words` must be 1 to 2000",
+        "map.svg --words zyzzyva": "no word 'zyzzyva'",
+    }.items():
+        assert main(["map", str(model_directory), *f"{tmp_path}/{wrong}".split()]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["map", str(model_directory), str(model_directory / "map.svg")]) == 2
+
+
+def _vectors(directory, words):
+    language_model = LanguageModel.load(directory)
+    return language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)]
+
+
+def test_a_network_is_exported_as_word2vec(model_directory, tmp_path, capsys):
+    assert _json(capsys, "export", model_directory, tmp_path / "c.vec")["format"] == "word2vec"
+    words, vectors = LanguageModel.load(model_directory).word_vectors()
+    header, *lines = (tmp_path / "c.vec").read_text(encoding="utf-8").splitlines()
+    assert header == f"{len(words)} {vectors.shape[1]}" and [line.split(" ")[0] for line in lines] == words

@@ -1,0 +1,117 @@
+"""Pruning by relative entropy: against brute force, and what has to stay."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError, evaluate
+from keras_nplm.models.ngrams import BackoffModel, kneser_ney, prune
+from keras_nplm.models.ngrams.counts import ContextTrie
+from keras_nplm.models.ngrams.pruning import perplexity_changes
+
+V = 9
+BOUNDARIES = ("stream", "sentence")
+
+
+def _text(boundary, seed=4, tokens=160):
+    rng = np.random.default_rng(seed)
+    ids = np.minimum(rng.geometric(0.4, tokens) + 3, V - 1).astype(np.int32)
+    ids[rng.random(tokens) < 0.15] = 3
+    return np.append(ids, 3).astype(np.int32)
+
+
+def _ngrams(model, k):
+    nodes, words = np.divmod(model.keys[k - 2], model.vocabulary_size)
+    return np.column_stack([model.contexts.words(k - 1)[nodes], words])
+
+
+def _without(model, k, place):
+    keys = [np.delete(keys, place) if i == k - 2 else keys for i, keys in enumerate(model.keys)]
+    log_probs = [np.delete(p, place) if i == k - 2 else p for i, p in enumerate(model.log_probs)]
+    return BackoffModel.normalised(model.contexts, model.unigrams, keys, log_probs)
+
+
+def _probability(model, words):
+    """P of words from the start of a text, the first of them as if it had no context, <s> taken for </s>."""
+    p = 1.0
+    for i, word in enumerate(words):
+        context = ([0] * (model.order - 1) + words[:i])[-(model.order - 1) :]
+        p *= float(np.exp(model.next_log_probs(np.array([context]))[0, 3 if word == 2 else word]))
+    return p
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_changes_are_those_of_the_distributions_with_and_without_the_ngram(boundary):
+    model = kneser_ney(_text(boundary), V, 3, boundary)
+    tested = 0
+    for k, changes in enumerate(perplexity_changes(model), start=2):
+        ngrams = _ngrams(model, k)
+        for place in range(0, len(ngrams), 3):
+            h = ngrams[place, :-1].tolist()
+            context = np.array([[0, 0, *h][-2:]])
+            before, after = (m.next_log_probs(context)[0].astype(float) for m in (model, _without(model, k, place)))
+            there = np.isfinite(before)
+            entropy = (np.exp(before[there]) * (before[there] - after[there])).sum()
+            assert changes[place] == pytest.approx(np.expm1(_probability(model, h) * entropy), abs=2e-7, rel=1e-3)
+            tested += 1
+    assert tested > 30 and max(map(np.max, perplexity_changes(model))) > 1e-4
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 999), st.sampled_from(BOUNDARIES), st.sampled_from([1e-5, 1e-3, 1e-2]), st.integers(2, 4))
+def test_what_stays_is_what_is_worth_it_and_what_that_needs(seed, boundary, threshold, order):
+    model = kneser_ney(_text(boundary, seed), V, order, boundary)
+    pruned = prune(model, threshold)
+    tables = [{tuple(ngram) for ngram in _ngrams(pruned, k).tolist()} for k in range(2, order + 1)]
+    for lower, table in itertools.pairwise(tables):
+        assert all(ngram[:-1] in lower and ngram[1:] in lower for ngram in table)
+    for k, table in enumerate(tables, start=2):
+        p = dict(zip(map(tuple, _ngrams(model, k).tolist()), model.log_probs[k - 2], strict=True))
+        assert table <= set(p)
+        assert [p[tuple(ngram)] for ngram in _ngrams(pruned, k).tolist()] == pruned.log_probs[k - 2].tolist()
+        assert pruned.contexts.sizes[k - 2] == (V if k == 2 else len({ngram[:-1] for ngram in table}))
+    contexts = np.random.default_rng(seed).choice([0, 1, 2, *range(4, V)], (50, order - 1))
+    np.testing.assert_allclose(np.exp(pruned.next_log_probs(contexts).astype(float)).sum(axis=1), 1, atol=1e-5)
+
+
+def test_nothing_is_lost_without_a_threshold_and_less_with_a_lower_one():
+    ids = _text("stream", tokens=2000)
+    model = kneser_ney(ids, V, 4, "stream")
+    whole = prune(model)
+    assert whole.num_ngrams == model.num_ngrams
+    contexts = np.random.default_rng(0).choice([0, 1, *range(4, V)], (200, 3))
+    np.testing.assert_allclose(whole.next_log_probs(contexts), model.next_log_probs(contexts), atol=1e-4)
+    pruned = [prune(model, threshold) for threshold in (0, 1e-5, 1e-4, 1e-3)]
+    sizes, perplexities = [sum(m.num_ngrams) for m in pruned], [evaluate(m, ids)["perplexity"] for m in pruned]
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 4
+    assert perplexities == sorted(perplexities)
+
+
+def test_so_many_ngrams_stay_at_most_and_nearly_as_many():
+    model = kneser_ney(_text("stream", tokens=2000), V, 4, "stream")
+    for most in (sum(model.num_ngrams), 300, 100, model.num_ngrams[0]):
+        pruned = prune(model, max_ngrams=most)
+        assert 0.8 * most <= sum(pruned.num_ngrams) <= most
+    assert prune(model, 1e-3, max_ngrams=10_000).num_ngrams == prune(model, 1e-3).num_ngrams
+
+
+def test_a_context_that_lists_all_words_is_not_pruned_to_nothing():
+    unigrams = np.log([0.25, 0.25, 0.25, 0.25]).astype(np.float32)
+    sharp = np.log([0.97, 0.01, 0.01, 0.01]).astype(np.float32)
+    model = BackoffModel.normalised(ContextTrie(4, []), unigrams, [1 * 4 + np.arange(4)], [sharp])
+    np.testing.assert_allclose(perplexity_changes(model)[0], 0, atol=1e-6)  # any one could go: γ would be what it had
+    pruned = prune(model, 1e-3)
+    assert pruned.num_ngrams == [4, 1]
+    np.testing.assert_allclose(pruned.next_log_probs(np.array([[1]]))[0], sharp, atol=1e-5)
+
+
+def test_options_out_of_range_are_refused():
+    model = kneser_ney(_text("stream"), V, 3, "stream")
+    for threshold in (-1e-9, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="The threshold of pruning must be 0 or more. Received"):
+            prune(model, threshold)
+    with pytest.raises(InputError, match="`max_ngrams` must be 6 or more, the unigrams, which stay. Received: 5"):
+        prune(model, max_ngrams=5)

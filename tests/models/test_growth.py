@@ -1,0 +1,162 @@
+"""Networks that grow, against the softmax written out."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import (
+    NPLM,
+    FullSoftmax,
+    InputError,
+    NoiseContrastive,
+    SampledSoftmax,
+)
+from keras_nplm.models.growth import NewRows, grow, renormalise, updated_log_prob
+
+V, J, N = 14, 3, 4
+KINDS = {
+    "full": {},
+    "held out": {"held_out_mass": 0.1},
+    "direct": {"direct_connections": True},
+    "no hidden layer": {"direct_connections": True, "hidden_units": 0},
+    "rank": {"output_rank": 2, "direct_connections": True},
+    "tied": {"tied_output": True},
+    "sampled": {"output_layer": "sampled", "dropout": 0.3},
+    "nce": {"output_layer": lambda: NoiseContrastive(V, num_sampled=8, held_out_mass=0.2, seed=1, name="prob")},
+    "own full": {"output_layer": lambda: FullSoftmax(V, held_out_mass=0.2, self_normalisation=0.1, name="prob")},
+}
+
+
+def _model(kind: str = "full", counts=None) -> NPLM:
+    keras.utils.set_random_seed(1)
+    options = {"embedding_dim": 3, "hidden_units": 5} | KINDS[kind]
+    if callable(options.get("output_layer")):
+        options["output_layer"] = options["output_layer"]()
+    model = NPLM(V, order=N, **options)
+    random = np.random.default_rng(0)
+    model.prob.set_unigram(np.arange(V) if counts is None else counts, 4)
+    for weight in model.trainable_weights:
+        weight.assign(random.normal(0, 0.7, weight.shape))
+    return model
+
+
+def _rows(model: NPLM, seed: int = 3) -> NewRows:
+    random = np.random.default_rng(seed)
+    C, kernel = random.normal(size=(J, 3)), random.normal(size=(J, model.prob.kernel.shape[1]))
+    kernel = C if model.tied_output else kernel
+    return NewRows(C, kernel, random.normal(size=J), np.array([0.05, 0.02, 0.01]))
+
+
+def _logits(model: NPLM, context_ids: np.ndarray) -> np.ndarray:
+    """y = b + [U W] [tanh(d + H x); x], in NumPy."""
+    C = model.embed.C.numpy().astype(np.float64)
+    C[0] = 0
+    x = C[context_ids].reshape(len(context_ids), -1)
+    parts = [np.tanh(x @ model.hidden.H.numpy() + model.hidden.d.numpy())] if model.hidden is not None else []
+    features = np.concatenate([*parts, *([x] if model.direct_connections else [])], axis=1)
+    features = features if model.project is None else features @ model.project.kernel.numpy()
+    return features @ model.prob.kernel.numpy().T + model.prob.b.numpy()
+
+
+def _contexts(size: int, number: int = 60) -> np.ndarray:
+    return np.random.default_rng(5).integers(0, size, (number, N - 1)).astype(np.int32)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_old_words_keep_their_ratios_and_the_new_ones_get_their_logits(kind):
+    model = _model(kind)
+    rows, before = _rows(model), [weight.numpy().copy() for weight in model.weights]
+    grown, contexts = grow(model, rows), _contexts(V)
+    old, new = model.next_log_probs(contexts), grown.next_log_probs(contexts)
+    np.testing.assert_allclose(np.exp(new).sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(new[:, :V] - new[:, 4:5], old - old[:, 4:5], atol=1e-4)
+    x = np.where(contexts[..., None] == 0, 0, model.embed.C.numpy()[contexts]).reshape(len(contexts), -1)
+    np.testing.assert_allclose(grown.embed(contexts), x, atol=1e-6)
+    y = _logits(grown, _contexts(V + J))
+    expected = y - np.log(np.exp(y).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(grown.next_log_probs(_contexts(V + J)), expected, atol=1e-4)
+    np.testing.assert_array_equal(grown.embed.C.numpy()[V:], rows.C.astype(np.float32))
+    np.testing.assert_array_equal(grown.prob.b.numpy()[V:], rows.b.astype(np.float32))
+    for weight, value in zip(model.weights, before, strict=True):  # the network itself stays
+        np.testing.assert_array_equal(weight.numpy(), value)
+
+
+@pytest.mark.parametrize("kind", ["rank", "tied", "no hidden layer"])
+def test_known_log_probabilities_are_renormalised_by_a_pass_for_the_new_words_alone(kind, monkeypatch):
+    model = _model(kind)
+    grown, random = grow(model, _rows(model)), np.random.default_rng(6)
+    contexts, targets = random.integers(0, V + J, (300, N - 1)), random.integers(0, V + J, 300)
+    contexts[:200] %= V
+    old = np.where(contexts < V, contexts, 1), np.where(targets < V, targets, 1)
+    before, expected = model.log_prob(*old), grown.log_prob(contexts, targets)
+    asked, exact = [], grown.log_prob
+    monkeypatch.setattr(grown, "log_prob", lambda contexts, targets: asked.append(contexts) or exact(contexts, targets))
+    np.testing.assert_allclose(updated_log_prob(grown, V, contexts, targets, before), expected, atol=2e-5)
+    assert len(asked) == 1 and (asked[0] >= V).any(axis=1).all()  # no full softmax where the context is as it was
+    with pytest.raises(InputError, match=r"`log_prob` must be \[300\]"):
+        updated_log_prob(grown, V, contexts, targets, before[:5])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([1, 30, 300]), st.integers(1, 4))
+def test_renormalised_is_the_softmax_of_all_logits(seed, scale, new):
+    logits = np.random.default_rng(seed).normal(0, scale, (5, 6 + new))
+    log_z = np.logaddexp.reduce(logits[:, :6], axis=1)
+    before = logits[:, :6] - log_z[:, None]
+    expected = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
+    old, added = renormalise(before, log_z, logits[:, 6:])
+    np.testing.assert_allclose(np.concatenate([old, added], axis=1), expected, atol=1e-9)
+    np.testing.assert_allclose(renormalise(before[:, 2], log_z, logits[:, 6:])[0], expected[:, 2], atol=1e-9)
+
+
+def test_what_training_draws_from_grows():
+    counts = np.array([0, 5, 0, 3, 9, 7, 5, 4, 4, 2, 1, 1, 0, 0])
+    rows = _rows(_model())
+    lacking = np.array([0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 3, 3, 4, 4, 4, 4, 4])  # min_count 4 less the count
+    lacking = lacking / lacking.sum()
+    for kind in ("held out", "own full"):
+        np.testing.assert_allclose(grow(_model(kind, counts), rows).prob.q.numpy(), lacking, atol=1e-6)
+    model = _model("nce", counts)
+    grown = grow(model, rows).prob
+    before, after = np.exp(model.prob.log_q.numpy()), np.exp(grown.log_q.numpy())
+    np.testing.assert_allclose(after[V:], rows.frequencies, rtol=1e-4)
+    np.testing.assert_allclose(after[4:V], before[4:] * 0.92, rtol=1e-3)
+    uniform = (np.arange(100_000, dtype=np.float32) + 0.5) / 100_000
+    for distribution, expected in ((grown.noise, after), (grown.lacking, lacking)):
+        drawn = np.bincount(np.asarray(grown._draw(distribution, uniform)), minlength=V + J) / 100_000
+        np.testing.assert_allclose(drawn, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["held out", "nce"])
+def test_a_grown_network_can_be_trained_on_saved_and_loaded(kind, tmp_path):
+    model = _model(kind)
+    grown = grow(model, _rows(model))
+    contexts, targets = _contexts(V + J, 64), np.arange(64) % (V + J - 4) + 4
+    before, was = grown.log_prob(contexts, targets).mean(), grown.embed.C.numpy()[V:].copy()
+    grown.compile(optimizer=keras.optimizers.SGD(0.3))
+    history = grown.fit(contexts, targets, batch_size=16, epochs=30, verbose=0).history
+    assert np.isfinite(history[grown.prob.loss_name]).all() and grown.log_prob(contexts, targets).mean() > before + 0.1
+    assert (np.abs(grown.embed.C.numpy()[V:] - was) > 0).all()
+    grown.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.next_log_probs(contexts), grown.next_log_probs(contexts))
+    assert type(loaded.prob) is type(model.prob) and loaded.prob.vocabulary_size == V + J
+
+
+def test_random_numbers_go_on_where_they_were():
+    model = _model("sampled")
+    model.compile(optimizer=keras.optimizers.SGD(0.1))
+    model.fit(_contexts(V), np.full(60, 5), verbose=0)
+    states = {name: state.numpy().tolist() for name, state in model.random_states().items()}
+    grown = grow(model, _rows(model))
+    assert {name: state.numpy().tolist() for name, state in grown.random_states().items()} == states and states
+
+
+def test_what_has_no_rows_is_refused():
+    with pytest.raises(InputError, match="AdaptiveSoftmax, which has no row for each"):
+        grow(NPLM(V, order=N, output_layer="adaptive"), _rows(_model()))
+    with pytest.raises(InputError, match="predicts a short-list alone"):
+        grow(NPLM(V, order=N, shortlist_size=3), _rows(_model()))
+    assert isinstance(grow(_model("sampled"), _rows(_model())).prob, SampledSoftmax)

@@ -1,0 +1,116 @@
+"""Mixtures: sums, weights, contexts of several lengths, weights by frequency."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import (
+    NPLM,
+    InputError,
+    Mixture,
+    Uniform,
+    evaluate,
+    fit_mixture,
+)
+from keras_nplm.models.ngrams import (
+    ContextFrequencies,
+    FrequencyBins,
+    count_ngrams,
+    deleted_interpolation,
+    kneser_ney,
+)
+
+V = 12
+
+
+def _text(seed: int, number: int = 600) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    ids = 4 + rng.geometric(0.4, number) % 7  # id 11 is never seen
+    ids[::9] = 3
+    return np.append(ids, 3).astype(np.int32)
+
+
+def _network() -> NPLM:
+    model = NPLM(V, order=4, embedding_dim=3, hidden_units=4)
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return model
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.integers(0, 1000))
+def test_a_mixture_is_the_weighted_sum_and_sums_to_one(weights, seed):
+    weights = np.array(weights) / sum(weights)
+    text = _text(1)
+    models = [
+        kneser_ney(text, V, 5, "stream"),
+        deleted_interpolation(text, _text(2), V, 3, "stream"),
+        kneser_ney(text, V, 2, "stream"),
+        Uniform(V, "stream"),
+    ]
+    mixture = Mixture(models, weights)
+    assert mixture.order == 5
+    contexts = np.random.default_rng(seed).integers(4, V, (7, 4))
+    expected = sum(
+        w * np.exp(model.next_log_probs(contexts[:, 5 - model.order :]))
+        for w, model in zip(weights, models, strict=True)
+    )
+    found = np.exp(mixture.next_log_probs(contexts))
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+    targets = np.random.default_rng(seed).integers(4, V, 7)
+    np.testing.assert_allclose(np.exp(mixture.log_prob(contexts, targets)), found[np.arange(7), targets], rtol=1e-6)
+
+
+def test_fitted_weights_are_better_than_any_others_on_the_held_out_text():
+    text, held_out = _text(1), _text(2, 20_000)
+    models = [_network(), kneser_ney(text, V, 3, "stream"), Uniform(V, "stream")]
+    mixture = fit_mixture(models, held_out, "stream")
+    fitted = evaluate(mixture, held_out)["perplexity"]
+    for weights in np.random.default_rng(0).dirichlet([1, 1, 1], 30):
+        assert fitted <= evaluate(Mixture(models, weights), held_out)["perplexity"] + 1e-3
+    assert all(fitted <= evaluate(model, held_out)["perplexity"] + 1e-3 for model in models)
+
+
+def test_words_that_training_lacks_need_the_uniform_distribution():
+    text = np.array([4, 5, 4, 5, 3], np.int32)
+    never = deleted_interpolation(text, text, V, 3, "stream")
+    never.uniform[:] = 0
+    with pytest.raises(InputError, match="probability 0 in every model: .* --uniform"):
+        fit_mixture([never, never], np.array([4, 11, 3], np.int32), "stream")
+    mixture = fit_mixture([never, Uniform(V, "stream")], np.array([4, 11, 3], np.int32), "stream")
+    assert np.isfinite(evaluate(mixture, np.array([4, 11, 3], np.int32))["perplexity"])
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_weights_by_frequency_are_those_of_the_contexts_bin(boundary):
+    text, held_out = _text(1), _text(2, 3000)
+    bins = FrequencyBins(ContextFrequencies.of(count_ngrams(text, V, 3, boundary)))
+    models = [kneser_ney(text, V, 4, boundary), kneser_ney(text, V, 2, boundary), Uniform(V, boundary)]
+    mixture = fit_mixture(models, held_out, boundary, bins)
+    assert mixture.weights.shape == (bins.number, 3)
+    plain = fit_mixture(models, held_out, boundary)
+    assert evaluate(mixture, held_out, boundary)["perplexity"] <= evaluate(plain, held_out, boundary)["perplexity"]
+    contexts = np.random.default_rng(3).integers(4, V, (40, 3))
+    rows = mixture.weights[bins.of(contexts)]
+    assert len(np.unique(rows[:, 0])) > 1
+    parts = [np.exp(model.next_log_probs(contexts[:, 4 - model.order :])) for model in models]
+    expected = sum(rows[:, k, None] * part for k, part in enumerate(parts))
+    np.testing.assert_allclose(np.exp(mixture.next_log_probs(contexts)), expected, atol=1e-7)
+    np.testing.assert_allclose(expected.sum(axis=1), 1, atol=1e-5)
+
+
+def test_what_is_no_mixture_is_refused():
+    uniform = Uniform(V, "stream")
+    with pytest.raises(InputError, match="two models or more"):
+        Mixture([uniform], [1.0])
+    with pytest.raises(InputError, match="one vocabulary"):
+        Mixture([uniform, Uniform(9, "stream")], [0.5, 0.5])
+    with pytest.raises(InputError, match="not be negative and sum to 1"):
+        Mixture([uniform, uniform], [0.5, 0.6])
+    with pytest.raises(InputError, match="not be negative and sum to 1"):
+        Mixture([uniform, uniform], [1.5, -0.5])
+    with pytest.raises(InputError, match="must be 2 in number. Received: 3"):
+        Mixture([uniform, uniform], [0.2, 0.3, 0.5])

@@ -1,0 +1,63 @@
+"""The model that comes with the project can be served at once, and is what its card says."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import encode_sentences, evaluate, open_corpus
+from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.io.files import read_json
+from keras_nplm.training.configuration import CONFIGURATIONS
+
+ROOT = Path(__file__).parents[2]
+DIRECTORY = ROOT / "saved_models" / "reference"
+CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")
+
+
+class _Served:
+    """What the SavedModel answers by ids, as a language model to be evaluated."""
+
+    order = 21
+
+    def __init__(self, loaded):
+        self.loaded = loaded
+
+    def log_prob(self, context_ids, target_ids):
+        function = self.loaded.signatures["log_prob_ids"]
+        return function(context_ids=tf.constant(context_ids), target_ids=tf.constant(target_ids))["log_prob"].numpy()
+
+
+def test_it_is_small():
+    assert sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file()) < 5e6
+
+
+def test_it_completes_the_readmes_contexts():
+    loaded = tf.saved_model.load(DIRECTORY / "1")
+    answer = loaded.signatures["serving_default"](contexts=tf.constant(["This method is", "If the object is"]))
+    words = [word.decode() for word in answer["words"][0].numpy()]
+    assert "called" in words
+    assert np.all(np.diff(answer["probabilities"], axis=1) <= 0)
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_its_perplexity_is_that_of_the_card(split):
+    loaded = tf.saved_model.load(DIRECTORY / "1")
+    vocabulary = Vocabulary.load(DIRECTORY / "1" / "assets.extra" / "vocabulary.txt")
+    corpus = open_corpus("python_reference")
+    ids = encode_sentences(corpus.sentences(split), vocabulary)
+    figures = evaluate(_Served(loaded), ids, "sentence")
+    recorded = read_json(ROOT / "saved_models" / "measured" / "reference" / "metrics.json")[split]
+    row = f"| {split} | {recorded['perplexity']:.2f} | {recorded['perplexity_without_unk']:.2f} |"
+    assert row in CARD
+    if figures["tokens"] != recorded["tokens"]:
+        pytest.skip("this Python's language reference is another edition than the one of the record")
+    assert figures["perplexity"] == pytest.approx(recorded["perplexity"], rel=1e-4)
+
+
+def test_the_card_says_how_it_was_made():
+    (command,) = re.findall(r"^keras-nplm train .*$", CARD, re.MULTILINE)
+    assert command == "keras-nplm train --output runs/model"
+    assert f'"epochs": {CONFIGURATIONS["default"].epochs}' in CARD

@@ -1,0 +1,94 @@
+"""What `test_distribution.py` runs in a process of its own, which has two logical CPUs: it prints one JSON object."""
+
+import json
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm import (
+    NPLM,
+    InputError,
+    LazyAdagrad,
+    LazyAdam,
+    LazySGD,
+    ngram_dataset,
+)
+from keras_nplm.training.distribution import open_strategy
+
+SIZE, ORDER, BATCH, EPOCHS = 60, 4, 64, 2
+OPTIMIZERS = {"sgd": (LazySGD, 0.5), "adagrad": (LazyAdagrad, 0.1), "adam": (LazyAdam, 0.01)}
+PAIRS = [
+    ("full", "sgd"),
+    ("full", "adagrad"),
+    ("full", "adam"),
+    ("adaptive", "sgd"),
+    ("nce", "adam"),
+    ("sampled", "sgd"),
+    ("energy", "sgd"),
+    ("modern", "sgd"),
+]
+MODERN = dict(averages_after=(1,), residual_blocks=1, layer_norm=True, activation="gelu")
+
+
+def text(length: int) -> np.ndarray:
+    ids = np.random.default_rng(0).integers(4, SIZE, length).astype(np.int32)
+    ids[::13], ids[-1] = 3, 3
+    return ids
+
+
+def fit(strategy: tf.distribute.Strategy, output: str, optimizer: str, decay: float | None) -> tuple[NPLM, dict]:
+    """Epochs of a text whose last batch has one n-gram, for two replicas; validated on an odd number of n-grams."""
+    with strategy.scope():
+        keras.utils.set_random_seed(3)
+        options = MODERN if output == "modern" else dict(output_layer=output, direct_connections=output != "energy")
+        model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, **options)
+        kind, rate = OPTIMIZERS[optimizer]
+        model.compile(optimizer=kind(rate, weight_decay=decay))
+    ids = text(BATCH * 23 + 1)
+    model.prob.set_unigram(np.bincount(ids, minlength=SIZE))
+    options = dict(order=ORDER, boundary="sentence")
+    train = ngram_dataset(ids, batch_size=BATCH, **options)
+    held_out = ngram_dataset(text(331), batch_size=100, shuffle=False, **options)
+    return model, model.fit(train, epochs=EPOCHS, validation_data=held_out, shuffle=False, verbose=0).history
+
+
+def compare() -> dict:
+    mirrored, one = open_strategy("mirrored"), open_strategy("one-device")
+    found = {"replicas": mirrored.num_replicas_in_sync, "differences": {}}
+    for output, optimizer in PAIRS:
+        (left, alone), (right, shared) = (fit(devices, output, optimizer, 1e-3) for devices in (one, mirrored))
+        weights = [
+            pair for pair in zip(left.get_weights(), right.get_weights(), strict=True) if pair[0].dtype.kind == "f"
+        ]
+        found["differences"][f"{output} {optimizer}"] = {
+            "weights": max(float(np.abs(a - b).max() / max(1, np.abs(a).max())) for a, b in weights),
+            "logs": max(abs(a / b - 1) for name in alone for a, b in zip(alone[name], shared[name], strict=True)),
+        }
+    return found | {"refused": refused(mirrored)}
+
+
+def refused(strategy: tf.distribute.Strategy) -> dict[str, str]:
+    """What `compile` says to options that fail, or are silently wrong, with replicas."""
+    sgd = {name: keras.optimizers.SGD(**{name: 1}) for name in ("clipnorm", "global_clipnorm", "clipvalue")}
+    tried = {name: {"optimizer": optimizer} for name, optimizer in sgd.items()}
+    tried["gradient_accumulation_steps"] = {"optimizer": keras.optimizers.SGD(gradient_accumulation_steps=2)}
+    tried["steps_per_execution"] = {"optimizer": "sgd", "steps_per_execution": 2}
+    tried["jit_compile"] = {"optimizer": "sgd", "jit_compile": True}
+    tried["optimizer"] = {"optimizer": "adam"}
+    said = {}
+    for name, options in tried.items():
+        with strategy.scope():
+            model = NPLM(SIZE, ORDER, 8, 12, output_layer="nce" if name == "optimizer" else "full")
+            try:
+                model.compile(**options)
+            except InputError as error:
+                said[name] = str(error)
+    return said
+
+
+if __name__ == "__main__":
+    cpu = tf.config.LogicalDeviceConfiguration()
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [cpu, cpu])
+    json.dump(compare(), sys.stdout)

@@ -1,0 +1,213 @@
+"""`keras-nplm ngram`, `mix` and `export`: model directories that every other command takes."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_nplm import (
+    InputError,
+    LanguageModel,
+    estimate,
+    mix,
+    open_corpus,
+)
+from keras_nplm.cli.main import main
+from keras_nplm.models.ngrams import read_arpa
+from keras_nplm.training.estimate import import_arpa
+
+TEXT = dict(boundary="sentence", min_count=3)  # as `small_configuration` has it
+
+
+@pytest.fixture(scope="module")
+def kneser_ney_directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ngram") / "kn"
+    estimate("kneser-ney", open_corpus(), directory, order=4, **TEXT)
+    return directory
+
+
+def _json(capsys, *arguments):
+    capsys.readouterr()
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "method, flags",
+    [
+        ("kneser-ney", []),
+        ("deleted-interpolation", []),
+        ("deleted-interpolation", ["--paper-bins"]),
+        ("class-based", ["--num-classes", "40"]),
+    ],
+)
+def test_every_command_takes_an_estimated_model(tmp_path, capsys, method, flags):
+    directory = tmp_path / "model"
+    command = ["ngram", "--method", method, *flags, "--order", "3", "--min-count", "3", "--output", directory]
+    metrics = _json(capsys, *command)
+    assert 20 < metrics["test"]["perplexity"] < 110 and len(metrics["ngrams"]) == 3
+    assert metrics["cpu_seconds"] > 0 and metrics["peak_memory"] > 1e6
+    assert _json(capsys, *command) == metrics  # finished: read, not made again
+    assert _json(capsys, "evaluate", directory) == metrics["test"]
+    completed = _json(capsys, "complete", directory, "The value of", "--top-k", "3")["The value of"]
+    assert "the" in completed and len(completed) == 3
+    assert len(_json(capsys, "generate", directory, "--num-words", "5", "--seed", "1")["text"].split()) == 5
+    (tmp_path / "text.txt").write_text("The value of the object .\nobject the of value The .\n", encoding="utf-8")
+    likely, unlikely = _json(capsys, "score", directory, tmp_path / "text.txt")["sentences"]
+    assert likely["log_prob"] > unlikely["log_prob"] and likely["tokens"] == unlikely["tokens"] == 7
+    assert main([*map(str, command), "--order", "2"]) == 2
+    assert "holds a run with other options" in capsys.readouterr().err
+
+
+def test_a_mixture_is_a_directory_like_any_other(tmp_path, capsys, model_directory, kneser_ney_directory):
+    copies = [
+        shutil.copytree(directory, tmp_path / directory.name) for directory in (model_directory, kneser_ney_directory)
+    ]
+    metrics = _json(capsys, "mix", *copies, "--uniform", "--output", tmp_path / "mixture")
+    assert metrics["components"] == ["nplm", "back-off", "uniform"]
+    assert sum(metrics["weights"][0]) == pytest.approx(1, abs=1e-5)
+    network = json.loads((model_directory / "metrics.json").read_text())["test"]["perplexity"]
+    kneser_ney = json.loads((kneser_ney_directory / "metrics.json").read_text())["test"]["perplexity"]
+    assert metrics["test"]["perplexity"] < min(network, kneser_ney)
+    again = _json(capsys, "mix", tmp_path / "mixture", copies[1], "--by-frequency", "--output", tmp_path / "again")
+    assert len(again["weights"]) > 10
+    for copy in copies:
+        shutil.rmtree(copy)  # the mixtures hold all that they need
+    assert _json(capsys, "evaluate", tmp_path / "mixture") == metrics["test"]
+    assert _json(capsys, "evaluate", tmp_path / "again")["perplexity"] == pytest.approx(again["test"]["perplexity"])
+    assert _json(capsys, "complete", tmp_path / "again", "The value of")["The value of"]
+    fixed = mix([tmp_path / "mixture", kneser_ney_directory], tmp_path / "fixed", weights=[0.5, 0.5])
+    assert fixed["weights"] == [[0.5, 0.5]]
+    first, second, both = (
+        np.exp(LanguageModel.load(directory).model.next_log_probs([[2, 2, 4]]))
+        for directory in (tmp_path / "mixture", kneser_ney_directory, tmp_path / "fixed")
+    )
+    np.testing.assert_allclose(both, (first + second) / 2, atol=1e-7)
+
+
+def test_what_an_interrupted_command_left_is_no_place_for_a_mixture(tmp_path, capsys, kneser_ney_directory):
+    (tmp_path / "left" / "corpus").mkdir(parents=True)
+    command = ["mix", str(kneser_ney_directory), "--uniform", "--output", str(tmp_path / "left")]
+    assert main(command) == 2
+    assert "choose another --output, or remove it" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "left").iterdir()] == ["corpus"]
+
+
+def test_models_that_do_not_fit_together_are_not_mixed(tmp_path, capsys, model_directory, kneser_ney_directory):
+    estimate("kneser-ney", open_corpus(), tmp_path / "stream", order=2, boundary="stream", min_count=3)
+    estimate("kneser-ney", open_corpus(), tmp_path / "words", order=2, boundary="sentence", min_count=9)
+
+    def refused(*arguments):
+        assert main(["mix", *map(str, arguments), "--output", str(tmp_path / "mixture")]) == 2
+        assert not (tmp_path / "mixture").exists()
+        return capsys.readouterr().err
+
+    assert "has another boundary" in refused(model_directory, tmp_path / "stream")
+    assert "has another vocabulary" in refused(model_directory, tmp_path / "words")
+    assert "two models or more" in refused(model_directory)
+    assert "sum to 1" in refused(model_directory, kneser_ney_directory, "--weights", "0.5", "0.6")
+    assert "--weights or --by-frequency" in refused(
+        model_directory, kneser_ney_directory, "--weights", "0.5", "0.5", "--by-frequency"
+    )
+    assert "There is no model directory" in refused(model_directory, tmp_path / "none")
+    (tmp_path / "mixture").mkdir()
+    (tmp_path / "mixture" / "mine.txt").write_text("kept")
+    with pytest.raises(InputError, match="exists and is no model directory"):
+        mix([model_directory, kneser_ney_directory], tmp_path / "mixture")
+    with pytest.raises(InputError, match="holds a model already"):
+        mix([model_directory, kneser_ney_directory], tmp_path / "words")
+
+
+def test_options_that_are_refused_leave_the_directory_to_others(tmp_path, capsys):
+    text = tmp_path / "my.txt"
+    text.write_text("the cat sat on the mat .\n" * 40, encoding="utf-8")
+
+    def run(*arguments):
+        status = main(["ngram", "--train", str(text), *map(str, arguments), "--output", str(tmp_path / "model")])
+        return status, capsys.readouterr().err
+
+    for refused, message in [
+        (["--order", 1], "`order` must be 2 or more"),
+        (["--method", "class-based", "--num-classes", 200], "`num_classes` must be 1 to 6"),
+        (["--method", "class-based", "--word-classes", tmp_path / "none"], "no file of word classes"),
+        (["--num-classes", 7], "for class-based models"),
+        (["--paper-bins"], "for deleted interpolation"),
+        (["--vocabulary", text], "--vocabulary is for --arpa"),
+        (["--arpa", text], "leave --train, --resample and --order out"),
+    ]:
+        status, error = run(*refused)
+        assert status == 2 and message in error, error
+    assert run("--method", "class-based", "--num-classes", 3, "--order", 2)[0] == 0
+
+
+def test_probability_0_is_named_as_such(tmp_path, capsys):
+    text = tmp_path / "my.txt"
+    text.write_text("the cat sat on the mat .\na dog sat on a log .\n" * 40, encoding="utf-8")
+    stream, sentence = str(tmp_path / "stream"), str(tmp_path / "sentence")
+    assert main(["ngram", "--train", str(text), "--boundary", "stream", "--order", "3", "--output", stream]) == 0
+    assert main(["export", stream, str(tmp_path / "stream.arpa")]) == 0
+    assert main(["ngram", "--arpa", str(tmp_path / "stream.arpa"), "--output", sentence]) == 2
+    assert "add --boundary stream" in capsys.readouterr().err
+    closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-.3 </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
+    (tmp_path / "closed.arpa").write_text(closed + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
+    assert main(["ngram", "--arpa", str(tmp_path / "closed.arpa"), "--output", sentence]) == 0
+    assert main(["evaluate", sentence, "--text", str(text)]) == 1
+    assert "gives a word of the text probability 0" in capsys.readouterr().err
+    assert _json(capsys, "score", sentence, text)["sentences"][0]["log_prob"] is None
+    assert main(["score", sentence, str(text)]) == 0
+    assert capsys.readouterr().out.startswith("-inf\t8\t")
+    assert main(["export", stream, str(tmp_path), "--format", "arpa"]) == 2
+    assert "is a directory: name a file" in capsys.readouterr().err
+
+
+def test_word_classes_are_saved_and_used_again(tmp_path, monkeypatch):
+    found = estimate("class-based", open_corpus(), tmp_path / "found", order=3, num_classes=30, **TEXT)
+    path = tmp_path / "found" / "word_classes.tsv"
+    monkeypatch.setattr(
+        "keras_nplm.training.estimate.exchange_classes", lambda *_, **__: pytest.fail("found them again")
+    )
+    given = estimate("class-based", open_corpus(), tmp_path / "given", order=3, word_classes=path, **TEXT)
+    assert given["test"] == found["test"]
+    assert (tmp_path / "given" / "word_classes.tsv").read_bytes() == path.read_bytes()
+
+
+def test_an_arpa_file_goes_out_and_comes_in(tmp_path, capsys, kneser_ney_directory, model_directory):
+    exported = _json(capsys, "export", kneser_ney_directory, tmp_path / "kn.arpa.gz", "--format", "arpa")
+    model, _ = read_arpa(tmp_path / "kn.arpa.gz")
+    assert sum(model.num_ngrams) == sum(exported["ngrams"])
+    flags = ["--vocabulary", model_directory / "vocabulary.txt", "--tokenizer", "words"]
+    command = ["ngram", "--arpa", tmp_path / "kn.arpa.gz", *flags, "--output", tmp_path / "read"]
+    assert _json(capsys, *command)["ngrams"] == exported["ngrams"]
+    text = ["The value of the object.", "A function is an object."]
+    ours, theirs = (LanguageModel.load(d).evaluate_text(text) for d in (kneser_ney_directory, tmp_path / "read"))
+    assert theirs["perplexity"] == pytest.approx(ours["perplexity"], rel=1e-5)
+    mixed = mix([tmp_path / "read", model_directory], tmp_path / "mixture")
+    assert mixed["test"]["perplexity"] < 110
+    (tmp_path / "broken.arpa").write_text("\\data\\\nngram 1=x\n")
+    with pytest.raises(InputError, match="line 2: expected ngram 1=NUMBER"):
+        import_arpa(tmp_path / "broken.arpa", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_damaged_directories_are_refused(tmp_path, kneser_ney_directory):
+    copy = shutil.copytree(kneser_ney_directory, tmp_path / "copy")
+    (copy / "ngrams.npz").write_bytes((copy / "ngrams.npz").read_bytes()[:-1000])
+    with pytest.raises(InputError, match="not a whole file of arrays"):
+        LanguageModel.load(copy)
+    (copy / "ngrams.npz").unlink()
+    with pytest.raises(InputError, match="Cannot read"):
+        LanguageModel.load(copy)
+    estimate("deleted-interpolation", open_corpus(), tmp_path / "other", order=4, **TEXT)
+    shutil.copy(tmp_path / "other" / "ngrams.npz", copy)
+    with pytest.raises(InputError, match="fit together|lacks"):
+        LanguageModel.load(copy)
+    for damage in ({"kind": []}, {"tokenizer": []}, {"boundary": "book"}):
+        config = json.loads((tmp_path / "other" / "config.json").read_text()) | damage
+        (copy / "config.json").write_text(json.dumps(config))
+        with pytest.raises(InputError):
+            LanguageModel.load(copy)
+    language_model = LanguageModel.load(tmp_path / "other")
+    language_model.model = object()
+    with pytest.raises(InputError, match="A object has no files of its own"):
+        language_model.save(tmp_path / "object")
