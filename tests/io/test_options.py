@@ -1,0 +1,63 @@
+"""The table of options."""
+
+import pytest
+
+from keras_nplm.data.ngram_arrays import BOUNDARIES
+from keras_nplm.data.tokenizers import STEPS, WORD_TOKENIZERS
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.options import GROUPS, OPTIONS, check_option
+from keras_nplm.layers.hidden import ACTIVATIONS
+from keras_nplm.layers.outputs import OUTPUTS, PROPOSALS
+from keras_nplm.training.distribution import STRATEGIES
+from keras_nplm.training.optimizers import OPTIMIZERS
+
+
+def test_choices_are_those_of_the_code():
+    choices = {name: set(option.choices) for name, option in OPTIONS.items() if option.choices}
+    assert choices["output_layer"] == {*OUTPUTS}
+    assert choices["proposal"] == {*PROPOSALS}
+    assert choices["activation"] == {*ACTIVATIONS}
+    assert choices["optimizer"] == {*OPTIMIZERS}
+    assert choices["boundary"] == {*BOUNDARIES}
+    assert choices["tokenizer"] == {*WORD_TOKENIZERS}
+    assert choices["normalise"] == {*STEPS}
+    assert choices["strategy"] == {*STRATEGIES}
+
+
+def test_defaults_and_examples_are_accepted():
+    for option in OPTIONS.values():
+        assert option.group in GROUPS
+        assert option.example is None or option.accepts(option.example)
+        assert option.accepts(option.default) or option.name == "vocabulary_size"  # which has no default
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("order", 1, "`order` must be 2 to 1,023. Received: 1. Fix: give a value such as 21."),
+        ("order", "x", "`order` must be an integer, 2 to 1,023. Received: 'x'."),
+        ("order", True, "`order` must be an integer"),
+        ("seed", 1 << 31, "`seed` must be 0 to 2,147,483,647. Received: 2147483648."),
+        ("learning_rate", float("inf"), "`learning_rate` must be finite, 0 or more. Received: inf."),
+        ("learning_rate", 10**400, "`learning_rate` must be finite, 0 or more."),
+        ("dropout", float("nan"), "`dropout` must be finite, in [0, 1). Received: nan."),
+        ("max_size", 0, "`max_size` must be 1 or more or None. Received: 0."),
+        ("boundary", "x", "`boundary` must be one of sentence, stream. Received: 'x'."),
+        ("averages_after", "5,3", "`averages_after` must be rising integers separated by commas. Received: '5,3'."),
+        ("layer_norm", 1, "`layer_norm` must be True or False. Received: 1."),
+    ],
+)
+def test_a_value_out_of_range_is_refused(name, value, message):
+    with pytest.raises(InputError) as caught:
+        check_option(name, value)
+    assert message in str(caught.value)
+
+
+def test_an_integer_of_5000_digits_is_refused():
+    with pytest.raises(InputError, match="Received: a huge number"):
+        check_option("seed", 10**5000)
+
+
+def test_an_error_can_name_another_argument():
+    with pytest.raises(InputError, match="`output` must be one of full"):
+        check_option("output_layer", "half", argument="output")
