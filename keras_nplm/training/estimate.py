@@ -1,4 +1,7 @@
-"""Count-based models and mixtures as model directories: what `keras-nplm ngram` and `keras-nplm mix` do."""
+"""Estimate n-gram models (`keras-nplm ngram`), import ARPA files, and mix models (`keras-nplm mix`).
+
+Nothing here imports Keras or TensorFlow, unless `mix` loads a neural network.
+"""
 
 import os
 import shutil
@@ -36,16 +39,16 @@ from keras_nplm.models.ngrams import (
     read_arpa,
     save_classes,
 )
-from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.prepare import prepare_directory
 
 METHODS = {
     "kneser-ney": "back-off",
     "deleted-interpolation": "deleted-interpolation",
     "class-based": "class-based",
-}  # and the kinds of their models
+}  # the `kind` of the estimated model in config.json
 NUM_CLASSES = 500
-_BIN_CONTEXT = 2  # words of context whose frequency chooses the weights, as in the paper
+_BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
+_CLASSES_FILE = "word_classes.tsv"
 
 
 def estimate(
@@ -62,98 +65,125 @@ def estimate(
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
 ) -> dict:
-    """Estimate a count-based model from a corpus, and evaluate it.
+    """Estimate an n-gram language model (Kneser-Ney, deleted interpolation or class-based) and evaluate it.
 
-    The model directory is like that of `train`, with `ngrams.npz` for `model.keras`, and for class-based models
-    `word_classes.tsv`, which is written after every sweep: a run that was interrupted goes on from it, sweeping afresh
-    (`seconds` are those since then).
+    The model directory has the files of `train`, with `ngrams.npz` in place of `model.keras`. A class-based model adds
+    `word_classes.tsv`. This file is written after each sweep of the exchange algorithm: an interrupted run resumes
+    from it. `seconds` then counts from the resumption.
 
     Args:
         method: `"kneser-ney"`, `"deleted-interpolation"` or `"class-based"`.
         corpus: the text.
-        directory: the model directory: absent, or of a run with the same options.
+        directory: the model directory. It must be absent, or hold a run with the same options.
         order: n, 2 or more.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
-        vocabulary_scope: where words are counted: `"train"` or `"corpus"`.
-        min_count: words seen less often become `<unk>`.
-        max_size: keep this many words at most.
-        num_classes: of class-based models, where they are not given.
-        word_classes: a file of word classes to use instead of finding them, as `save_classes` or `mkcls` write it.
-        paper_bins: of deleted interpolation: weights by the bin of the whole context's frequency alone.
+        boundary: `"stream"` or `"sentence"`: whether n-grams cross sentence ends. See `ngram_positions`.
+        vocabulary_scope: the splits in which words are counted: `"train"` or `"corpus"` (all splits).
+        min_count: rarer words become `<unk>`.
+        max_size: size limit of the vocabulary.
+        num_classes: number of word classes of a class-based model, unless `word_classes` is given.
+        word_classes: a file of word classes, as `save_classes` or `mkcls` writes it. Default: find them.
+        paper_bins: deleted interpolation chooses its weights by the frequency bin of the whole context alone.
 
     Returns:
-        what `metrics.json` holds: exact `validation` and `test` figures (see `evaluate`), `ngrams` (how many of each
-        order), `seconds` and `cpu_seconds` of the estimation, `peak_memory` of the process in bytes, and
-        `scored_per_second`, n-grams a CPU second in the evaluation.
+        the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`); `ngrams`, the number of
+        n-grams of each order; `seconds` and `cpu_seconds` of the estimation; `peak_memory` of the process in bytes;
+        `scored_per_second`, n-grams per CPU second in the evaluation.
 
     Raises:
-        InputError: an option or the text cannot be used, or the directory holds another run.
+        InputError: an option or the text is invalid, or the directory holds a run with other options.
         RunError: a file cannot be written.
     """
-    if method not in METHODS:
-        raise InputError(f"`method` must be one of {', '.join(METHODS)}. Received: {method!r}.")
-    text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
-    Configuration(order=order, boundary=boundary, **text)  # which checks them
-    if word_classes and not Path(word_classes).is_file():
-        raise InputError(f"There is no file of word classes {word_classes}.")
     directory = Path(directory)
-    options = {"kind": METHODS[method], "method": method, "order": order, "boundary": boundary} | text
-    if method == "class-based":
-        options |= {"word_classes": str(word_classes)} if word_classes else {"num_classes": num_classes}
-    elif word_classes or num_classes != NUM_CLASSES:
-        raise InputError(f"Word classes are for class-based models. Received: the method {method}.")
-    if method == "deleted-interpolation":
-        options |= {"paper_bins": paper_bins}
-    elif paper_bins:
-        raise InputError(f"The paper's bins are for deleted interpolation. Received: the method {method}.")
+    text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
+    options = {"kind": METHODS.get(method), "method": method, "order": order, "boundary": boundary} | text
+    options |= _check_method(method, num_classes, word_classes, paper_bins)
+    _check_text_options(order=order, boundary=boundary, **text)
     encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
     if (directory / "metrics.json").exists():
-        print(f"The model in {directory} is finished; these are its figures.", file=sys.stderr)
+        print(f"The run in {directory} is finished: reading its metrics.json.", file=sys.stderr)
         metrics = read_metrics(directory)
         check_fields(directory / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
         return metrics
-    ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
     began = time.perf_counter(), time.process_time()
-    with freed_if_refused(directory, unless=directory / "word_classes.tsv"):
-        if method == "kneser-ney":
-            model = kneser_ney(ids, len(vocabulary), order, boundary)
-        elif method == "deleted-interpolation":
-            model = deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=not paper_bins)
-        else:
-            classes = _classes(ids, vocabulary, boundary, num_classes, word_classes, directory / "word_classes.tsv")
-            model = class_based(ids, held_out_ids, classes, order, boundary)
+    with freed_if_refused(directory, unless=directory / _CLASSES_FILE):
+        model = _estimate_model(directory, options, encoded, vocabulary)
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
-    metrics = _evaluated(model, encoded, boundary) | {"ngrams": model.num_ngrams, "peak_memory": _peak_memory()}
+    metrics = _evaluate_splits(model, encoded, boundary)
+    metrics |= {"ngrams": model.num_ngrams, "peak_memory": _read_peak_memory()}
     metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
     write_json(directory / "metrics.json", metrics)
     return metrics
 
 
-def _peak_memory() -> int | None:
-    """The most memory that this process has held, in bytes; None where the system does not say."""
+def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool) -> dict:
+    """Check the options of a single method; return those that `config.json` records.
+
+    Raises:
+        InputError: an option is invalid, or belongs to a different method.
+    """
+    if method not in METHODS:
+        raise InputError(f"`method` must be one of {', '.join(METHODS)}. Received: {method!r}.")
+    if word_classes and not Path(word_classes).is_file():
+        raise InputError(f"`word_classes` must be an existing file. Received: {str(word_classes)!r}.")
+    if method != "class-based" and (word_classes or num_classes != NUM_CLASSES):
+        raise InputError(
+            f"Word classes require `method` class-based. Received: {method!r}. Fix: add --method class-based."
+        )
+    if method != "deleted-interpolation" and paper_bins:
+        raise InputError(
+            f"`paper_bins` requires `method` deleted-interpolation. Received: {method!r}. "
+            "Fix: add --method deleted-interpolation."
+        )
+    if method == "class-based":
+        return {"word_classes": str(word_classes)} if word_classes else {"num_classes": num_classes}
+    return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
+
+
+def _check_text_options(**options) -> None:
+    """Check the options shared with `train`, by its own rules."""
+    from keras_nplm.training.configuration import Configuration
+
+    Configuration(**options)
+
+
+def _estimate_model(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> LogProb:
+    """Estimate the n-gram model that `options`, the content of config.json, describe."""
+    ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
+    order, boundary = options["order"], options["boundary"]
+    if options["method"] == "kneser-ney":
+        return kneser_ney(ids, len(vocabulary), order, boundary)
+    if options["method"] == "deleted-interpolation":
+        back_off = not options["paper_bins"]
+        return deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
+    if "word_classes" in options:
+        classes = load_classes(options["word_classes"], vocabulary)
+        save_classes(directory / _CLASSES_FILE, classes, vocabulary)
+    else:
+        classes = _find_classes(directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"])
+    return class_based(ids, held_out_ids, classes, order, boundary)
+
+
+def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int) -> np.ndarray:
+    """Run the exchange algorithm from the start or from the classes saved at `path`, and save its result there."""
+    start = load_classes(path, vocabulary) if path.exists() else None
+
+    def save_sweep(classes: np.ndarray, moved: int) -> None:
+        save_classes(path, classes, vocabulary)
+        print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
+
+    classes = exchange_classes(ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=save_sweep)
+    save_classes(path, classes, vocabulary)
+    return classes
+
+
+def _read_peak_memory() -> int | None:
+    """The peak memory of this process in bytes, or None on systems without the `resource` module."""
     try:
         import resource
     except ImportError:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _classes(ids, vocabulary: Vocabulary, boundary: str, num_classes: int, given, path: Path) -> np.ndarray:
-    """The word classes of a class-based model: read, gone on with, or found; saved at `path`."""
-    if given:
-        classes = load_classes(given, vocabulary)
-        save_classes(path, classes, vocabulary)
-        return classes
-    start = load_classes(path, vocabulary) if path.exists() else None
-
-    def after_sweep(classes: np.ndarray, moved: int) -> None:
-        save_classes(path, classes, vocabulary)
-        print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
-
-    classes = exchange_classes(ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=after_sweep)
-    save_classes(path, classes, vocabulary)
-    return classes
 
 
 def import_arpa(
@@ -164,24 +194,31 @@ def import_arpa(
     tokenizer: str = "whitespace",
     boundary: str = "sentence",
 ) -> dict:
-    """Make a model directory of an ARPA file; it has no text to be evaluated on but what `--text` names.
+    """Import an ARPA file as a model directory.
+
+    The directory has no encoded corpus: `keras-nplm evaluate` needs `--text` for it.
 
     Args:
-        path: the ARPA file; see `read_arpa`.
-        directory: the model directory, which must not exist.
-        vocabulary: a `vocabulary.txt` whose ids the words are to have, so that the model can be mixed with its owner.
-        tokenizer: how text for the model is split and normalised; with lemmas, the vocabulary brings its forms or is
-            given those that are known.
-        boundary: `"sentence"`, or `"stream"` if the model was estimated from one running text.
+        path: the ARPA file. See `read_arpa`.
+        directory: the model directory to write. It must not exist.
+        vocabulary: a `vocabulary.txt` whose word ids to use. Models with the same vocabulary can be mixed.
+        tokenizer: name of the tokenizer and normalisation steps that the model's text had.
+        boundary: `"sentence"`, or `"stream"` if the model was estimated from running text without sentence ends.
 
     Returns:
-        `ngrams`, how many of each order, and `words`.
+        `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+
+    Raises:
+        InputError: the ARPA file or an option is invalid, or the directory exists.
     """
     directory = Path(directory)
     refuse_foreign(directory)
     model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None)
     if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
-        raise InputError(f"{path} gives </s> no probability, so it is the model of a stream: add --boundary stream.")
+        raise InputError(
+            f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
+            "Fix: add --boundary stream."
+        )
     LanguageModel(model, words, tokenizer, boundary).save(directory)
     return {"ngrams": model.num_ngrams, "words": len(words)}
 
@@ -194,66 +231,77 @@ def mix(
     by_frequency: bool = False,
     uniform: bool = False,
 ) -> dict:
-    """Combine the models of some directories into one, which lacks for nothing when they are gone.
+    """Interpolate language models linearly: a mixture with weights fitted on validation text.
+
+    The output directory holds copies of all components: the input directories can be deleted afterwards.
 
     Args:
-        directories: two or more (one with `uniform`), of one vocabulary, tokenizer and boundary.
-        output: the model directory to write, which must not exist.
-        weights: one a model; the uniform distribution's last. Default: fitted on the validation split of the first
-            directory that has a text.
-        by_frequency: fit weights for each bin of the frequency of the context's last two words.
-        uniform: add the uniform distribution, the zerogram, which gives words never seen in training a share.
+        directories: two or more model directories (one with `uniform`) with equal vocabulary, tokenizer and boundary.
+        output: the model directory to write. It must not exist.
+        weights: one weight per model, the uniform distribution's last. Default: fitted by EM on the validation split
+            of the first directory that has an encoded corpus.
+        by_frequency: fit separate weights for each frequency bin of the last two context words.
+        uniform: add the uniform distribution (zerogram), which gives words unseen in training a probability above 0.
 
     Returns:
-        what `metrics.json` holds: `weights`, and exact `validation` and `test` figures where there is a text.
+        the content of `metrics.json`: `weights`, `components`, and exact `validation` and `test` figures if a
+        directory has an encoded corpus.
 
     Raises:
-        InputError: the directories do not fit together, the weights are none, or the output exists.
+        InputError: the models do not match, the weights are invalid, or the output exists.
         RunError: a file cannot be written.
     """
     output = Path(output)
     refuse_foreign(output)
     if weights is not None and by_frequency:
-        raise InputError("Weights by frequency are fitted: give --weights or --by-frequency.")
+        raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")
     parts = [LanguageModel.load(directory) for directory in directories]
-    for directory, part in zip(directories[1:], parts[1:], strict=True):
-        for what in ("vocabulary", "tokenizer_name", "boundary"):
-            if getattr(part, what) != getattr(parts[0], what):
-                name = what.removesuffix("_name")
-                raise InputError(
-                    f"{directory} has another {name} than {directories[0]}: models of one only can be mixed."
-                )
+    _check_match(directories, parts)
     vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
     models = [part.model for part in parts] + ([Uniform(len(vocabulary), boundary)] if uniform else [])
     corpus = next((part.corpus for part in parts if part.corpus), None)
     if weights is not None:
         mixture = Mixture(models, weights)
     elif corpus is None:
-        raise InputError("No directory has a corpus/ to fit weights on: give --weights.")
+        raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
     else:
-        bins = None
-        if by_frequency:
-            counted = count_ngrams(corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary)
-            bins = FrequencyBins(ContextFrequencies.of(counted))
+        bins = _count_bins(corpus, len(vocabulary), boundary) if by_frequency else None
         mixture = fit_mixture(models, corpus.ids("validation"), boundary, bins)
-    described = {"weights": mixture.weights.round(6).tolist(), "components": [kind_of(model) for model in models]}
+    metrics = {"weights": mixture.weights.round(6).tolist(), "components": [kind_of(model) for model in models]}
     if corpus:
         _copy_corpus(corpus, output / "corpus")
-        described |= _evaluated(mixture, corpus, boundary)
-    write_json(output / "metrics.json", described)
-    LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary).save(output)  # last, its config.json
-    return described
+        metrics |= _evaluate_splits(mixture, corpus, boundary)
+    write_json(output / "metrics.json", metrics)
+    LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary).save(output)  # writes config.json last
+    return metrics
+
+
+def _check_match(directories: Sequence[str | os.PathLike], parts: Sequence[LanguageModel]) -> None:
+    """Refuse to mix models of different vocabularies, tokenizers or boundaries."""
+    for directory, part in zip(directories[1:], parts[1:], strict=True):
+        for attribute in ("vocabulary", "tokenizer_name", "boundary"):
+            if getattr(part, attribute) != getattr(parts[0], attribute):
+                name = attribute.removesuffix("_name")
+                raise InputError(
+                    f"Models to mix must have the same {name}. The {name} of {directory} differs from that in "
+                    f"{directories[0]}. Fix: train both with the same {name}."
+                )
+
+
+def _count_bins(corpus: EncodedCorpus, vocabulary_size: int, boundary: str) -> FrequencyBins:
+    counts = count_ngrams(corpus.ids("train"), vocabulary_size, _BIN_CONTEXT + 1, boundary)
+    return FrequencyBins(ContextFrequencies.of(counts))
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
-    """Copy `corpus.json`, last, and the shards that it names, and nothing else that may lie there."""
+    """Copy the shards that `corpus.json` names and no further files, then `corpus.json` itself."""
     for name in [shard for split in corpus.splits.values() for shard in split["shards"]] + ["corpus.json"]:
         with replacing(directory / name) as temporary:
             shutil.copyfile(corpus.directory / name, temporary)
 
 
-def _evaluated(model: LogProb, corpus: EncodedCorpus, boundary: str) -> dict:
-    """The figures of the splits, and how fast they came."""
+def _evaluate_splits(model: LogProb, corpus: EncodedCorpus, boundary: str) -> dict:
+    """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
     began = time.process_time()
     metrics = {split: evaluate(model, corpus.ids(split), boundary) for split in ("validation", "test")}
     scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Prepare a model directory: count the vocabulary, encode the corpus, write config.json; or resume all of this."""
 
 import sys
 from pathlib import Path
@@ -13,54 +13,56 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.language_model.directory import load_vocabulary, open_encoded, refuse_foreign
 
-_COUNTED = Path("corpus", "counted.json")  # until all is encoded: where the words of vocabulary.txt were counted
-_PREPARED = {"corpus", "vocabulary.txt", "forms.tsv"}  # all that a run killed before its first step leaves
+_COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
+_PREPARED = {"corpus", "vocabulary.txt", "forms.tsv"}  # names that a run killed before config.json may leave
 
 
 def prepare_directory(
     directory: Path, corpus: Corpus, options: dict, *, vocabulary_scope: str, min_count: int, max_size: int | None
 ) -> tuple[EncodedCorpus, Vocabulary]:
-    """Encode a corpus into a model directory, or find there what an earlier call with the same options left.
+    """Count the vocabulary and encode the corpus in a model directory, or resume an interrupted preparation.
 
     Args:
-        directory: absent, or of a run with the same options.
+        directory: the model directory. It must be absent, or hold a run with the same options.
         corpus: the text.
-        options: what describes the run; with the corpus's name and tokenizer they become `config.json`.
-        vocabulary_scope: `"train"` or `"corpus"`: where words are counted.
-        min_count: words seen less often become `<unk>`.
-        max_size: keep this many words at most.
+        options: the options of the run. `config.json` records them with the corpus's name and tokenizer.
+        vocabulary_scope: `"train"` or `"corpus"` (all splits): the splits in which words are counted.
+        min_count: rarer words become `<unk>`.
+        max_size: size limit of the vocabulary.
 
     Raises:
-        InputError: the directory holds something else, or the text cannot be used.
+        InputError: the directory holds a run with other options or foreign files, or the text is invalid.
         RunError: a file cannot be written.
     """
     options = options | {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
     if (directory / "config.json").exists():
         if read_json(directory / "config.json") != options:
-            raise InputError(f"{directory} holds a run with other options: choose another --output, or remove it.")
+            raise InputError(
+                f"{directory} holds a run with other options. Fix: choose a different --output, or remove {directory}."
+            )
         if not (directory / "metrics.json").exists():
-            print(f"Going on with the run in {directory}.", file=sys.stderr)
+            print(f"Resuming the run in {directory}.", file=sys.stderr)
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         return open_encoded(directory, len(vocabulary)), vocabulary
     refuse_foreign(directory, _PREPARED)
-    counted = SPLITS if vocabulary_scope == "corpus" else ("train",)
-    vocabulary = _count(corpus, directory, splits=counted, min_count=min_count, max_size=max_size)
+    splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
+    vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
-    (directory / _COUNTED).unlink(missing_ok=True)
-    write_json(directory / "config.json", options)  # last: where it stands, the rest is whole
+    (directory / _COUNT_RECORD).unlink(missing_ok=True)
+    write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
     return encoded, vocabulary
 
 
-def _count(corpus: Corpus, directory: Path, **options) -> Vocabulary:
-    """Count the words, or read what a call that was interrupted since has counted in the same text files."""
+def _count_or_load(corpus: Corpus, directory: Path, **options) -> Vocabulary:
+    """Count the vocabulary, or load the one that an interrupted call counted in the same, unchanged text files."""
     text = text_state(corpus)
-    counted = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text
-    if text and (directory / _COUNTED).exists():
-        if read_json(directory / _COUNTED) == counted:
+    record = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text
+    if text and (directory / _COUNT_RECORD).exists():
+        if read_json(directory / _COUNT_RECORD) == record:
             return load_vocabulary(directory, corpus.tokenizer)
-        (directory / _COUNTED).unlink()
+        (directory / _COUNT_RECORD).unlink()
     vocabulary = count_vocabulary(corpus, **options)
     vocabulary.save(directory / "vocabulary.txt")
     if text:
-        write_json(directory / _COUNTED, counted)
+        write_json(directory / _COUNT_RECORD, record)
     return vocabulary

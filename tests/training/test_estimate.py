@@ -103,11 +103,11 @@ def test_models_that_do_not_fit_together_are_not_mixed(tmp_path, capsys, model_d
         assert not (tmp_path / "mixture").exists()
         return capsys.readouterr().err
 
-    assert "has another boundary" in refused(model_directory, tmp_path / "stream")
-    assert "has another vocabulary" in refused(model_directory, tmp_path / "words")
+    assert "must have the same boundary" in refused(model_directory, tmp_path / "stream")
+    assert "must have the same vocabulary" in refused(model_directory, tmp_path / "words")
     assert "two models or more" in refused(model_directory)
     assert "sum to 1" in refused(model_directory, kneser_ney_directory, "--weights", "0.5", "0.6")
-    assert "--weights or --by-frequency" in refused(
+    assert "either --weights or --by-frequency" in refused(
         model_directory, kneser_ney_directory, "--weights", "0.5", "0.5", "--by-frequency"
     )
     assert "There is no model directory" in refused(model_directory, tmp_path / "none")
@@ -130,9 +130,9 @@ def test_options_that_are_refused_leave_the_directory_to_others(tmp_path, capsys
     for refused, message in [
         (["--order", 1], "`order` must be 2 or more"),
         (["--method", "class-based", "--num-classes", 200], "`num_classes` must be 1 to 6"),
-        (["--method", "class-based", "--word-classes", tmp_path / "none"], "no file of word classes"),
-        (["--num-classes", 7], "for class-based models"),
-        (["--paper-bins"], "for deleted interpolation"),
+        (["--method", "class-based", "--word-classes", tmp_path / "none"], "`word_classes` must be an existing file"),
+        (["--num-classes", 7], "require `method` class-based"),
+        (["--paper-bins"], "requires `method` deleted-interpolation"),
         (["--vocabulary", text], "--vocabulary is for --arpa"),
         (["--arpa", text], "leave --train, --resample and --order out"),
     ]:
