@@ -52,7 +52,7 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 
 # Keras and TFDS find classes by name only after the module that registers them was imported
 run_after_import("keras", ["keras_nplm.models.nplm", "keras_nplm.training.optimizers"])
-run_after_import("tensorflow_datasets", ["keras_nplm.data.corpora.brown", "keras_nplm.data.corpora.python_reference"])
+run_after_import("tensorflow_datasets", ["keras_nplm.data.corpora.tfds_builders"])
 
 
 def __getattr__(name: str):

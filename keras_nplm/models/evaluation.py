@@ -6,8 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from keras_nplm.data.dataset import ngram_positions
-from keras_nplm.data.ngram_arrays import gather_ngrams
+from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import RunError
 

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus
-from keras_nplm.data.dataset import ngram_dataset, ngram_positions
+from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoding import EncodedCorpus
-from keras_nplm.data.ngram_arrays import gather_ngrams
+from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.shuffling import drawn_number
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError, RunError

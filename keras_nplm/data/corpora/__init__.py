@@ -1,7 +1,10 @@
-"""Where text comes from: TFDS builders, plain text files, and any text set of TFDS, all read as sentences of tokens."""
+"""Sources of text, all read as sentences of tokens.
 
-from keras_nplm.data.corpora.brown import Brown
+corpus: `Corpus` and `open_corpus`. text_files: plain text, split by lines or by files. pieces: large files cut for
+parallel work. compressed: gzip and Zstandard. brown, python_reference: the two built-in corpora. tfds_sets: any text
+set of TensorFlow Datasets. tfds_builders: our corpora as TFDS builders. download: the one file that Brown needs.
+"""
+
 from keras_nplm.data.corpora.corpus import SPLITS, Corpus, open_corpus
-from keras_nplm.data.corpora.python_reference import PythonReference
 
-__all__ = ["SPLITS", "Brown", "Corpus", "PythonReference", "open_corpus"]
+__all__ = ["SPLITS", "Corpus", "open_corpus"]

@@ -1,69 +1,75 @@
-"""The Brown corpus (Francis & Kucera 1964) in NLTK's packaging, with the split of Bengio et al. (2003), for TFDS."""
+"""The Brown corpus (Francis & Kucera 1964) in NLTK's packaging, with the split of Bengio et al. (2003)."""
 
+import hashlib
 import itertools
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import tensorflow_datasets as tfds
+from keras_nplm.data.corpora.download import download_file
+from keras_nplm.io.errors import InputError
 
 URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/brown.zip"
-TRAIN_TOKENS, VALIDATION_TOKENS = 800_000, 1_000_000  # each split ends with the first sentence to reach its mark
+SHA256, BYTES = "9b275f9b3b95d7bd66ccfb7cd259f445a13bbe5d1f4107aba09fd3e8364bafa6", 3_314_357
+# tokens before the first and after the last sentence: a split ends with the first sentence to reach its mark
+_RANGES = {"train": (0, 800_000), "validation": (800_000, 1_000_000), "test": (1_000_000, float("inf"))}
 
 
-class BrownConfig(tfds.core.BuilderConfig):
-    """Whether the marks between texts and paragraphs are tokens (`<text>`, `<paragraph>`), as the paper has them."""
+def find_archive(data_dir: str | None = None) -> Path:
+    """Find `brown.zip`, download it if it is absent, and check its sha256.
 
-    def __init__(self, *, marks: bool, **kwargs):
-        super().__init__(**kwargs)
-        self.marks = marks
+    Args:
+        data_dir: directory of `brown.zip`. Default: the environment variable `TFDS_DATA_DIR`, else
+            `~/tensorflow_datasets`.
+
+    Returns:
+        the path of the archive.
+
+    Raises:
+        InputError: the archive cannot be downloaded, or its checksum is wrong.
+        RunError: the downloaded archive cannot be written.
+    """
+    directory = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    archive = Path(directory).expanduser() / "brown.zip"
+    if not archive.is_file():
+        download_file(URL, SHA256, BYTES, archive)
+    received = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if received != SHA256:
+        raise InputError(
+            f"{archive} is damaged: its sha256 must be {SHA256}. Received: {received}. Fix: delete the file and fetch "
+            f"it again from {URL}."
+        )
+    return archive
 
 
-class Brown(tfds.core.GeneratorBasedBuilder):
-    """1,161,192 tokens of American English of 1961 in 57,340 sentences, tags stripped, case and punctuation kept.
+def read_split(archive: Path, split: str, *, marks: bool = False) -> Iterator[list[str]]:
+    """Read the sentences of one split of the Brown corpus, as lists of tokens.
 
-    The files ca01 … cr09 in the order of their names are one running text, split as in the paper: train until the
-    first sentence end at or after 800,000 tokens (800,001 of them), validation until 1,000,000 (200,021), test the
-    rest (161,170). The archive is taken from `manual_dir` if it lies there, else downloaded; its sha256 is checked
-    either way.
+    The files ca01 … cr09 in the order of their names are one running text, split as in the paper. `train` ends with
+    the first sentence that reaches 800,000 tokens (800,001 tokens), `validation` with the first that reaches 1,000,000
+    (200,021 tokens), and `test` is the rest (161,170 tokens). Part-of-speech tags are removed. Case and punctuation
+    are kept.
+
+    Args:
+        archive: path of `brown.zip`.
+        split: `"train"`, `"validation"` or `"test"`.
+        marks: add the tokens `<text>` and `<paragraph>` before the first sentence of each, as in the paper.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 4.
     """
-
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "The split of Bengio et al. (2003)."}
-    BUILDER_CONFIGS = [
-        BrownConfig(name="plain", marks=False, description="Words and punctuation."),
-        BrownConfig(name="marks", marks=True, description="Also <text> and <paragraph> before the first of each."),
-    ]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = f"Put brown.zip, from {URL}, there; or leave it out to have it downloaded."
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description="The Brown corpus, one tokenised sentence an example.",
-            features=tfds.features.FeaturesDict({"text": tfds.features.Text(doc="tokens joined by single spaces")}),
-            homepage="https://www.nltk.org/nltk_data/",
-            license="Non-commercial use; redistribution permitted by the copyright holder.",
-            disable_shuffling=True,
-        )
-
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        archive = Path(dl_manager.download(URL))  # from `manual_dir`, if it is there; checked against checksums.tsv
-        splits = {"train": [], "validation": [], "test": []}
-        tokens = 0
-        for sentence in _sentences(archive, self.builder_config.marks):
-            split = "train" if tokens < TRAIN_TOKENS else "validation" if tokens < VALIDATION_TOKENS else "test"
-            splits[split].append(sentence)
-            tokens += len(sentence)
-        return {split: self._generate_examples(sentences) for split, sentences in splits.items()}
-
-    def _generate_examples(self, sentences: list[list[str]]) -> Iterator[tuple[int, dict]]:
-        for number, sentence in enumerate(sentences):
-            yield number, {"text": " ".join(sentence)}
+    first, last = _RANGES[split]
+    tokens = 0
+    for sentence in _read_sentences(archive, marks):
+        if tokens >= last:
+            return
+        if tokens >= first:
+            yield sentence
+        tokens += len(sentence)
 
 
-def _sentences(archive: Path, marks: bool) -> Iterator[list[str]]:
-    """The sentences of all files in name order; a blank line ends a paragraph, a line holds `word/tag` pairs."""
+def _read_sentences(archive: Path, marks: bool) -> Iterator[list[str]]:
+    """Read the sentences of all files in name order: a line holds `word/tag` pairs, a blank line ends a paragraph."""
     with zipfile.ZipFile(archive) as files:
         for name in sorted(name for name in files.namelist() if len(Path(name).name) == 4 and name[-4] == "c"):
             lines = files.read(name).decode("ascii").splitlines()

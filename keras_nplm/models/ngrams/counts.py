@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_nplm.data.dataset import ngram_positions
+from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 

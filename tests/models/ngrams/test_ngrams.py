@@ -17,8 +17,7 @@ from keras_nplm import (
     evaluate,
     open_corpus,
 )
-from keras_nplm.data.dataset import ngram_positions
-from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.data.ngram_arrays import ngram_positions, predicted_ids
 from keras_nplm.models.ngrams import (
     BackoffModel,
     ClassBased,

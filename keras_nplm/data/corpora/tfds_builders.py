@@ -1,0 +1,88 @@
+"""TensorFlow Datasets builders of our corpora: `tfds.load("brown")` and `tfds.load("python_reference")`."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download.checksums import UrlInfo
+
+from keras_nplm.data.corpora import brown, python_reference
+
+_SPLITS = ("train", "validation", "test")
+
+
+class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """One tokenised sentence an example, in the order of the text."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    DESCRIPTION, HOMEPAGE, LICENSE = "", "", ""
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return self.dataset_info_from_configs(
+            description=self.DESCRIPTION,
+            features=tfds.features.FeaturesDict({"text": tfds.features.Text(doc="tokens joined by single spaces")}),
+            homepage=self.HOMEPAGE,
+            license=self.LICENSE,
+            disable_shuffling=True,
+        )
+
+    def _generate_examples(self, sentences: Iterable[list[str]]) -> Iterator[tuple[int, dict]]:
+        for number, sentence in enumerate(sentences):
+            yield number, {"text": " ".join(sentence)}
+
+
+class BrownConfig(tfds.core.BuilderConfig):
+    """Configuration of `Brown`: whether `<text>` and `<paragraph>` are tokens, as in the paper."""
+
+    def __init__(self, *, marks: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.marks = marks
+
+
+class Brown(_SentenceBuilder):
+    """The Brown corpus: 1,161,192 tokens of American English of 1961 in 57,340 sentences.
+
+    See `keras_nplm.data.corpora.brown.read_split`. The archive is read from `manual_dir`, or downloaded if it is
+    absent there. Its sha256 is checked.
+    """
+
+    DESCRIPTION = "The Brown corpus, one tokenised sentence an example."
+    HOMEPAGE = "https://www.nltk.org/nltk_data/"
+    LICENSE = "Non-commercial use; redistribution permitted by the copyright holder."
+    RELEASE_NOTES = {"1.0.0": "The split of Bengio et al. (2003)."}
+    BUILDER_CONFIGS = [
+        BrownConfig(name="plain", marks=False, description="Words and punctuation."),
+        BrownConfig(name="marks", marks=True, description="Also <text> and <paragraph> before the first of each."),
+    ]
+    MANUAL_DOWNLOAD_INSTRUCTIONS = f"Put brown.zip from {brown.URL} there, or omit it to have it downloaded."
+    url_infos = {brown.URL: UrlInfo(size=brown.BYTES, checksum=brown.SHA256, filename="brown.zip")}
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
+        archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.marks
+        return {split: self._generate_examples(brown.read_split(archive, split, marks=marks)) for split in _SPLITS}
+
+
+class PythonReference(_SentenceBuilder):
+    """The Python Language Reference: see `keras_nplm.data.corpora.python_reference.read_split`.
+
+    Example:
+
+    >>> train = tfds.load("python_reference", split="train", data_dir=getfixture("tmp_path"))  # doctest: +ELLIPSIS
+    Downloading and preparing dataset ...
+    >>> next(train.as_numpy_iterator())["text"]
+    b'The " assert " statement'
+    """
+
+    DESCRIPTION = "The Python Language Reference, one tokenised sentence an example."
+    HOMEPAGE = "https://docs.python.org/3/reference/"
+    LICENSE = "Python Software Foundation License Version 2"
+    RELEASE_NOTES = {"1.0.0": "Sentences of words and punctuation, split by topic."}
+    BUILDER_CONFIGS = [
+        tfds.core.BuilderConfig(name="{}.{}.{}".format(*sys.version_info[:3]), description="The running Python's text.")
+    ]
+    url_infos = {}  # there is nothing to download
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
+        del dl_manager
+        return {split: self._generate_examples(python_reference.read_split(split)) for split in _SPLITS}

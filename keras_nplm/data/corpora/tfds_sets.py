@@ -1,0 +1,96 @@
+"""Any text set of TensorFlow Datasets (`tfds:NAME`) as splits of tokenised sentences."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import tensorflow_datasets as tfds
+
+from keras_nplm.data.corpora.download import check_host
+from keras_nplm.io.errors import InputError
+
+_VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has no validation split
+_BATCH = 1024  # examples that TFDS hands to Python at a time
+
+
+def open_tfds_splits(
+    name: str, data_dir: str | None, tokenize: Callable[[str], list[str]]
+) -> dict[str, Callable[[], Iterator[list[str]]]]:
+    """Prepare a TFDS set and return a reader of sentences for each of train, validation and test.
+
+    Each line of each example is a sentence. The last 5% of the training split serve as a missing split.
+
+    Args:
+        name: name of the set, such as `"lm1b"`.
+        data_dir: directory of its archives, or where they are downloaded to. Default: TFDS's own directory.
+        tokenize: a function from a line to its tokens.
+
+    Raises:
+        InputError: TFDS has no such set, the set has no text feature or no training split, or its archives cannot be
+            downloaded.
+    """
+    builder = _prepare_builder(name, data_dir)
+    available = builder.info.splits
+    if "train" not in available:
+        raise InputError(f"The TFDS set {name!r} must have a training split. Received: {', '.join(available)}.")
+    end = 100
+    names = {}
+    for split in ("validation", "test"):
+        if split in available:
+            names[split] = split
+        else:
+            names[split] = f"train[{end - _VALIDATION_SHARE}%:{end}%]"
+            end -= _VALIDATION_SHARE
+    names["train"] = "train" if end == 100 else f"train[:{end}%]"
+    feature = _list_text_features(builder)[0]
+    return {
+        split: functools.partial(_read_sentences, builder, names[split], feature, tokenize)
+        for split in ("train", "validation", "test")
+    }
+
+
+def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    try:
+        builder = tfds.builder(name)
+    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
+        raise InputError(f"TFDS has no set {name!r} ({str(error).splitlines()[0]})") from error
+    if not _list_text_features(builder):
+        raise InputError(f"The TFDS set {name!r} has no text feature: choose one that has.")
+    if builder.is_prepared():
+        return builder
+    _check_archives(builder, data_dir)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            builder.download_and_prepare(
+                download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
+            )
+    except tfds.download.download_manager.NonMatchingChecksumError as error:
+        raise InputError(f"An archive of {name!r} is not the expected one (damaged?): {error} Get it again.") from error
+    except (ImportError, AssertionError, tfds.download.DownloadError) as error:
+        raise InputError(f"TFDS cannot prepare {name!r}: {error}") from error
+    return builder
+
+
+def _list_text_features(builder: tfds.core.DatasetBuilder) -> list[str]:
+    """List the names of the text features, "text" first."""
+    features = builder.info.features.items() if builder.info.features else ()
+    return sorted((name for name, kind in features if isinstance(kind, tfds.features.Text)), key=lambda n: n != "text")
+
+
+def _check_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> None:
+    """Refuse a set within seconds if an archive is absent from `data_dir` and its host does not answer."""
+    for url, info in (builder.url_infos or {}).items():
+        if data_dir and info.filename and (Path(data_dir) / info.filename).is_file():
+            continue
+        check_host(url, info.filename or url)
+        return  # one host that answers is enough: TFDS reports the others
+
+
+def _read_sentences(builder, split: str, feature: str, tokenize) -> Iterator[list[str]]:
+    examples = builder.as_dataset(split=split, shuffle_files=False, read_config=tfds.ReadConfig(try_autocache=False))
+    examples = examples.map(lambda example: example[feature])
+    for batch in examples.batch(_BATCH).prefetch(2).as_numpy_iterator():
+        for text in batch:
+            yield from filter(None, map(tokenize, text.decode("utf-8").split("\n")))
