@@ -1,94 +1,108 @@
-"""The language models as TensorFlow graphs: the same questions, tensors in and out."""
+"""Any language model as a TensorFlow graph: `build_graph`, and the graphs of mixtures, short-lists and Uniform."""
 
-import functools
-
+import numpy as np
 import tensorflow as tf
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.evaluation import LogProb
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
 from keras_nplm.models.ngrams.mass import BackoffMass
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.shortlist import Shortlist
-from keras_nplm.serving.network_graph import (
-    ROWS,
+from keras_nplm.serving.graph_model import (
     GraphModel,
-    NetworkGraph,
-    UniformGraph,
     combine_log_probs,
-    constant_table,
-    is_before,
-    last_words,
+    compute_in_blocks,
+    store_array,
+    take_last_words,
 )
+from keras_nplm.serving.network_graph import NetworkGraph
 from keras_nplm.serving.ngram_graphs import (
     BackoffGraph,
     BackoffMassGraph,
-    BinsGraph,
     ClassBasedGraph,
     DeletedInterpolationGraph,
+    FrequencyBinsGraph,
 )
 
 
-def graph_of(model: LogProb) -> GraphModel:
-    """The graph of a language model of any kind that a model directory holds.
+def build_graph(model: NextWordModel) -> GraphModel:
+    """Return a language model of any kind that a model directory holds as a TensorFlow graph.
 
     Raises:
-        InputError: there is none for it.
+        InputError: a language model of a class that has no graph.
     """
     for kind, graph in _GRAPHS.items():
         if isinstance(model, kind):
             return graph(model)
-    raise InputError(f"A {type(model).__name__} cannot be served: export an NPLM, an n-gram model or a mixture.")
+    raise InputError(
+        "`model` must be an NPLM, an n-gram model, a Mixture or a Shortlist to be served. "
+        f"Received: {type(model).__name__}. Fix: export one of these."
+    )
+
+
+class UniformGraph(GraphModel):
+    """The uniform distribution as a graph; see `Uniform`."""
+
+    def __init__(self, model: Uniform):
+        super().__init__(model)
+        self.distribution = store_array(model.next_log_probs(np.zeros((1, 1), np.int32))[0])
+
+    def log_prob(self, context_ids, target_ids):
+        return tf.gather(self.distribution, target_ids)
+
+    def next_log_probs(self, context_ids):
+        return tf.tile(self.distribution[None], [tf.shape(context_ids)[0], 1])
 
 
 class MixtureGraph(GraphModel):
-    """A convex combination; see `Mixture`."""
+    """A convex combination of language models as a graph; see `Mixture`."""
 
     def __init__(self, model: Mixture):
         super().__init__(model)
-        self.models = [graph_of(component) for component in model.models]
-        self.weights = constant_table(model.weights)
-        self.bins = BinsGraph(model.bins) if model.bins else None
+        self.models = [build_graph(component) for component in model.models]
+        self.weights = store_array(model.weights)
+        self.bins = FrequencyBinsGraph(model.bins) if model.bins else None
 
     def log_prob(self, context_ids, target_ids):
-        parts = [model.log_prob(last_words(context_ids, model.order - 1), target_ids) for model in self.models]
-        return combine_log_probs(parts, self._weights(context_ids))
+        parts = [model.log_prob(take_last_words(context_ids, model.order - 1), target_ids) for model in self.models]
+        return combine_log_probs(parts, self._find_weights(context_ids))
 
     def next_log_probs(self, context_ids):
-        parts = [model.next_log_probs(last_words(context_ids, model.order - 1)) for model in self.models]
-        return combine_log_probs(parts, [weight[:, None] for weight in self._weights(context_ids)])
+        parts = [model.next_log_probs(take_last_words(context_ids, model.order - 1)) for model in self.models]
+        return combine_log_probs(parts, [weight[:, None] for weight in self._find_weights(context_ids)])
 
-    def _weights(self, context_ids):
-        number = tf.shape(context_ids)[0]
-        bins = self.bins.of(context_ids) if self.bins else tf.zeros(number, tf.int32)
+    def _find_weights(self, context_ids):
+        """Return the weight of each component, a list of float64 [B]."""
+        num_rows = tf.shape(context_ids)[0]
+        bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros(num_rows, tf.int32)
         return tf.unstack(tf.gather(self.weights, bins), axis=1)
 
 
 class SummedMassGraph(tf.Module):
-    """The mass of the words from an id on under any model; see `SummedMass`."""
+    """The probability of all words from an id on, summed over the distribution of any model; see `SummedMass`."""
 
     def __init__(self, model: GraphModel, first: int):
         super().__init__()
         self.model, self.first = model, first
 
-    def of(self, context_ids):
-        def some(start, done):
-            log_probs = self.model.next_log_probs(context_ids[start : start + ROWS])[:, self.first :]
-            mass = tf.reduce_sum(tf.exp(tf.cast(log_probs, tf.float64)), axis=1)
-            return start + ROWS, tf.concat([done, mass], axis=0)
+    def compute_mass(self, context_ids: tf.Tensor) -> tf.Tensor:
+        """Return the mass after each context, float64 [B]."""
 
-        shapes, nothing = [tf.TensorShape([]), tf.TensorShape([None])], tf.zeros([0], tf.float64)
-        more = functools.partial(is_before, tf.shape(context_ids)[0])
-        return tf.while_loop(more, some, [0, nothing], shapes, parallel_iterations=1)[1]
+        def compute(rows: slice) -> tf.Tensor:
+            log_probs = self.model.next_log_probs(context_ids[rows])[:, self.first :]
+            return tf.reduce_sum(tf.exp(tf.cast(log_probs, tf.float64)), axis=1)
+
+        return compute_in_blocks(compute, tf.shape(context_ids)[0], tf.float64)
 
 
 class ShortlistGraph(GraphModel):
-    """A network on its short-list, and a background; see `Shortlist`."""
+    """A short-list network and its background model as a graph; see `Shortlist` for the formulas."""
 
     def __init__(self, model: Shortlist):
         super().__init__(model)
-        self.network, self.background = NetworkGraph(model.network), graph_of(model.background)
+        self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
         self.listed, self.outside_output = model.listed, model.network.outside_output
         if isinstance(model.mass, BackoffMass):
             self.mass = BackoffMassGraph(model.mass, self.background.contexts)
@@ -97,35 +111,38 @@ class ShortlistGraph(GraphModel):
 
     def log_prob(self, context_ids, target_ids):
         inside = target_ids < self.listed
-        seen = last_words(context_ids, self.background.order - 1)
-        mass = tf.minimum(self.mass.of(seen), 1)
-        log_prob = tf.cast(self.background.log_prob(seen, target_ids), tf.float64)
+        background_ids = take_last_words(context_ids, self.background.order - 1)
+        mass = tf.minimum(self.mass.compute_mass(background_ids), 1)
+        log_prob = tf.cast(self.background.log_prob(background_ids, target_ids), tf.float64)
         log_prob = tf.where(inside, tf.zeros_like(log_prob), log_prob)
         if not self.outside_output:
-            rows = tf.where(inside)  # [I, 1]: the network is asked for these alone
-            outputs = self._outputs(tf.gather(context_ids, rows[:, 0]), tf.gather(target_ids, rows[:, 0]))
+            rows = tf.where(inside)  # [I, 1]: the network computes these rows only
+            network_log_prob = self._output_log_prob(
+                tf.gather(context_ids, rows[:, 0]), tf.gather(target_ids, rows[:, 0])
+            )
             log_share = tf.math.log1p(-tf.gather(mass, rows[:, 0]))
-            return tf.tensor_scatter_nd_update(log_prob, rows, outputs + log_share)
-        log_prob += self._outputs(context_ids, tf.minimum(target_ids, self.listed))
-        alone = tf.where(inside & (mass == 0))
-        other = self._outputs(tf.gather(context_ids, alone[:, 0]), tf.fill([tf.shape(alone)[0]], self.listed))
-        log_prob = tf.tensor_scatter_nd_sub(log_prob, alone, tf.math.log(-tf.math.expm1(other)))
+            return tf.tensor_scatter_nd_update(log_prob, rows, network_log_prob + log_share)
+        log_prob += self._output_log_prob(context_ids, tf.minimum(target_ids, self.listed))
+        no_mass = tf.where(inside & (mass == 0))
+        outside_ids = tf.fill([tf.shape(no_mass)[0]], self.listed)
+        outside = self._output_log_prob(tf.gather(context_ids, no_mass[:, 0]), outside_ids)
+        log_prob = tf.tensor_scatter_nd_sub(log_prob, no_mass, tf.math.log(-tf.math.expm1(outside)))
         return tf.where(inside | (mass == 0), log_prob, log_prob - tf.math.log(mass))
 
-    def _outputs(self, context_ids, output_ids):
-        return tf.cast(
-            self.network.output_log_prob(last_words(context_ids, self.network.order - 1), output_ids), tf.float64
-        )
+    def _output_log_prob(self, context_ids, output_ids):
+        network_ids = take_last_words(context_ids, self.network.order - 1)
+        return tf.cast(self.network.output_log_prob(network_ids, output_ids), tf.float64)
 
     def next_log_probs(self, context_ids):
-        outputs = self.network.next_output_log_probs(last_words(context_ids, self.network.order - 1))
-        inside, other = tf.split(tf.cast(outputs, tf.float64), [self.listed, int(self.outside_output)], axis=1)
-        outside = self.background.next_log_probs(last_words(context_ids, self.background.order - 1))[:, self.listed :]
-        outside = tf.cast(outside, tf.float64)
+        outputs = self.network.next_output_log_probs(take_last_words(context_ids, self.network.order - 1))
+        inside, outside_output = tf.split(tf.cast(outputs, tf.float64), [self.listed, int(self.outside_output)], axis=1)
+        background = self.background.next_log_probs(take_last_words(context_ids, self.background.order - 1))
+        outside = tf.cast(background[:, self.listed :], tf.float64)
         mass = tf.minimum(tf.reduce_sum(tf.exp(outside), axis=1, keepdims=True), 1)
         if self.outside_output:
-            outside += tf.where(mass == 0, tf.zeros_like(other), other - tf.math.log(mass))
-            inside -= tf.where(mass == 0, tf.math.log(-tf.math.expm1(other)), tf.zeros_like(other))
+            zeros = tf.zeros_like(outside_output)
+            outside += tf.where(mass == 0, zeros, outside_output - tf.math.log(mass))
+            inside -= tf.where(mass == 0, tf.math.log(-tf.math.expm1(outside_output)), zeros)
         else:
             inside += tf.math.log1p(-mass)
         return tf.concat([inside, outside], axis=1)

@@ -1,4 +1,4 @@
-"""The model card of an exported model: what it is, what it was trained on, how good it is, how to serve and ask it."""
+"""Model card of an exported model: model, training data, perplexity, configuration, serving, signatures."""
 
 import json
 
@@ -7,83 +7,92 @@ from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.directory import kind_of
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import shown_perplexity
-from keras_nplm.serving.signatures import DEFAULT, DOCUMENTATION
+from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
 from keras_nplm.training.configuration import train_command
 
 _KINDS = {
     "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",
     "back-off": "An n-gram model in back-off form",
-    "deleted-interpolation": "An n-gram model by deleted interpolation",
+    "deleted-interpolation": "A deleted-interpolation n-gram model",
     "class-based": "A class-based n-gram model",
     "uniform": "The uniform distribution",
     "mixture": "A mixture of language models",
-    "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007), an n-gram model for the rest",
+    "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007) and a background model",
 }
 _CORPORA = {
-    "python_reference": "the Python language reference, as CPython carries it (PSF licence)",
-    "brown": "the Brown corpus (non-commercial use), split as in the paper",
+    "python_reference": "the Python language reference distributed with CPython (PSF licence)",
+    "brown": "the Brown corpus (non-commercial use), split as in the paper of Bengio et al.",
 }
 _TOKENS = {
-    "words": "runs of letters, digits and `_`, with single apostrophes and hyphens within, and other marks singly",
-    "whitespace": "what white space separates",
-    CHARACTERS: f"single characters, white space being `{SPACE}`",
+    "words": "Tokens are words and single punctuation marks. A word is a run of letters, digits and `_`; it may "
+    "contain single apostrophes and hyphens.",
+    "whitespace": "Tokens are separated by white space.",
+    CHARACTERS: f"Tokens are single characters; white space is the token `{SPACE}`.",
 }
 _STEPS = {
-    "lower": "upper case is read as lower",
-    "numbers": f"tokens with digits and no letter are read as `{NUMBER}`",
-    "lemmas": "the forms in `forms.tsv` are read as the words beside them",
+    "lower": "Upper case is converted to lower case.",
+    "numbers": f"A token with digits and no letter is replaced by `{NUMBER}`.",
+    "lemmas": "Inflected forms are replaced by their lemmas, see `forms.tsv`.",
 }
 
 
 def model_card(name: str, language_model: LanguageModel, signatures: dict, config: dict, metrics: dict) -> str:
-    """The card, in Markdown.
+    """Return the model card of an exported model, in Markdown.
 
     Args:
-        name: what the model is served as.
-        language_model: the model.
-        signatures: the functions that it is served with.
-        config: what `config.json` of the model directory holds, as far as there is one.
-        metrics: what `metrics.json` holds.
+        name: the name under which the model is served.
+        language_model: the exported model.
+        signatures: its served functions by name.
+        config: content of `config.json` of the model directory; `{}` if unknown.
+        metrics: content of `metrics.json` of the model directory; `{}` if unknown.
     """
     sections = [
-        f"# {name}\n\n{_what(language_model, config, metrics)}",
-        _figures(language_model, metrics),
-        _making(config),
-        _serving(name),
-        _asking(name, signatures),
+        f"# {name}\n\n{_describe_model(language_model, metrics)}",
+        _describe_training_data(config),
+        _format_perplexities(language_model, metrics),
+        _format_configuration(config),
+        _explain_serving(name),
+        _explain_requests(name, signatures),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 
 
-def _what(language_model: LanguageModel, config: dict, metrics: dict) -> str:
+def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
     model = language_model.model
-    before = f"{model.order - 1} words" if model.order > 2 else "word"
+    context = f"{model.order - 1} tokens" if model.order > 2 else "token"
     size = len(language_model.vocabulary)
-    facts = [
+    sentences = [
         f"{_KINDS[kind_of(model)]} of order {model.order}, exported by keras_nplm.",
-        f"It gives P(w | the {before} before w), normalised over its vocabulary of {size:,} words, of which `<unk>` "
-        "stands for all others.",
+        f"It predicts the next token from the {context} before it.",
+        f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for any other word.",
         f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",
-        _words(language_model.tokenizer_name),
-        "It takes a text for one sentence, which begins after `<s>` and ends with `</s>`."
+        _describe_tokenizer(language_model.tokenizer_name),
+        "Each text is read as one sentence: it starts after `<s>` and ends with `</s>`."
         if language_model.boundary == "sentence"
-        else "It takes a text for a piece of a running stream, without sentence ends.",
+        else "Each text is read as a stream of tokens, without `<s>` and `</s>`.",
     ]
-    if not config.get("corpus"):
-        return " ".join(filter(None, facts))
-    name = config["corpus"]
-    data = f"`{name}`, {known}" if (known := _CORPORA.get(name.partition("/")[0])) else f"`{name}`"
-    trained = f"It was trained on {data}. It knows nothing else: expect little of it on other text, and no judgement."
-    return f"{' '.join(filter(None, facts))}\n\n{trained}"
+    return " ".join(filter(None, sentences))
 
 
-def _words(tokenizer_name: str) -> str:
+def _describe_tokenizer(tokenizer_name: str) -> str:
     base, steps = name_parts(tokenizer_name)
-    done = [_STEPS[step] for step in steps] + (["case counts"] if "lower" not in steps else [])
-    return f"Words are {_TOKENS[base]}; {', '.join(done)}."
+    case = [] if "lower" in steps else ["Tokens are case-sensitive."]
+    return " ".join([_TOKENS[base], *(_STEPS[step] for step in steps), *case])
 
 
-def _figures(language_model: LanguageModel, metrics: dict) -> str:
+def _describe_training_data(config: dict) -> str:
+    if not config.get("corpus"):
+        return ""
+    name = config["corpus"]
+    known = _CORPORA.get(name.partition("/")[0])
+    corpus = f"`{name}`, {known}" if known else f"`{name}`"
+    return (
+        f"Training data: {corpus}. Expect a much higher perplexity on text from other domains. The model states no "
+        "facts and makes no judgements: it only estimates which token is likely next."
+    )
+
+
+def _format_perplexities(language_model: LanguageModel, metrics: dict) -> str:
     splits = [split for split in ("validation", "test") if split in metrics]
     if not splits:
         return ""
@@ -95,30 +104,30 @@ def _figures(language_model: LanguageModel, metrics: dict) -> str:
         ]
         for split in splits
     ]
-    table = markdown_table(["split", "perplexity", "without `<unk>`", "tokens", "`<unk>` among them"], rows)
-    counted = "words and `</s>`" if language_model.boundary == "sentence" else "words, without sentence ends"
-    return f"## Figures\n\nExact, over {counted}:\n\n{table}"
+    header = ["split", "perplexity", "perplexity without `<unk>`", "tokens", "out-of-vocabulary tokens (`<unk>`)"]
+    tokens = "words and `</s>`" if language_model.boundary == "sentence" else "words, not `</s>`"
+    return f"## Perplexity\n\nPer token, exactly normalised. Tokens: {tokens}.\n\n{markdown_table(header, rows)}"
 
 
-def _making(config: dict) -> str:
+def _format_configuration(config: dict) -> str:
     if not config:
         return ""
     command = train_command(config)
-    made = f"```bash\n{command} --output runs/model\n```\n\n" if command else ""
-    return f"## How it was made\n\n{made}```json\n{json.dumps(config, indent=2, ensure_ascii=False)}\n```"
+    block = f"```bash\n{command} --output runs/model\n```\n\n" if command else ""
+    return f"## Training\n\n{block}```json\n{json.dumps(config, indent=2, ensure_ascii=False)}\n```"
 
 
-def _serving(name: str) -> str:
-    return f"""## Serve it
+def _explain_serving(name: str) -> str:
+    return f"""## Serving
 
-This directory is what TF Serving watches: `<version>/` are SavedModels, the newest is served, and warm-up requests lie
-in each. In this directory:
+TF Serving watches this directory and serves the newest version. Each `<version>/` is a SavedModel with warm-up
+requests. To start the server with Docker, run in this directory:
 
 ```bash
 docker compose up
 ```
 
-or, where the server is installed and the directory is `/models/{name}`:
+To start an installed server, with this directory at `/models/{name}`:
 
 ```bash
 tensorflow_model_server --port=8500 --rest_api_port=8501 --model_config_file=/models/{name}/models.config \\
@@ -127,27 +136,28 @@ tensorflow_model_server --port=8500 --rest_api_port=8501 --model_config_file=/mo
 ```"""
 
 
-def _asking(name: str, signatures: dict) -> str:
+def _explain_requests(name: str, signatures: dict) -> str:
     sections = [
-        f"""## Ask it
+        f"""## Requests
 
 ```bash
 curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:8501/v1/models/{name}:predict
 ```
 
-The signatures (`"signature_name"` in a request); `serving_default` is `{DEFAULT}`. B is any number, and no row's
-answer depends on the others. Text is UTF-8; bytes that are not become U+FFFD."""
+Select a signature with `"signature_name"` in the request. The default, `serving_default`, is `{DEFAULT_SIGNATURE}`. B
+is any batch size, and the result of a row does not depend on other rows. Text is UTF-8; invalid bytes are read as
+U+FFFD. A request with a wrong dtype or shape fails, together with the other requests in its server-side batch."""
     ]
     for signature, function in signatures.items():
         documented = DOCUMENTATION[signature]
         tensors = [("input", spec.name, spec) for spec in function.input_signature]
         outputs = function.get_concrete_function().structured_outputs
         tensors += [("output", name, spec) for name, spec in sorted(outputs.items())]
-        rows = [[kind, f"`{name}`", _type(spec), documented[name]] for kind, name, spec in tensors]
-        table = markdown_table(["", "name", "type", "what"], rows)
+        rows = [[kind, f"`{name}`", _format_type(spec), documented[name]] for kind, name, spec in tensors]
+        table = markdown_table(["", "name", "type", "description"], rows)
         sections.append(f"### `{signature}`\n\n{documented['']}\n\n{table}")
     return "\n\n".join(sections)
 
 
-def _type(spec) -> str:
+def _format_type(spec) -> str:
     return f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]"

@@ -1,4 +1,4 @@
-"""`keras-nplm export`: a version of a SavedModel for TF Serving, with warm-up requests and the server's own files."""
+"""Export to TF Serving: a SavedModel version with warm-up requests, a model card and the server's configuration."""
 
 import contextlib
 import itertools
@@ -18,17 +18,17 @@ from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import replacing
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.model_card import model_card
-from keras_nplm.serving.signatures import DEFAULT, Served
+from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, ServingModule
 
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
-_MARK = "models.config"  # what tells that a directory was written here; the first of the server's files
+_MARKER = "models.config"  # its presence means that `export_saved_model` wrote the directory
 _WARMUP_BATCHES = (1, 32)
-_BATCH = 128  # the most rows that the server runs together
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # of a model: in a URL, in YAML and in the server's own files alike
+_MAX_BATCH = 128  # rows that the server runs in one call of the model
+_MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # valid in a URL, in YAML and in the server's files
 _LAST_VERSION = (1 << 63) - 1
-_STALE_SECONDS = 3600  # after which what a killed export left is removed
+_STALE_SECONDS = 3600  # age at which the temporary directory of a killed export is removed
 
-# Started as `docker compose up` in the exported directory, or by the same options of a `tensorflow_model_server`.
+# Used by `docker compose up` in the exported directory, or by the same options of `tensorflow_model_server`
 _SERVER_FILES = {
     "models.config": """\
 model_config_list {{
@@ -36,12 +36,12 @@ model_config_list {{
 }}
 """,
     "batching.config": """\
-max_batch_size {{ value: 100000 }}  # rows of a request; what is more than the next number is split
+max_batch_size {{ value: 100000 }}  # rows of a request; a request with more rows than the next number is split
 max_execution_batch_size {{ value: {batch} }}
 enable_large_batch_splitting {{ value: true }}
 batch_timeout_micros {{ value: 0 }}
 max_enqueued_batches {{ value: 1000 }}
-num_batch_threads {{ value: {cores} }}  # as many as the server has cores
+num_batch_threads {{ value: {cores} }}  # set to the number of cores of the server
 """,
     "monitoring.config": """\
 prometheus_config {{ enable: true path: "/monitoring/prometheus/metrics" }}
@@ -69,128 +69,143 @@ def export_saved_model(
     config: dict | None = None,
     metrics: dict | None = None,
 ) -> Path:
-    """Write the next version of a SavedModel, and beside it what TF Serving needs to serve it.
+    """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the server's files.
 
-    `TARGET/<version>/` is written whole under another name and renamed at the very end, so that a server that watches
-    TARGET never sees half a model; its name is the next integer, and it has the vocabulary and warm-up requests for
-    every signature in `assets.extra/`. `TARGET/` also holds `README.md`, the model card, and for the server
-    `models.config`, `batching.config`, `monitoring.config` and `compose.yaml`, where the model has TARGET's own name:
-    they may be edited, since only those that are not there are written.
+    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` and warm-up requests in `assets.extra/`. The version is
+    the next integer. The directory is written under a temporary name and renamed last, so a server that watches TARGET
+    never loads an incomplete model. `TARGET/README.md` is the model card. `models.config`, `batching.config`,
+    `monitoring.config` and `compose.yaml` configure the server, with the name of TARGET as the model name. They are
+    written only if absent, so edits are kept.
 
     Args:
-        language_model: of any kind.
-        target: the directory of the served model; absent, or with versions that were exported before.
-        top_k: how many words `predict_next` gives; see `Served`.
-        config: what `config.json` of a model directory holds, for the model card.
-        metrics: what `metrics.json` holds, for the model card.
+        language_model: a language model of any kind.
+        target: directory of the served model: absent, empty, or with versions that this function wrote.
+        top_k: int >= 1, number of words that `predict_next` returns; see `ServingModule`.
+        config: content of `config.json` of the model directory, for the model card.
+        metrics: content of `metrics.json` of the model directory, for the model card.
 
     Returns:
         the directory of the new version.
 
     Raises:
-        InputError: `target` is a file, holds other files or has a name that a model cannot have, or `top_k` is out of
+        InputError: `target` is a file, holds other files or has a name that TF Serving cannot use, or `top_k` is out of
             range.
         RunError: the files cannot be written.
     """
     target = Path(target)
     name = target.resolve().name
-    if not _NAME.fullmatch(name):
-        raise InputError(f"The model is served by the name of its directory, {name!r}: take letters, digits, _ and -.")
-    if any(path.exists() and not path.is_dir() for path in (target, *target.parents)):
-        raise InputError(f"{target} is a file, or below one: name a directory for the versions of the served model.")
-    if target.is_dir() and not (target / _MARK).exists() and any(path.name[0] != "." for path in target.iterdir()):
-        raise InputError(f"{target} holds other files, not versions of a served model: name a directory of its own.")
-    served = Served(language_model, top_k)
+    _check_target(target, name)
+    served = ServingModule(language_model, top_k)
     signatures = served.signatures()
-    filled = dict(name=name, batch=_BATCH, cores=os.cpu_count() or 1)
-    files = {file: template.format(**filled) for file, template in _SERVER_FILES.items()}
+    values = dict(name=name, batch=_MAX_BATCH, cores=os.cpu_count() or 1)
+    files = {file: template.format(**values) for file, template in _SERVER_FILES.items()}
     files = {file: text for file, text in files.items() if not (target / file).exists()}
     files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {})
     try:
         with _temporary_directory(target) as temporary:
-            tf.saved_model.save(served, temporary, signatures=signatures | {"serving_default": signatures[DEFAULT]})
+            named = signatures | {"serving_default": signatures[DEFAULT_SIGNATURE]}
+            tf.saved_model.save(served, temporary, signatures=named)
             language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
             _write_warmup(temporary / WARMUP, name, served, signatures)
             for file, text in files.items():
                 with replacing(target / file) as path:
                     path.write_text(text, encoding="utf-8")
-            return _as_next_version(temporary)
+            return _rename_to_next_version(temporary)
     except (OSError, tf.errors.OpError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.message.rpartition("}} ")[2]
         raise RunError(
-            f"Cannot write a SavedModel to {target}: {reason or error}. Free some space there or name another "
-            "directory; versions exported before are untouched."
+            f"Cannot write a SavedModel to {target}: {reason or error}. Versions exported before are unchanged. "
+            "Fix: free disk space there, or export to another directory."
         ) from error
+
+
+def _check_target(target: Path, name: str) -> None:
+    """Refuse a target that is a file, holds other files or has a name that TF Serving cannot use."""
+    if not _MODEL_NAME.fullmatch(name):
+        raise InputError(
+            "The last part of `target` becomes the model name, so it must start with a letter and have only letters, "
+            f"digits, _ and -. Received: {name!r}. Fix: choose a name such as 'my_model'."
+        )
+    if file := next((path for path in (target, *target.parents) if path.exists() and not path.is_dir()), None):
+        raise InputError(
+            f"`target` must be a directory. Received: {target}, but {file} is a file. Fix: change `target`."
+        )
+    if target.is_dir() and not (target / _MARKER).exists() and any(path.name[0] != "." for path in target.iterdir()):
+        raise InputError(
+            f"`target` must be absent, empty or hold exported versions. Received: {target}, which holds other files. "
+            "Fix: choose a new directory."
+        )
 
 
 @contextlib.contextmanager
 def _temporary_directory(parent: Path) -> Iterator[Path]:
-    """A directory whose name is no version; removed at the end, if it is still called so, like those of killed runs."""
+    """Yield a temporary directory in `parent`; remove it unless it was renamed. Remove stale ones, too."""
     parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(".new.*"):
-        if time.time() - left.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+    for stale in parent.glob(".new.*"):
+        if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(stale, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=".new.", dir=parent))
-    temporary.chmod(0o755)  # the server may be another user
+    temporary.chmod(0o755)  # the server may run as another user
     try:
         yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _as_next_version(directory: Path) -> Path:
-    """Rename a directory to the next integer beside it."""
+def _rename_to_next_version(directory: Path) -> Path:
+    """Rename a directory to the next version number in its parent directory."""
     names = [path.name for path in directory.parent.iterdir() if path.name.isascii() and path.name.isdigit()]
     versions = [int(name) for name in names if str(int(name)) == name and int(name) < _LAST_VERSION]
     for version in itertools.count(max(versions, default=0) + 1):
         try:
             return directory.rename(directory.with_name(str(version)))
-        except OSError:  # another export was first
+        except OSError:  # a concurrent export may have taken the number
             if not directory.with_name(str(version)).exists():
                 raise
 
 
-def _write_warmup(path: Path, name: str, served: Served, signatures: dict) -> None:
-    """The requests that the server plays through a model before it takes others: each signature, one row and many."""
+def _write_warmup(path: Path, name: str, served: ServingModule, signatures: dict) -> None:
+    """Write the warm-up requests that TF Serving runs when it loads the model: each signature, 1 row and 32 rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature, function in signatures.items():
             for batch in _WARMUP_BATCHES:
-                inputs = {spec.name: _example(spec, served, batch) for spec in function.input_signature}
-                writer.write(_prediction_log(name, signature, inputs))
+                inputs = {spec.name: _example_input(spec, served, batch) for spec in function.input_signature}
+                writer.write(_encode_prediction_log(name, signature, inputs))
 
 
-def _example(spec: tf.TensorSpec, served: Served, batch: int) -> np.ndarray:
-    """Words of the vocabulary, the most frequent first, or their ids, in the shape of an input."""
-    places = np.arange(batch * (spec.shape[1] or 1) if spec.shape.rank == 2 else batch)
-    ids = (places % (served.model.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
+def _example_input(spec: tf.TensorSpec, served: ServingModule, batch: int) -> np.ndarray:
+    """Return words of the vocabulary, most frequent first, or their ids, in the shape of an input."""
+    numbers = np.arange(batch * (spec.shape[1] or 1) if spec.shape.rank == 2 else batch)
+    ids = (numbers % (served.model.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
     if spec.dtype == tf.string:
         words = served.text.words.numpy()[np.append(ids, UNK_ID)]
         return np.array([b" ".join(words[: 1 + i % 20]) if spec.name != "words" else words[i] for i in range(batch)])
     return ids.reshape([batch, *spec.shape[1:]])
 
 
-def _prediction_log(model: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
-    """A `PredictionLog` that holds a `PredictRequest`, in protocol buffers' own form.
+def _encode_prediction_log(model: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
+    """Return a serialised `PredictionLog` protocol buffer that holds a `PredictRequest`.
 
-    The field numbers are those of TF Serving's `prediction_log.proto`, `predict.proto` and `model.proto`; its Python
-    package is not asked for, since it will have no TensorFlow but the one with the GPU's libraries.
+    The field numbers are from TF Serving's `prediction_log.proto`, `predict.proto` and `model.proto`. The message is
+    encoded here because `tensorflow-serving-api` requires the `tensorflow` package, even beside `tensorflow-cpu`.
     """
-    request = _field(1, _field(1, model.encode()) + _field(3, signature.encode()))  # model_spec: name, signature_name
+    model_spec = _encode_field(1, model.encode()) + _encode_field(3, signature.encode())  # name, signature_name
+    request = _encode_field(1, model_spec)
     for name, value in inputs.items():
         tensor = tf.make_tensor_proto(value).SerializeToString()
-        request += _field(2, _field(1, name.encode()) + _field(2, tensor))  # inputs: map<string, TensorProto>
-    return _field(6, _field(1, request))  # predict_log: request
+        request += _encode_field(2, _encode_field(1, name.encode()) + _encode_field(2, tensor))  # map<string, Tensor>
+    return _encode_field(6, _encode_field(1, request))  # predict_log: request
 
 
-def _field(number: int, value: bytes) -> bytes:
-    """A length-delimited field of a protocol buffer."""
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
+def _encode_field(number: int, value: bytes) -> bytes:
+    """Return a length-delimited field of a protocol buffer."""
+    return _encode_varint(number << 3 | 2) + _encode_varint(len(value)) + value
 
 
-def _varint(number: int) -> bytes:
-    digits = []
+def _encode_varint(number: int) -> bytes:
+    groups = []  # of 7 bits, the lowest first; bit 7 marks that more follow
     while number > 127:
-        digits.append(number & 127 | 128)
+        groups.append(number & 127 | 128)
         number >>= 7
-    return bytes([*digits, number])
+    return bytes([*groups, number])

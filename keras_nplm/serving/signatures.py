@@ -1,104 +1,108 @@
-"""The signatures of a served language model: words in, words and log-probabilities out."""
+"""The served functions of a language model: predict_next, score, predict_next_ids, log_prob_ids, embed."""
 
 import tensorflow as tf
 
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.serving.graphs import graph_of
+from keras_nplm.serving.graphs import build_graph
 from keras_nplm.serving.text import TextGraph
 
-DEFAULT = "predict_next"
-_CONTEXTS = "texts; the last n-1 tokens of each count, and an empty one is the beginning of a text"
-_CONTEXT_IDS = "ids of n-1 words, oldest first; 0 or 2 (see `vocabulary.txt`) where there is no word yet"
-_NUMBER = "how many were predicted"
+DEFAULT_SIGNATURE = "predict_next"
+_NAN = float("nan")
+_CONTEXT_IDS = (
+    "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, with 2 (`<s>`) if the "
+    "model reads sentences and with 0 (`<pad>`) if it reads a stream"
+)
+# For each signature: its description under "", and that of each input and output
 DOCUMENTATION = {
     "predict_next": {
-        "": "The k most probable next words and their probabilities, the likeliest first; `<unk>` is never among them.",
-        "contexts": _CONTEXTS,
-        "words": "the words",
+        "": "The k most probable next words with their probabilities, in descending order. `<unk>` is never returned.",
+        "contexts": "texts; only the last n-1 tokens of each are used; an empty text is the start of a text",
+        "words": "next words",
         "probabilities": "P(word | context), normalised over the whole vocabulary",
     },
     "score": {
-        "": "The log-probability of each sentence by itself.",
-        "sentences": "texts; one without words scores 0 over 0 tokens where only words are predicted",
-        "log_prob": "ln P of all its tokens together, in nats",
-        "tokens": f"{_NUMBER}, with `</s>` if the model predicts it",
-        "unk_tokens": f"{_NUMBER} that the vocabulary has not",
+        "": "The log-probability of each sentence, independent of the other sentences.",
+        "sentences": "texts; an empty text has `log_prob` 0 and 0 tokens if the model does not predict `</s>`",
+        "log_prob": "sum of ln P(token | context) over the tokens of the sentence, in nats",
+        "tokens": "number of predicted tokens, including `</s>` if the model predicts it",
+        "unk_tokens": "number of predicted tokens that are out-of-vocabulary (`<unk>`)",
     },
     "predict_next_ids": {
-        "": "As `predict_next`, by ids.",
+        "": "The same as `predict_next`, with token ids in place of text.",
         "context_ids": _CONTEXT_IDS,
-        "ids": "the ids of the words",
-        "probabilities": "P(word | context); NaN where an id of the context is none of the vocabulary",
+        "ids": "token ids of the next words",
+        "probabilities": "P(word | context); NaN if a context id is out of range",
     },
     "log_prob_ids": {
         "": "ln P(target | context), normalised over the whole vocabulary.",
         "context_ids": _CONTEXT_IDS,
-        "target_ids": "the id of the word that follows",
-        "log_prob": "nats; NaN where an id is none of the vocabulary",
+        "target_ids": "token id of the word after the context",
+        "log_prob": "ln P(target | context) in nats; NaN if an id is out of range",
     },
     "embed": {
-        "": "The feature vectors C(word).",
-        "words": "single words as the tokenizer leaves them",
-        "vectors": "C of the word, or of `<unk>` for a word outside the vocabulary",
-        "ids": "its id; 1 for a word outside the vocabulary",
+        "": "The word vectors C(word).",
+        "words": "single tokens, as the tokenizer returns them",
+        "vectors": "C(word), or C(`<unk>`) for an out-of-vocabulary word",
+        "ids": "token id; 1 (`<unk>`) for an out-of-vocabulary word",
     },
 }
 
 
-class Served(tf.Module):
-    """A language model of any kind as a module whose signatures TF Serving answers.
+class ServingModule(tf.Module):
+    """A language model of any kind as a module with the signatures that TF Serving calls.
 
-    All of the text side is in the graph. Every input and output shares its first dimension, so that requests can be
-    batched together; k is fixed; the answer to one row does not depend on the others; batches may be empty.
+    The tokenizer and the vocabulary lookup are part of the graph. All inputs and outputs share their first dimension,
+    so the server can batch requests. The result of a row does not depend on other rows, and a batch may be empty.
 
     Args:
         language_model: the model with its vocabulary, tokenizer and boundary.
-        top_k: k, how many words `predict_next` and `predict_next_ids` give: all, where there are fewer.
+        top_k: int >= 1, k, the number of words that `predict_next` and `predict_next_ids` return. A model with fewer
+            words returns all of them.
 
     Raises:
-        InputError: `top_k` is out of range, or the model is of no kind that can be served.
+        InputError: `top_k` out of range, or a class of model that has no graph.
 
     Example:
 
     >>> from keras_nplm import NPLM, Vocabulary
     >>> vocabulary = Vocabulary(["the", "cat", "sat"])
-    >>> served = Served(LanguageModel(NPLM(len(vocabulary), order=3), vocabulary, "words", "sentence"), top_k=2)
-    >>> answer = served.signatures()["score"](tf.constant(["the cat sat", "the dog"]))
-    >>> answer["tokens"].numpy(), answer["unk_tokens"].numpy()
+    >>> language_model = LanguageModel(NPLM(len(vocabulary), order=3), vocabulary, "words", "sentence")
+    >>> score = ServingModule(language_model, top_k=2).signatures()["score"]
+    >>> scores = score(tf.constant(["the cat sat", "the dog"]))
+    >>> scores["tokens"].numpy(), scores["unk_tokens"].numpy()
     (array([4, 3], dtype=int32), array([0, 1], dtype=int32))
     """
 
     def __init__(self, language_model: LanguageModel, top_k: int = 10):
         super().__init__(name="keras_nplm")
-        proposed = language_model.proposed_ids
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        proposed = language_model.proposed_ids
         self.top_k = min(top_k, len(proposed))
-        self.model = graph_of(language_model.model)
+        self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
-        self._first = int(proposed[0])  # the ids from here on are proposed
+        self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
-        """The functions by name, each with its input signature; `embed` where the model has word vectors."""
-        text, number = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
+        """Return the functions by name, each with its input signature; `embed` only for a model with word vectors."""
+        text, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
         context = tf.TensorSpec([None, self.model.order - 1], tf.int32)
         inputs = {
             "predict_next": {"contexts": text},
             "score": {"sentences": text},
             "predict_next_ids": {"context_ids": context},
-            "log_prob_ids": {"context_ids": context, "target_ids": number},
+            "log_prob_ids": {"context_ids": context, "target_ids": ids},
         }
         if self.C is not None:
             inputs["embed"] = {"words": text}
-        return {
-            name: tf.function(
-                getattr(self, name), [_named(spec, argument) for argument, spec in specs.items()], autograph=False
-            )
-            for name, specs in inputs.items()
-        }
+        functions = {}
+        for name, specs in inputs.items():
+            signature = [tf.TensorSpec(spec.shape, spec.dtype, argument) for argument, spec in specs.items()]
+            functions[name] = tf.function(getattr(self, name), signature, autograph=False)
+        return functions
 
     def predict_next(self, contexts):
         context_ids = self.text.contexts(contexts, self.model.order)
@@ -106,34 +110,28 @@ class Served(tf.Module):
         return {"words": tf.gather(self.text.words, ids), "probabilities": probabilities}
 
     def score(self, sentences):
-        ngrams, sentence = self.text.ngrams(sentences, self.model.order)
+        ngrams, rows = self.text.ngrams(sentences, self.model.order)
         log_prob = tf.cast(self.model.log_prob(ngrams[:, :-1], ngrams[:, -1]), tf.float64)
-        unknown = tf.cast(ngrams[:, -1] == UNK_ID, tf.int32)
-        columns = {"log_prob": log_prob, "tokens": tf.ones_like(unknown), "unk_tokens": unknown}
-        sums = {name: tf.math.unsorted_segment_sum(c, sentence, tf.size(sentences)) for name, c in columns.items()}
+        is_unknown = tf.cast(ngrams[:, -1] == UNK_ID, tf.int32)
+        columns = {"log_prob": log_prob, "tokens": tf.ones_like(is_unknown), "unk_tokens": is_unknown}
+        sums = {name: tf.math.unsorted_segment_sum(c, rows, tf.size(sentences)) for name, c in columns.items()}
         return sums | {"log_prob": tf.cast(sums["log_prob"], tf.float32)}
 
     def predict_next_ids(self, context_ids):
-        known, inside = self._in_vocabulary(context_ids)
-        ids, probabilities = self.model.most_probable(inside, self._first, self.top_k)
-        return {"ids": ids, "probabilities": tf.where(tf.reduce_all(known, 1)[:, None], probabilities, _NAN)}
+        valid, context_ids = self._check_ids(context_ids)
+        ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
+        return {"ids": ids, "probabilities": tf.where(valid[:, None], probabilities, _NAN)}
 
     def log_prob_ids(self, context_ids, target_ids):
-        known, ngrams = self._in_vocabulary(tf.concat([context_ids, target_ids[:, None]], axis=1))
+        valid, ngrams = self._check_ids(tf.concat([context_ids, target_ids[:, None]], axis=1))
         log_prob = tf.cast(self.model.log_prob(ngrams[:, :-1], ngrams[:, -1]), tf.float32)
-        return {"log_prob": tf.where(tf.reduce_all(known, 1), log_prob, _NAN)}
+        return {"log_prob": tf.where(valid, log_prob, _NAN)}
 
     def embed(self, words):
         ids = self.text.look_up(words)
         return {"vectors": tf.gather(self.C, ids), "ids": ids}
 
-    def _in_vocabulary(self, ids):
-        """Which ids the vocabulary has, and the ids moved inside."""
-        return (ids >= 0) & (ids < self.model.vocabulary_size), tf.clip_by_value(ids, 0, self.model.vocabulary_size - 1)
-
-
-_NAN = float("nan")
-
-
-def _named(spec: tf.TensorSpec, name: str) -> tf.TensorSpec:
-    return tf.TensorSpec(spec.shape, spec.dtype, name)
+    def _check_ids(self, ids):
+        """Return which rows have only ids of the vocabulary, bool [B], and the ids clipped to its range."""
+        size = self.model.vocabulary_size
+        return tf.reduce_all((ids >= 0) & (ids < size), axis=1), tf.clip_by_value(ids, 0, size - 1)

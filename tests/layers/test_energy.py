@@ -29,7 +29,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.data.ngram_arrays import ngrams_of
 from keras_nplm.models.nplm_file import load_network
 from keras_nplm.models.self_normalised import SelfNormalised
-from keras_nplm.serving.graphs import graph_of
+from keras_nplm.serving.graphs import build_graph
 
 V, M, H, N = 40, 3, 5, 4
 CONTEXTS = np.array([[4, 5, 6], [0, 0, 7], [6, 39, 4], [0, 0, 0], [9, 9, 9]], np.int32)
@@ -245,7 +245,7 @@ def test_it_is_read_without_trust_and_served(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = load_network(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.next_log_probs(CONTEXTS), model.next_log_probs(CONTEXTS))
-    graph = graph_of(loaded)
+    graph = build_graph(loaded)
     log_prob = tf.function(graph.log_prob)
     np.testing.assert_allclose(log_prob(CONTEXTS, TARGETS), model.log_prob(CONTEXTS, TARGETS), rtol=1e-4)
     definition = log_prob.get_concrete_function(CONTEXTS, TARGETS).graph.as_graph_def()

@@ -28,7 +28,7 @@ from keras_nplm.layers.outputs import NoiseContrastive
 from keras_nplm.models.growth import NewRows, grow
 from keras_nplm.models.nplm_file import load_network
 from keras_nplm.models.self_normalised import SelfNormalised
-from keras_nplm.serving.graphs import graph_of
+from keras_nplm.serving.graphs import build_graph
 from keras_nplm.training.build import build_model
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import CONFIGURATIONS
@@ -206,7 +206,7 @@ def test_tables_give_the_logits(options):
 def test_served_it_answers_alike(options):
     model = _model(**options)
     contexts, targets = _batch(model.order)
-    served = graph_of(model)
+    served = build_graph(model)
     np.testing.assert_allclose(served.log_prob(contexts, targets), model.log_prob(contexts, targets), atol=1e-5)
     np.testing.assert_allclose(served.next_log_probs(contexts), model.next_log_probs(contexts), atol=1e-5)
 

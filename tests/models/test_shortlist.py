@@ -43,7 +43,7 @@ from keras_nplm.models.ngrams import BackoffModel, deleted_interpolation, kneser
 from keras_nplm.models.ngrams.counts import ContextTrie
 from keras_nplm.models.ngrams.mass import BackoffMass, SummedMass
 from keras_nplm.models.self_normalised import SelfNormalised
-from keras_nplm.serving.graphs import graph_of
+from keras_nplm.serving.graphs import build_graph
 from keras_nplm.training.configuration import train_command
 
 V, LISTED = 13, 8  # ids 4 to 7 are the list's words
@@ -472,7 +472,7 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
 
 def _check_graph(model) -> tuple[np.ndarray, np.ndarray]:
     """Ask a model's graph what the model is asked; the contexts and targets."""
-    graph = graph_of(model)
+    graph = build_graph(model)
     contexts = np.tile(_contexts(model.order), (2, 1))  # more rows than are computed at a time
     targets = (np.arange(len(contexts)) % V).astype(np.int32)
     got = tf.function(graph.log_prob)(tf.constant(contexts), tf.constant(targets))

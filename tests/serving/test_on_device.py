@@ -85,7 +85,7 @@ def test_quantised_it_is_a_quarter_of_the_size_and_nearly_the_same(tmp_path):
 def test_misuse(language_model, model_directory, tmp_path, monkeypatch, capsys):
     uniform = LanguageModel(Uniform(12, "stream"), Vocabulary(list("abcdefgh")), "words", "stream")
     for export in (export_litert, export_onnx):
-        with pytest.raises(InputError, match="Only a network"):
+        with pytest.raises(InputError, match="can hold an NPLM only. Received: Uniform"):
             export(uniform, tmp_path / "file")
     with pytest.raises(InputError, match="is a directory"):
         export_litert(language_model, tmp_path)

@@ -39,8 +39,8 @@ from keras_nplm.models.ngrams import (
     deleted_interpolation,
     kneser_ney,
 )
-from keras_nplm.serving.network_graph import top_k
-from keras_nplm.serving.signatures import DOCUMENTATION, Served
+from keras_nplm.serving.graph_model import find_top_k
+from keras_nplm.serving.signatures import DOCUMENTATION, ServingModule
 from keras_nplm.serving.text import TextGraph
 
 OUTPUT_LAYERS = ("full", "sampled", "nce", "adaptive")
@@ -185,7 +185,7 @@ def test_each_kind_of_model_answers_alike(kind, boundary, tmp_path):
 @settings(max_examples=60, deadline=None)
 def test_the_greatest_numbers_are_those_that_tensorflow_finds(seed, rows, size, k, high):
     values = np.random.default_rng(seed).integers(-high, high, (rows, size)).astype(np.float32)
-    greatest, places = top_k(tf.constant(values), k)
+    greatest, places = find_top_k(tf.constant(values), k)
     np.testing.assert_array_equal(greatest, tf.math.top_k(values, k).values)
     np.testing.assert_array_equal(np.take_along_axis(values, places.numpy(), axis=1), greatest)
     assert all(len(set(row)) == k for row in places.numpy())
@@ -195,14 +195,14 @@ def test_great_logits_are_normalised_too(model_directory):
     language_model = LanguageModel.load(model_directory)
     language_model.model.prob.b.assign(language_model.model.prob.b + 200.0)
     expected = language_model.next_words("The value of", 4)
-    probabilities = Served(language_model, 4).predict_next(tf.constant(["The value of"]))["probabilities"][0]
+    probabilities = ServingModule(language_model, 4).predict_next(tf.constant(["The value of"]))["probabilities"][0]
     np.testing.assert_allclose(probabilities, [p for _, p in expected], rtol=1e-4)
 
 
 def test_text_longer_than_a_piece_scores_alike(language_model):
     sentence = "The value of the name is a string . " * 400  # of which 512 n-grams go at a time
     (score,) = language_model.score([sentence])
-    served = Served(language_model).score(tf.constant([sentence, "The"]))
+    served = ServingModule(language_model).score(tf.constant([sentence, "The"]))
     assert served["tokens"][0] == score.tokens > 3000
     assert float(served["log_prob"][0]) == pytest.approx(score.log_prob, rel=1e-5)
 
@@ -452,19 +452,19 @@ sys.exit(main(["export", sys.argv[1], sys.argv[2]]))
 
 def test_misuse(language_model, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="is a file"):
+    with pytest.raises(InputError, match="must be a directory"):
         export_saved_model(language_model, tmp_path / "file")
-    with pytest.raises(InputError, match="is a file, or below one"):
+    with pytest.raises(InputError, match="file is a file"):
         export_saved_model(language_model, tmp_path / "file" / "served")
     for name in ('q"uote', "sp ace", "a:b", "über", "5", "a$b"):
-        with pytest.raises(InputError, match="is served by the name of its directory"):
+        with pytest.raises(InputError, match="becomes the model name"):
             export_saved_model(language_model, tmp_path / name)
-    with pytest.raises(InputError, match="holds other files"):  # among them perhaps a README.md
+    with pytest.raises(InputError, match="which holds other files"):  # among them perhaps a README.md
         export_saved_model(language_model, tmp_path)
     with pytest.raises(InputError, match="`top_k` must be 1 or more"):
         export_saved_model(language_model, tmp_path / "served", top_k=0)
-    with pytest.raises(InputError, match="cannot be served"):
-        Served(LanguageModel(type("Other", (), {"order": 2})(), Vocabulary(WORDS), "words", "stream"), 2)
+    with pytest.raises(InputError, match="to be served. Received: Other"):
+        ServingModule(LanguageModel(type("Other", (), {"order": 2})(), Vocabulary(WORDS), "words", "stream"), 2)
     assert not (tmp_path / "served").exists()
 
 
