@@ -20,7 +20,7 @@ def ngram_dataset(
     order: int,
     batch_size: int,
     *,
-    boundary: str = "stream",
+    boundary: str = "sentence",
     shuffle: bool = True,
     seed: int = 0,
     drop_remainder: bool = False,
@@ -62,7 +62,7 @@ def ngram_dataset(
 
     >>> dataset = ngram_dataset(np.array([7, 8, 9, 3], np.int32), order=3, batch_size=2, shuffle=False)
     >>> [(context.tolist(), target.tolist()) for context, target in dataset.as_numpy_iterator()]
-    [([[0, 0], [0, 7]], [7, 8]), ([[7, 8]], [9])]
+    [([[2, 2], [2, 7]], [7, 8]), ([[7, 8], [8, 9]], [9, 3])]
     """
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")

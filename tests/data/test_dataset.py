@@ -124,7 +124,7 @@ def test_an_endless_dataset_goes_on_from_any_epoch():
         ({"order": 1}, "`order` .* must be 2 or more"),
         ({"batch_size": 0}, "`batch_size` must be 1 or more"),
         ({"boundary": "line"}, "`boundary` must be one of stream, sentence"),
-        ({"batch_size": 8, "drop_remainder": True}, "2 n-grams do not fill a batch of 8"),
+        ({"batch_size": 8, "drop_remainder": True}, "3 n-grams do not fill a batch of 8"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
@@ -226,8 +226,8 @@ def test_only_some_of_the_text_is_in_memory(tmp_path, monkeypatch, small_blocks)
         ({"order": 1}, "`order` .* must be 2 or more"),
         ({"batch_size": 0}, "`batch_size` must be 1 or more"),
         ({"boundary": "line"}, "`boundary` must be one of stream, sentence"),
-        ({"batch_size": 8, "drop_remainder": True}, "2 n-grams do not fill a batch of 8"),
-        ({"first_batch": 1}, "`first_batch` must be 0 to 0, with `first_epoch`"),
+        ({"batch_size": 8, "drop_remainder": True}, "3 n-grams do not fill a batch of 8"),
+        ({"first_batch": 1}, "`first_batch` must be 0 to 1, with `first_epoch`"),
     ],
 )
 def test_options_out_of_range_are_refused_for_shards(tmp_path, options, message):
@@ -239,10 +239,10 @@ def test_shards_that_changed_are_refused(tmp_path):
     shards = _shards(tmp_path, np.array([4, 5, 3]))
     (tmp_path / "00000.ids").write_bytes(b"\4\0\0\0")
     with pytest.raises(InputError, match=r"00000.ids was cut short"):
-        ngram_dataset(shards, 3, 2)
+        ngram_dataset(shards, 3, 2, boundary="stream")
     np.array([4, 5, 9999], "<i4").tofile(tmp_path / "00000.ids")
     with pytest.raises(InputError, match="Ids must be 0 to 1999. Received: 9999"):
-        ngram_dataset(shards, 3, 2)
+        ngram_dataset(shards, 3, 2, boundary="stream")
     (tmp_path / "00000.ids").unlink()
     with pytest.raises(InputError, match=r"Cannot read .*00000.ids"):
-        ngram_dataset(shards, 3, 2)
+        ngram_dataset(shards, 3, 2, boundary="stream")

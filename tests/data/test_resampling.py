@@ -71,7 +71,7 @@ def _batches(dataset, number):
 
 def _epochs(resampled, number, **options):
     """The n-grams of the first so many epochs, each in its order."""
-    options = {"order": 3, "batch_size": 8} | options
+    options = {"order": 3, "batch_size": 8, "boundary": "stream"} | options
     each = int(ngram_dataset(resampled, **options).cardinality())
     batches = _batches(ngram_dataset(resampled, first_epoch=0, **options), number * each)
     return [list(itertools.chain(*batches[i * each : (i + 1) * each])) for i in range(number)]
@@ -143,7 +143,7 @@ def test_an_epoch_mixes_the_texts_and_has_an_order_of_its_own(tmp_path, small_bl
     first, second = _epochs(resampled, 2, seed=5)
     assert _epochs(resampled, 2, seed=5) == [first, second]
     assert _epochs(resampled, 1, seed=-6)[0] != first
-    dataset = ngram_dataset(resampled, 3, 8, seed=5)
+    dataset = ngram_dataset(resampled, 3, 8, boundary="stream", seed=5)
     again = [list(itertools.chain(*_batches(dataset, 100))) for _ in range(2)]
     assert again == [first, second]
     for epoch in (first, second):
@@ -177,7 +177,7 @@ def test_of_shards_little_more_is_read_than_is_shown(tmp_path, monkeypatch):
     monkeypatch.setattr(resampled_pools, "RESAMPLED_BLOCK", 50)
     monkeypatch.setattr(resampled_pools, "RESAMPLED_POOL", 300)
     texts = _texts(100, 5000)
-    dataset = ngram_dataset(_resampled(texts, [1, 0.1], "shards", tmp_path), 3, 8)
+    dataset = ngram_dataset(_resampled(texts, [1, 0.1], "shards", tmp_path), 3, 8, boundary="stream")
     read, whole = [], ShardedIds.read
     monkeypatch.setattr(ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range))
     assert len(_batches(dataset, 100)) == 75  # 100 + 500 n-grams
@@ -202,7 +202,7 @@ def test_of_shards_little_more_is_read_than_is_shown(tmp_path, monkeypatch):
 )
 def test_texts_and_shares_that_are_none_are_refused(texts, options, message):
     with pytest.raises(InputError, match=message):
-        ngram_dataset(Resampled(texts), **{"order": 3, "batch_size": 1} | options)
+        ngram_dataset(Resampled(texts), **{"order": 3, "batch_size": 1, "boundary": "stream"} | options)
 
 
 @pytest.fixture(scope="module")

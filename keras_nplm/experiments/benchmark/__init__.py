@@ -200,7 +200,7 @@ def _windows(corpus: Corpus) -> Iterator[list[Contender]]:
 
     def read(batch_size: int) -> Work:
         def work() -> int:
-            dataset = ngram_dataset(ids, ORDER, batch_size, drop_remainder=True)
+            dataset = ngram_dataset(ids, ORDER, batch_size, boundary="stream", drop_remainder=True)
             return int(dataset.reduce(0, lambda read, batch: read + tf.size(batch[1])))
 
         return work
@@ -339,7 +339,7 @@ def _fit(shape: Shape, make: Callable[..., Output], steps: int, ready: bool = Fa
     counts = np.bincount(ids, minlength=shape.vocabulary_size)
     model.prob.set_unigram(counts)
     model.compile(optimizer=LazySGD(0.1), steps_per_execution=20 if steps >= 100 else 1)
-    dataset = ngram_dataset(ids, shape.order, BATCH_SIZE, drop_remainder=True, first_epoch=0)
+    dataset = ngram_dataset(ids, shape.order, BATCH_SIZE, boundary="stream", drop_remainder=True, first_epoch=0)
     if ready:
         batches = [tf.stack(part) for part in zip(*dataset.take(64), strict=True)]
         dataset = tf.data.Dataset.from_tensor_slices(tuple(batches)).repeat()

@@ -82,7 +82,7 @@ def _encoding(directory: Path) -> None:
 
 def _windows(directory: Path) -> None:
     ids = EncodedCorpus.load(directory / "corpus").shards("train")
-    dataset = ngram_dataset(ids, _ORDER, _BATCH_SIZE)
+    dataset = ngram_dataset(ids, _ORDER, _BATCH_SIZE, boundary="stream")
     dataset.reduce(np.int64(0), lambda read, batch: read + tf.size(batch[1], tf.int64))
 
 

@@ -99,7 +99,7 @@ def main(core: str, output: str) -> None:
         model = NPLM(_SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS, output_layer=output)
         model.prob.set_unigram(np.bincount(ids, minlength=_SIZE))
         model.compile(optimizer=LazySGD(0.1))
-    dataset = sharded(ngram_dataset(ids, _ORDER, batch_size, drop_remainder=True, first_epoch=0))
+    dataset = sharded(ngram_dataset(ids, _ORDER, batch_size, boundary="stream", drop_remainder=True, first_epoch=0))
     model.fit(dataset, steps_per_epoch=3, shuffle=False, verbose=0)
     began = time.perf_counter()
     model.fit(dataset, steps_per_epoch=updates, shuffle=False, verbose=0)
