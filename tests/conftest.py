@@ -1,5 +1,6 @@
 """What the tests share: where TFDS prepares its sets, the Brown archive where it is at hand, a small trained model."""
 
+import dataclasses
 import os
 import tempfile
 from pathlib import Path
@@ -25,10 +26,10 @@ def brown_directory() -> Path:
 
 @pytest.fixture(scope="session")
 def small_configuration() -> keras_nplm.Configuration:
-    """The default configuration, shrunk."""
-    return keras_nplm.Configuration(
-        order=4, embedding_dim=8, hidden_units=12, boundary="sentence", epochs=2, batch_size=128, min_count=3
-    )
+    """A small network of the paper's kind: concatenated context, one tanh layer."""
+    small = dict(order=4, embedding_dim=8, hidden_units=12, epochs=2, batch_size=128, min_count=3)
+    text = dict(boundary="sentence", vocabulary_scope="train")
+    return dataclasses.replace(keras_nplm.CONFIGURATIONS["brown"], held_out_mass=0.0, **small, **text)
 
 
 @pytest.fixture(scope="session")

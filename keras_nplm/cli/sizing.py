@@ -6,7 +6,7 @@ import dataclasses
 from keras_nplm.cli.options import AddCommand, configuration_of, configuration_options
 from keras_nplm.io.errors import InputError
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.sizes import sizes
+from keras_nplm.training.sizes import compute_sizes
 
 
 def add(command: AddCommand) -> None:
@@ -22,7 +22,7 @@ def _size(options: argparse.Namespace) -> dict:
     if options.tokens is not None and options.tokens < 1:
         raise InputError(f"`tokens` must be 1 or more. Received: {options.tokens}.")
     configuration = configuration_of(options)
-    result = sizes(configuration, options.vocabulary_size)
+    result = compute_sizes(configuration, options.vocabulary_size)
     if options.tokens:
         result["flops_of_all_epochs"] = result["flops_training"] * options.tokens * configuration.epochs
     return result

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.shapes import check_averages, number_of_blocks
 from keras_nplm.layers.ops import penalty, rows
 
 
@@ -86,38 +87,6 @@ class ContextEmbedding(keras.layers.Layer):
             "embedding_dim": self.embedding_dim,
             "weight_decay": self.weight_decay,
         }
-
-
-def check_averages(averages_after: Sequence[int]) -> None:
-    """Refuse spans that do not lie end to end.
-
-    Raises:
-        InputError: the numbers do not rise, or the first is below 0.
-    """
-    if list(averages_after) != sorted({*averages_after}) or min(averages_after, default=0) < 0:
-        raise InputError(f"`averages_after` must rise from 0 or more. Received: {list(averages_after)}.")
-
-
-def number_of_blocks(order: int, averages_after: Sequence[int]) -> int:
-    """How many vectors of m components make up x: n-1 words, or the near ones and an average for each span.
-
-    Example:
-
-    >>> number_of_blocks(61, ()), number_of_blocks(61, (4, 20))
-    (60, 6)
-    """
-    return averages_after[0] + len(averages_after) if averages_after else order - 1
-
-
-def near_order(order: int, averages_after: Sequence[int]) -> int:
-    """The order of the n-gram model that sees the words which stand each in its place in x: n, or fewer with averages.
-
-    Example:
-
-    >>> near_order(61, ()), near_order(61, (4, 20))
-    (61, 5)
-    """
-    return max(2, averages_after[0] + 1) if averages_after else order
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

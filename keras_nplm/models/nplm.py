@@ -13,7 +13,8 @@ import keras_nplm.models.metrics as metrics  # the module: where it is imported 
 from keras_nplm.data.ngram_arrays import check_ngrams, distinct_rows
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.layers.context import context_layer, near_order
+from keras_nplm.io.shapes import near_order
+from keras_nplm.layers.context import context_layer
 from keras_nplm.layers.hidden import ACTIVATIONS, DeepHidden, DirectConnection, hidden_layer
 from keras_nplm.layers.ops import penalty
 from keras_nplm.layers.outputs import (

@@ -14,7 +14,7 @@ import numpy as np
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, first_line, open_archive
-from keras_nplm.layers.context import number_of_blocks
+from keras_nplm.io.shapes import number_of_blocks
 from keras_nplm.layers.outputs import OUTPUTS, LinearOutput
 from keras_nplm.models.nplm import NPLM
 

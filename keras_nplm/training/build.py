@@ -3,10 +3,11 @@
 import keras
 
 from keras_nplm.data.vocabulary import SPECIALS
+from keras_nplm.io.options import parse_integers
 from keras_nplm.layers.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.nplm_file import check_memory, least_number_of_weights
-from keras_nplm.training.configuration import Configuration, numbers_of
+from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.optimizers import OPTIMIZERS
 
 
@@ -29,7 +30,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
 
 def _build_output(configuration: Configuration, outputs: int) -> Output:
     if configuration.output_layer == "adaptive":
-        options = {"cutoffs": numbers_of(configuration.cutoffs) or None}
+        options = {"cutoffs": parse_integers(configuration.cutoffs) or None}
     else:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if is_sampled(configuration):

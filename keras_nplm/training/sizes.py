@@ -1,94 +1,106 @@
-"""How large a network of some options would be, and what it would compute, before any of it is made."""
+"""Count the parameters and floating-point operations of a network from its options, without Keras."""
 
 import itertools
 import math
+from typing import NamedTuple
 
-import numpy as np
-
-from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.context import number_of_blocks
-from keras_nplm.layers.outputs import AdaptiveSoftmax
-from keras_nplm.training.configuration import Configuration, numbers_of
+from keras_nplm.io.options import check_option, parse_integers
+from keras_nplm.io.shapes import choose_cutoffs, cluster_width, number_of_blocks
+from keras_nplm.training.configuration import Configuration
 
-_BACKWARD = 3  # a training step computes so many times what the forward pass does
+_SPECIAL_TOKENS = 4  # <pad>, <unk>, <s>, </s>
+_BACKWARD = 3  # a training step computes the forward pass, and twice as much backward
 
 
-def sizes(configuration: Configuration, vocabulary_size: int) -> dict:
-    """Parameters, and floating-point operations of matrix products for an n-gram: two a weight that has a part in it.
+def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
+    """Count the parameters of a network, and its floating-point operations (FLOPs) per n-gram.
 
-    A look-up, an average, a bias, an activation and a softmax count nothing. Drawn words, which a batch shares, count
-    for each n-gram; the clusters of an adaptive softmax as often as a text of Zipf's law, P(r) ∝ 1/r, asks for them.
-    Training computes three times what the forward pass of its loss does.
+    Matrix products count two operations per weight. Look-ups, averages, biases, activations and the softmax count
+    nothing. Negative samples are shared by a batch, but count for each n-gram. A cluster of the adaptive softmax counts
+    as often as a text of Zipf's law, P(r) ∝ 1/r, needs it. Training costs three times the forward pass of its loss.
 
     Args:
         configuration: the options.
         vocabulary_size: |V|, special tokens included.
 
     Returns:
-        `parameters`; `flops_scoring`, of an n-gram's exactly normalised log-probability; `flops_training`, of an n-gram
-        in training.
+        `parameters`. `flops_scoring`: one n-gram's exactly normalised log-probability. `flops_training`: one n-gram in
+        training.
 
     Raises:
-        InputError: the vocabulary is too small for the options.
+        InputError: the vocabulary is too small.
 
     Example:
 
-    >>> brown = Configuration(order=5, embedding_dim=60, hidden_units=100)
-    >>> sizes(brown, 17_905)
+    >>> compute_sizes(Configuration(order=5, averages_after="", residual_blocks=0, layer_norm=False), 17_905)
     {'parameters': 2906805, 'flops_scoring': 3629000, 'flops_training': 10887000}
     """
-    if vocabulary_size <= len(SPECIALS):
-        raise InputError(f"`vocabulary_size` must be {len(SPECIALS) + 1} or more. Received: {vocabulary_size}.")
+    check_option("vocabulary_size", vocabulary_size)
+    if vocabulary_size <= _SPECIAL_TOKENS:
+        raise InputError(
+            f"`vocabulary_size` must be {_SPECIAL_TOKENS + 1} or more. Received: {vocabulary_size}. Fix: count the 4 "
+            "special tokens, too."
+        )
     m, h = configuration.embedding_dim, configuration.hidden_units
     x = m * number_of_blocks(configuration.order, configuration.averages)
-    body = 0
     features = x if configuration.output_layer == "energy" else h + x * configuration.direct_connections
+    body = biases = 0
     if h and configuration.output_layer != "energy":
-        body += x * h + configuration.residual_blocks * h * h
-    biases = (1 + configuration.residual_blocks) * h if body else 0
-    biases += 2 * h * (1 + configuration.residual_blocks) * configuration.layer_norm if body else 0
+        layers = 1 + configuration.residual_blocks
+        body = x * h + configuration.residual_blocks * h * h
+        biases = layers * h + 2 * layers * h * configuration.layer_norm
     width = m if configuration.tied_output else configuration.output_rank or features
     projection = features * width if configuration.tied_output or configuration.output_rank else 0
-    matrices, vectors, scoring, training = _output(configuration, vocabulary_size, width)
+    output = _count_output(configuration, vocabulary_size, width)
     return {
-        "parameters": vocabulary_size * m + body + biases + projection + matrices + vectors,
-        "flops_scoring": round(2 * (body + projection + scoring)),
-        "flops_training": round(2 * _BACKWARD * (body + projection + training)),
+        "parameters": vocabulary_size * m + body + biases + projection + output.matrices + output.biases,
+        "flops_scoring": round(2 * (body + projection + output.scoring)),
+        "flops_training": round(2 * _BACKWARD * (body + projection + output.training)),
     }
 
 
-def _output(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, int, float, float]:
-    """Of an output on `width` features: the weights of matrices of its own and its biases; the weights that have a
-    part in an n-gram's exact probability, and in its training loss."""
-    m, h, drawn = configuration.embedding_dim, configuration.hidden_units, 1 + configuration.num_sampled
+class _OutputWeights(NamedTuple):
+    """Numbers of weights of an output layer."""
+
+    matrices: int
+    biases: int
+    scoring: float  # weights that one exact probability multiplies
+    training: float  # weights that the training loss of one n-gram multiplies
+
+
+def _count_output(configuration: Configuration, vocabulary_size: int, width: int) -> _OutputWeights:
+    """Count the weights of an output layer on `width` features."""
+    m, h, samples = configuration.embedding_dim, configuration.hidden_units, 1 + configuration.num_sampled
     if configuration.output_layer == "energy":
-        matrices = (width + m) * h
-        return (
-            matrices,
-            2 * h + vocabulary_size,
-            width * h + vocabulary_size * (m * h + h),
-            width * h + drawn * (m * h + h),
+        context, word = width * h, m * h + h
+        return _OutputWeights(
+            matrices=(width + m) * h,
+            biases=2 * h + vocabulary_size,
+            scoring=context + vocabulary_size * word,
+            training=context + samples * word,
         )
     if configuration.output_layer == "adaptive":
-        return _adaptive(configuration, vocabulary_size, width)
-    predicted = vocabulary_size
+        return _count_adaptive(configuration, vocabulary_size, width)
+    outputs = vocabulary_size
     if configuration.shortlist_size:
-        predicted = len(SPECIALS) + configuration.shortlist_size + configuration.outside_output
-    everything = predicted * width
-    training = everything if configuration.output_layer == "full" else drawn * width
-    return everything * (not configuration.tied_output), predicted, everything, training
+        outputs = _SPECIAL_TOKENS + configuration.shortlist_size + configuration.outside_output
+    return _OutputWeights(
+        matrices=0 if configuration.tied_output else outputs * width,
+        biases=outputs,
+        scoring=outputs * width,
+        training=(outputs if configuration.output_layer == "full" else samples) * width,
+    )
 
 
-def _adaptive(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, int, float, float]:
-    output = AdaptiveSoftmax(vocabulary_size, numbers_of(configuration.cutoffs) or None)
-    ends = [*output.cutoffs, vocabulary_size]
-    root = (ends[0] + len(ends) - 1) * width
+def _count_adaptive(configuration: Configuration, vocabulary_size: int, width: int) -> _OutputWeights:
+    ends = [*choose_cutoffs(vocabulary_size, parse_integers(configuration.cutoffs)), vocabulary_size]
+    clusters = len(ends) - 1
+    root = (ends[0] + clusters) * width
     matrices, expected = root, float(root)
-    of_all = np.log(vocabulary_size)
     for i, (first, last) in enumerate(itertools.pairwise(ends), start=1):
-        narrow = min(width, max(4, width // 4**i))
-        cluster = width * narrow + (last - first) * narrow
-        matrices += cluster
-        expected += cluster * math.log(last / first) / of_all
-    return matrices, vocabulary_size + len(ends) - 1, expected, expected
+        narrow = cluster_width(width, i)
+        weights = width * narrow + (last - first) * narrow
+        matrices += weights
+        expected += weights * math.log(last / first) / math.log(vocabulary_size)
+    return _OutputWeights(matrices, vocabulary_size + clusters, expected, expected)

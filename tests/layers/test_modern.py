@@ -29,11 +29,9 @@ from keras_nplm.models.growth import NewRows, grow
 from keras_nplm.models.nplm_file import load_network
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.serving.graphs import build_graph
-from keras_nplm.training.build import build_model
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import CONFIGURATIONS
 from keras_nplm.training.optimizers import LazySGD
-from keras_nplm.training.sizes import sizes
 from keras_nplm.training.weight_average import WeightAverage
 
 V, M, H = 11, 3, 4
@@ -334,40 +332,6 @@ def test_what_keeps_the_unused_out_of_the_papers_model():
     """Without these options the network has the paper's weights and no others."""
     names = {weight.path.removeprefix("NPLM/") for weight in NPLM(V).weights}
     assert names == {"embed/C", "hidden/H", "hidden/d", "prob/UW", "prob/b"}
-
-
-SHAPES = [
-    {},
-    dict(direct_connections=True),
-    dict(order=31, averages_after="4,10"),
-    dict(residual_blocks=2, layer_norm=True),
-    dict(tied_output=True),
-    dict(output_rank=7),
-    dict(output_layer="energy"),
-    dict(output_layer="adaptive"),
-    dict(output_layer="nce", num_sampled=20),
-    dict(shortlist_size=30, outside_output=True),
-    dict(hidden_units=0, direct_connections=True),
-]
-
-
-@pytest.mark.parametrize("options", SHAPES)
-def test_sizes_are_those_of_the_network(options):
-    configuration = dataclasses.replace(Configuration(embedding_dim=12, hidden_units=20), **options)
-    model = build_model(configuration, 200)
-    assert sizes(configuration, 200)["parameters"] == sum(w.numpy().size for w in model.trainable_weights)
-
-
-def test_operations_are_those_that_tensorflow_counts():
-    """The forward pass of the full softmax, as TensorFlow's profiler counts its matrix products."""
-    configuration = Configuration(order=31, averages_after="4,10", residual_blocks=1, embedding_dim=12, hidden_units=20)
-    model = build_model(configuration, 200)
-    graph = tf.function(lambda ids: tf.nn.log_softmax(model(ids))).get_concrete_function(
-        tf.TensorSpec([1, 30], tf.int32)
-    )
-    products = [op for op in graph.graph.get_operations() if op.type == "MatMul"]
-    counted = sum(2 * int(np.prod(op.inputs[1].shape)) for op in products)
-    assert counted == sizes(configuration, 200)["flops_scoring"]
 
 
 def _configuration(**options) -> Configuration:

@@ -408,6 +408,7 @@ def _run(*arguments) -> tuple[int, dict | None, str]:
 
 
 SMALL = dict(order=3, embedding_dim=6, hidden_units=8, boundary="sentence", epochs=2, batch_size=512, min_count=5)
+SMALL |= dict(activation="tanh", residual_blocks=0, layer_norm=False, embedding_dropout=0.0, learning_rate=1.8)
 SMALL |= {"shortlist_size": 90, "dropout": 0.2}
 
 

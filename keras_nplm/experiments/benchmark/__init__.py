@@ -36,9 +36,9 @@ from keras_nplm.models.ngrams import kneser_ney, write_arpa
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
-from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.configuration import CONFIGURATIONS
 from keras_nplm.training.optimizers import LazySGD
-from keras_nplm.training.sizes import sizes
+from keras_nplm.training.sizes import compute_sizes
 
 VOCABULARY_SIZE, ORDER, EMBEDDING_DIM, HIDDEN_UNITS = 17_905, 5, 60, 100  # Brown's, and the paper's shape
 NUM_SAMPLED = 256
@@ -58,10 +58,10 @@ class Shape:
     direct: bool = False
 
     def flops(self, training: bool) -> int:
-        """Floating-point operations of the full softmax for an n-gram; see `sizes`."""
+        """Floating-point operations of the full softmax for an n-gram; see `compute_sizes`."""
         shape = dict(order=self.order, hidden_units=self.hidden_units, direct_connections=self.direct)
-        configuration = Configuration(**shape, embedding_dim=EMBEDDING_DIM)
-        return sizes(configuration, self.vocabulary_size)["flops_training" if training else "flops_scoring"]
+        configuration = dataclasses.replace(CONFIGURATIONS["brown"], **shape, embedding_dim=EMBEDDING_DIM)
+        return compute_sizes(configuration, self.vocabulary_size)["flops_training" if training else "flops_scoring"]
 
 
 def run(names: list[str], corpus: Corpus, rounds: int = 5, tokens: int = TOKENS) -> dict:

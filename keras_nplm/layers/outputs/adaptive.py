@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.shapes import choose_cutoffs, cluster_width
 from keras_nplm.layers.ops import linear_log_prob, linear_softmax, penalty
 from keras_nplm.layers.outputs.base import Output, log_probability
 
@@ -47,12 +47,7 @@ class AdaptiveSoftmax(Output):
         self, vocabulary_size: int, cutoffs: tuple[int, ...] | None = None, weight_decay: float = 0.0, **kwargs
     ):
         super().__init__(vocabulary_size, **kwargs)
-        self.cutoffs = tuple(cutoffs or (max(1, vocabulary_size // 9), max(2, vocabulary_size * 2 // 5)))
-        ends = (0, *self.cutoffs, vocabulary_size)
-        if any(left >= right for left, right in itertools.pairwise(ends)):
-            raise InputError(
-                f"`cutoffs` must ascend strictly between 0 and {vocabulary_size}. Received: {self.cutoffs}."
-            )
+        self.cutoffs = choose_cutoffs(vocabulary_size, cutoffs)
         self.weight_decay = weight_decay
 
     def build(self, input_shape):
@@ -60,7 +55,7 @@ class AdaptiveSoftmax(Output):
         self.root = self._softmax("root", self.cutoffs[0] + len(self.cutoffs), width)
         self.projections, self.clusters = [], []
         for i, (first, last) in enumerate(self._ends(), start=1):
-            narrow = min(width, max(4, width // 4**i))
+            narrow = cluster_width(width, i)
             self.projections.append(self._matrix(f"P{i}", (width, narrow)))
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
 
