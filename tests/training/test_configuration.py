@@ -37,7 +37,7 @@ def test_every_configuration_has_a_description():
         ({"output_layer": "adaptive", "held_out_mass": 0.1}, "`held_out_mass` must be 0 with `output_layer` adaptive."),
         (
             {"output_layer": "energy", "shortlist_size": 9},
-            "`shortlist_size` must be left out with `output_layer` energy",
+            "`shortlist_size` must be left out with `output_layer`",
         ),
         ({"tied_output": True, "shortlist_size": 9}, "`shortlist_size` must be left out with `tied_output`."),
         ({"outside_output": True}, "`outside_output` must be off without `shortlist_size`."),
