@@ -19,7 +19,7 @@ from keras_nplm.io.files import (
     write_arrays,
     write_json,
 )
-from keras_nplm.models.evaluation import LogProb
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.models.nplm import NPLM
@@ -143,7 +143,7 @@ def refuse_within(target: str | os.PathLike) -> None:
         raise InputError(f"{parent} is a model directory, whose files stay as they are: name another for {target}.")
 
 
-def kind_of(model: LogProb) -> str:
+def kind_of(model: NextWordModel) -> str:
     """What `config.json` calls a model."""
     if isinstance(model, Uniform):
         return "uniform"
@@ -159,7 +159,7 @@ def kind_of(model: LogProb) -> str:
     raise InputError(f"A {type(model).__name__} has no files of its own: save an NPLM, an n-gram model or a mixture.")
 
 
-def save_model(directory: Path, model: LogProb) -> None:
+def save_model(directory: Path, model: NextWordModel) -> None:
     """Write the files of a model, all but `config.json` and the vocabulary.
 
     Raises:
@@ -181,7 +181,7 @@ def save_model(directory: Path, model: LogProb) -> None:
             model.save(temporary)
 
 
-def save_component(directory: Path, number: int, model: LogProb) -> None:
+def save_component(directory: Path, number: int, model: NextWordModel) -> None:
     """Write one of the models that a model is made of, its `config.json` last.
 
     Raises:
@@ -197,7 +197,7 @@ def component_directory(directory: Path, number: int) -> Path:
     return directory / "components" / str(number)
 
 
-def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
+def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordModel:
     """Read the files of a model of any kind.
 
     Args:
@@ -213,6 +213,8 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
         if not (directory / "model.keras").is_file():
             raise InputError(f"{directory} has no model.keras: its training has not finished an epoch. Train it again.")
         model = load_network(directory / "model.keras")
+    elif kind == "back-off":
+        model = BackoffModel.load(directory / "ngrams.npz", config.get("boundary"))
     elif isinstance(kind, str) and kind in _TABLES:
         model = _TABLES[kind].load(directory / "ngrams.npz")
     elif kind == "uniform":
@@ -232,7 +234,7 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> LogProb:
     return model
 
 
-def load_component(directory: Path, number: int, config: dict, vocabulary_size: int) -> LogProb:
+def load_component(directory: Path, number: int, config: dict, vocabulary_size: int) -> NextWordModel:
     """Read one of the models that a model is made of.
 
     Args:

@@ -34,7 +34,8 @@ from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.rescoring.reranking import FLOOR, NAME, ranked, with_scores
 from keras_nplm.language_model.sentences import SentenceScores, score_sentences
 from keras_nplm.language_model.word_vectors import analogies, nearest
-from keras_nplm.models.evaluation import LogProb, evaluate
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.self_normalised import SelfNormalised, evaluate_with_ln_z
 from keras_nplm.models.shortlist import Shortlist
@@ -76,7 +77,7 @@ class LanguageModel:
     2
     """
 
-    def __init__(self, model: LogProb, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
+    def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
         if boundary not in BOUNDARIES:
             raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
         if takes_lemmas(tokenizer_name) and vocabulary.forms is None:

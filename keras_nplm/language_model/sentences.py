@@ -14,7 +14,7 @@ from keras_nplm.data.vocabulary import (
     Vocabulary,
     refuse_reserved,
 )
-from keras_nplm.models.evaluation import LogProb
+from keras_nplm.models.base import NextWordModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ def sentence_ngrams(
 
 
 def score_sentences(
-    model: LogProb,
+    model: NextWordModel,
     vocabulary: Vocabulary,
     tokenize: Callable[[str], list[str]],
     boundary: str,

@@ -1,8 +1,15 @@
 """The base class of language models over ids: P(w | context)."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.io.errors import InputError
+
+NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
+DISTRIBUTION_ROWS = 512  # contexts in a block whose distributions, float [rows, |V|], are computed together
 
 
 class NextWordModel:
@@ -15,17 +22,24 @@ class NextWordModel:
         order: int, n. A context has n-1 words.
         vocabulary_size: int, |V|, special tokens included.
         boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. None: not known.
+
+    Example:
+
+    >>> class Unigram(NextWordModel):
+    ...     order, vocabulary_size, boundary = 2, 6, "stream"
+    ...     _p = np.array([0, 0.2, 0, 0, 0.5, 0.3])
+    ...     def _log_prob(self, context_ids, target_ids):
+    ...         return np.log(self._p[target_ids])
+    >>> np.exp(Unigram().log_prob([[4], [5]], [5, 1]))
+    array([0.3, 0.2])
     """
 
     order: int
     vocabulary_size: int
     boundary: str | None = None
 
-    rows = 1 << 14  # n-grams that `_log_prob` receives at a time
-    distribution_rows = 512  # contexts that `_next_log_probs` receives at a time
-
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(target | context), the log-probability of given words.
+        """Return ln P(target | context), the log-probability of given target words.
 
         Args:
             context_ids: int [B, n-1], oldest word first.
@@ -35,11 +49,13 @@ class NextWordModel:
             float [B], nats; -inf for a word that the model never predicts.
 
         Raises:
-            InputError: ids out of range, or shapes that do not match.
+            InputError: ids are out of range, or the shapes do not match.
         """
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
-        parts = [self._log_prob(context_ids[block], target_ids[block]) for block in _blocks(len(target_ids), self.rows)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(target_ids) <= NGRAM_ROWS:
+            return self._log_prob(context_ids, target_ids)
+        blocks = row_blocks(len(target_ids), NGRAM_ROWS)
+        return np.concatenate([self._log_prob(context_ids[block], target_ids[block]) for block in blocks])
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, the distribution over the next word.
@@ -51,12 +67,18 @@ class NextWordModel:
             float [B, |V|], nats; exp of a row sums to 1; -inf for words that the model never predicts.
 
         Raises:
-            InputError: ids out of range, or contexts of another length.
+            InputError: ids are out of range, or the contexts have a wrong length.
         """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        blocks = _blocks(len(context_ids), self.distribution_rows)
-        parts = [self._next_log_probs(context_ids[block]) for block in blocks]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(context_ids) <= DISTRIBUTION_ROWS:
+            return self._next_log_probs(context_ids)
+        result = None
+        for block in row_blocks(len(context_ids), DISTRIBUTION_ROWS):
+            rows = self._next_log_probs(context_ids[block])
+            if result is None:  # filled block by block: concatenating would need twice the memory
+                result = np.empty((len(context_ids), rows.shape[1]), rows.dtype)
+            result[block] = rows
+        return result
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P(target | context), float [B], for checked int32 [B, n-1] and [B]."""
@@ -67,6 +89,61 @@ class NextWordModel:
         raise NotImplementedError
 
 
-def _blocks(number: int, size: int) -> list[slice]:
-    """Slices of at most `size` rows that cover `number` rows; one empty slice where there are none."""
-    return [slice(start, start + size) for start in range(0, max(number, 1), size)]
+def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:
+    """Yield slices of at most `block_size` rows that cover `num_rows` rows.
+
+    Example:
+
+    >>> list(row_blocks(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    return (slice(start, start + block_size) for start in range(0, num_rows, block_size))
+
+
+def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
+    """Return the last n-1 words of each context, for a model whose order n is lower than that of the contexts."""
+    return context_ids[:, context_ids.shape[1] - (model.order - 1) :]
+
+
+def infer_boundary(predicted: np.ndarray) -> str:
+    """Return the boundary of a model from the words that have a probability: `"sentence"` if `</s>` is among them.
+
+    Args:
+        predicted: bool [|V|], which words the model predicts.
+    """
+    return "sentence" if len(predicted) > EOS_ID and predicted[EOS_ID] else "stream"
+
+
+def choose_boundary(model: NextWordModel, boundary: str | None = None) -> str:
+    """Return the boundary with which a text is scored: that of the model's training.
+
+    Args:
+        model: any language model. Without a `boundary`, or with None there, it takes every boundary.
+        boundary: `"sentence"` or `"stream"`. Default: `model.boundary`, or `"sentence"` where that is not known.
+
+    Raises:
+        InputError: `boundary` differs from `model.boundary`: the result would not be the model's perplexity.
+    """
+    trained = getattr(model, "boundary", None)
+    if boundary is not None and trained is not None and boundary != trained:
+        raise InputError(
+            f"`boundary` must be {trained!r}, as the model was trained. Received: {boundary!r}. "
+            "Fix: leave `boundary` out, or train a model with that boundary."
+        )
+    return boundary or trained or "sentence"
+
+
+def shared_boundary(models: Sequence[NextWordModel]) -> str | None:
+    """Return the boundary that models have in common; None where no model has a known one.
+
+    Raises:
+        InputError: the models were trained with different boundaries.
+    """
+    boundaries = [getattr(model, "boundary", None) for model in models]
+    known = sorted({boundary for boundary in boundaries if boundary is not None})
+    if len(known) > 1:
+        raise InputError(
+            f"Models that are combined must have one `boundary`. Received: {', '.join(map(str, boundaries))}. "
+            "Fix: train them with the same `boundary`."
+        )
+    return known[0] if known else None

@@ -1,76 +1,71 @@
-"""Exact perplexity of any language model, that is of anything that answers `log_prob(context_ids, target_ids)`."""
+"""Exact perplexity of a text under any language model with `log_prob(context_ids, target_ids)`."""
 
 import math
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import RunError
+from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
 
-_ROWS = 1 << 14  # n-grams asked of a model at a time
-
-
-class LogProb(Protocol):
-    """The one abstraction that ties the language models together."""
-
-    order: int
-
-    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """ln P(target | context), float [B], in nats."""
-
-    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """ln P(w | context) for every word w, float [B, |V|], in nats: where a whole distribution is wanted."""
+_BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
 
 
-def log_probs(model: LogProb, ids: np.ndarray, boundary: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The log-probability of every n-gram of a text, in its order, some thousands at a time.
+def log_probs(
+    model: NextWordModel, ids: np.ndarray, boundary: str | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the log-probability of every n-gram of a text, in the order of the text, in blocks.
 
     Args:
-        model: any language model.
+        model: any language model; `order` and `log_prob` suffice.
         ids: int32 [T], each sentence closed by `</s>`.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
+        boundary: `"sentence"` or `"stream"`. Default: the model's; see `evaluate`.
 
     Yields:
         (log_prob float [B] in nats, target_ids int32 [B]).
+
+    Raises:
+        InputError: the text is empty, or `boundary` is not that of the model's training.
     """
-    tokens, positions = ngram_positions(ids, model.order, boundary)
-    for start in range(0, len(positions), _ROWS):
-        ngrams = gather_ngrams(tokens, positions[start : start + _ROWS], model.order)
+    tokens, positions = ngram_positions(ids, model.order, choose_boundary(model, boundary))
+    for block in row_blocks(len(positions), _BLOCK_SIZE):
+        ngrams = gather_ngrams(tokens, positions[block], model.order)
         yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
 
 
-def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[str, float | int | None]:
-    """Perplexity of a text, its sums taken in float64.
+def evaluate(model: NextWordModel, ids: np.ndarray, boundary: str | None = None) -> dict[str, float | int | None]:
+    """Return the perplexity of a text, summed in float64.
 
         perplexity = exp(-1/T sum_t ln P(w_t | context))
 
     Args:
-        model: any language model.
+        model: any language model; `order` and `log_prob` suffice.
         ids: int32 [T], each sentence closed by `</s>`.
-        boundary: `"stream"`: words alone are predicted; `"sentence"`: words and `</s>`. The two are different
-            quantities: never compare them.
+        boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are predicted. `"stream"`:
+            contexts cross sentence ends, and only words are predicted. Perplexities of different boundaries are not
+            comparable. Default: `model.boundary`, or `"sentence"` for a model without one.
 
     Returns:
-        `perplexity`, over all predicted tokens, `<unk>` among them as an ordinary word; `perplexity_without_unk`, over
-        the others; `tokens`, how many were predicted; `unk_tokens`, how many of them were `<unk>`; `log_prob`, the
-        sum in nats; `bits_per_word`, the binary logarithm of the perplexity. A perplexity over no tokens is None.
+        dict: `perplexity` over all predicted tokens, out-of-vocabulary tokens counted as the word `<unk>`;
+        `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens`, the number of predicted
+        tokens; `unk_tokens`, how many of them were `<unk>`; `log_prob`, the sum in nats; `bits_per_word`, log2 of the
+        perplexity. A perplexity over 0 tokens is None.
 
     Raises:
-        InputError: there is nothing to predict.
-        RunError: the log-probabilities are not finite: the model is broken, or gives a word probability 0.
+        InputError: the text has no word to predict, or `boundary` is not that of the model's training.
+        RunError: a word of the text has probability 0, or a log-probability is NaN.
 
     Example:
 
-    >>> class Uniform:
+    >>> class UniformOverEight:
     ...     order = 2
     ...     def log_prob(self, context_ids, target_ids):
     ...         return np.full(len(target_ids), -np.log(8))
-    >>> result = evaluate(Uniform(), np.array([4, 1, 5, 3]))
+    >>> result = evaluate(UniformOverEight(), np.array([4, 1, 5, 3]))
     >>> round(result["perplexity"], 6), result["tokens"], result["unk_tokens"], round(result["bits_per_word"], 6)
-    (8.0, 3, 1, 3.0)
+    (8.0, 4, 1, 3.0)
     """
     total = unk = 0.0
     tokens = unk_tokens = 0
@@ -79,14 +74,16 @@ def evaluate(model: LogProb, ids: np.ndarray, boundary: str = "stream") -> dict[
         total += log_prob.sum(dtype=np.float64)
         unk += log_prob[is_unk].sum(dtype=np.float64)
         tokens, unk_tokens = tokens + len(log_prob), unk_tokens + int(is_unk.sum())
+    name = type(model).__name__
     if total == -math.inf:
         raise RunError(
-            "The model gives a word of the text probability 0: mix it with the uniform distribution (`mix --uniform`), "
-            "or is its boundary another one?"
+            f"{name} gives a word of the text probability 0. Fix: mix the model with the uniform distribution "
+            "(`mix --uniform`), or check that its boundary is that of its training."
         )
     if not math.isfinite(total):
         raise RunError(
-            f"The log-probability of the text is {total}: the model's weights are not finite; train it again."
+            f"The log-probability of the text under {name} must be finite. Received: {total}. "
+            "Fix: train the model again, its weights are not finite."
         )
     known = tokens - unk_tokens
     return {
@@ -103,12 +100,12 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
 
-def shown_perplexity(perplexity: float | None) -> str:
-    """A perplexity as tables show it, one over no tokens as a dash.
+def format_perplexity(perplexity: float | None) -> str:
+    """Format a perplexity for a table: two decimals, a dash where there were no tokens.
 
     Example:
 
-    >>> shown_perplexity(61.368), shown_perplexity(None)
+    >>> format_perplexity(61.368), format_perplexity(None)
     ('61.37', '–')
     """
     return "–" if perplexity is None else f"{perplexity:.2f}"

@@ -1,21 +1,25 @@
-"""Convex combinations of language models."""
+"""Mixture of language models (linear interpolation), and the uniform distribution over the vocabulary."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams, ngrams_of, predicted_ids
+from keras_nplm.data.ngram_arrays import BOUNDARIES, ngrams_of, predicted_ids
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.evaluation import LogProb, log_probs
+from keras_nplm.models.base import NextWordModel, choose_boundary, cut_contexts, shared_boundary
+from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights
 
 
-class Uniform:
-    """The zerogram: P(w | h) = 1/|V'| for each word that is ever predicted.
+class Uniform(NextWordModel):
+    """Uniform distribution over the words that can be predicted (a zerogram): P(w | h) = 1/|V'|.
 
     Args:
         vocabulary_size: |V|.
-        boundary: `"stream"`: V' is `<unk>` and the words; `"sentence"`: `</s>`, too.
+        boundary: `"sentence"`: V' is `<unk>`, the words and `</s>`. `"stream"`: V' is `<unk>` and the words.
+
+    Raises:
+        InputError: `boundary` does not exist.
 
     Example:
 
@@ -25,55 +29,62 @@ class Uniform:
 
     order = 2
 
-    def __init__(self, vocabulary_size: int, boundary: str):
+    def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
+        if boundary not in BOUNDARIES:
+            raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
+        self.boundary = boundary
         self._log_probs = np.full(vocabulary_size, -np.inf)
         self._log_probs[predicted] = -np.log(len(predicted))
 
-    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """ln 1/|V'|, float64 [B]; -inf for what is never predicted."""
-        _, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         return self._log_probs[target_ids]
 
-    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """The same for every word, float64 [B, |V|]."""
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         return np.tile(self._log_probs, (len(context_ids), 1))
 
 
-class Mixture:
-    """A convex combination of language models over one vocabulary.
+class Mixture(NextWordModel):
+    """Linear interpolation of language models over one vocabulary.
 
         P(w | h) = sum_k α_k(l(h)) P_k(w | h)
 
-    The weights are the same everywhere, or depend on how often the context was seen in training (see `FrequencyBins`).
+    The weights α are the same in every context, or depend on the training frequency of the context through its bin l
+    (see `FrequencyBins`).
 
     Args:
-        models: two or more; each sees as much of the context as its own order takes.
-        weights: α, float [K], or [bins, K] with `bins`; not negative, and summing to 1 a row.
-        bins: which row of `weights` a context has. Default: there is one.
+        models: two or more, of one vocabulary and one boundary. A model of a lower order gets the last words of a
+            context.
+        weights: α, float [K], or [bins, K] with `bins`; not negative, each row sums to 1.
+        bins: which row of `weights` a context has. Default: there is one row.
 
     Raises:
-        InputError: fewer than two models, models of different vocabularies, or weights that are none.
+        InputError: fewer than two models, models of different vocabularies or boundaries, or weights of a wrong shape,
+            negative, or not summing to 1.
 
     Example:
 
-    >>> mixture = Mixture([Uniform(8, "stream"), Uniform(8, "sentence")], [0.5, 0.5])
+    >>> from keras_nplm.models.ngrams import kneser_ney
+    >>> bigram = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=2)
+    >>> mixture = Mixture([bigram, Uniform(8)], [0.75, 0.25])
     >>> np.exp(mixture.next_log_probs(np.array([[4]])))[0].round(3)
-    array([0.   , 0.183, 0.   , 0.083, 0.183, 0.183, 0.183, 0.183])
+    array([0.   , 0.073, 0.   , 0.229, 0.167, 0.354, 0.104, 0.073])
 
     Reference: Bengio et al. (2003), section 4.1; Jelinek & Mercer (1980).
     """
 
     def __init__(
-        self, models: Sequence[LogProb], weights: Sequence[float] | np.ndarray, bins: FrequencyBins | None = None
+        self, models: Sequence[NextWordModel], weights: Sequence[float] | np.ndarray, bins: FrequencyBins | None = None
     ):
         if len(models) < 2:
-            raise InputError(f"A mixture needs two models or more. Received: {len(models)}.")
+            raise InputError(f"`models` must have two models or more. Received: {len(models)}. Fix: add a model.")
         sizes = [model.vocabulary_size for model in models]
         if len(set(sizes)) > 1:
-            raise InputError(f"The models of a mixture must have one vocabulary. Received: {sizes} words.")
+            raise InputError(
+                f"The models of a mixture must have one vocabulary. Received: vocabularies of {sizes} words. "
+                "Fix: train the models with one vocabulary."
+            )
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         if weights.shape != (bins.number if bins else 1, len(models)):
             wanted = f"{bins.number} rows of {len(models)}" if bins else str(len(models))
@@ -86,81 +97,57 @@ class Mixture:
         self.bins = bins
         self.order = max(model.order for model in models)
         self.vocabulary_size = sizes[0]
+        self.boundary = shared_boundary(models)
 
-    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """ln P(target | context).
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-            target_ids: int [B].
-
-        Returns:
-            float64 [B], nats.
-
-        Raises:
-            InputError: ids out of range, or another shape.
-        """
-        context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
-        parts = [model.log_prob(seen_by(model, context_ids), target_ids) for model in self.models]
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models]
         return combine(np.stack(parts, axis=1), self._weights(context_ids))
 
-    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """ln P(w | context) for every word w.
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-
-        Returns:
-            float64 [B, |V|], nats; -inf for what no model ever predicts.
-
-        Raises:
-            InputError: ids out of range, or contexts of another length.
-        """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        parts = [model.next_log_probs(seen_by(model, context_ids)) for model in self.models]
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
         return combine(np.stack(parts, axis=2), self._weights(context_ids)[:, None])
 
-    def components(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, LogProb, np.ndarray]]:
-        """Each model with its weight in each context, float64 [B], and the part of the contexts that it sees."""
+    def components(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, NextWordModel, np.ndarray]]:
+        """Yield for each model (its weight in each context float64 [B], the model, the contexts cut to its order)."""
         for weights, model in zip(self._weights(context_ids).T, self.models, strict=True):
-            yield weights, model, seen_by(model, context_ids)
+            yield weights, model, cut_contexts(model, context_ids)
 
     def _weights(self, context_ids: np.ndarray) -> np.ndarray:
-        """α of each context, float64 [B, K]."""
+        """Return α of each context, float64 [B, K]."""
         return self.weights[self.bins.of(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)]
 
 
 def fit_mixture(
-    models: Sequence[LogProb], held_out_ids: np.ndarray, boundary: str, bins: FrequencyBins | None = None
+    models: Sequence[NextWordModel],
+    held_out_ids: np.ndarray,
+    boundary: str | None = None,
+    bins: FrequencyBins | None = None,
 ) -> Mixture:
-    """Fit the weights of a mixture on held-out text by expectation-maximisation.
+    """Fit the interpolation weights of a mixture on held-out text by expectation-maximisation.
 
     Args:
         models: two or more.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
-        bins: fit a set of weights for each bin of the context's training frequency. Default: one set.
+        boundary: `"sentence"` or `"stream"`. Default: that of the models; see `evaluate`.
+        bins: fit a row of weights for each bin of the training frequency of the context. Default: one row.
 
     Raises:
-        InputError: the text is empty, or a word of it has probability 0 in every model.
+        InputError: the text is empty, a word of the text has probability 0 in every model, or `boundary` is not that
+            of the models' training.
 
     Example:
 
     >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> models = [kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), 8, 3, "stream"), Uniform(8, "stream")]
-    >>> mixture = fit_mixture(models, np.array([4, 5, 6, 7, 3]), "stream")
+    >>> models = [kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3), Uniform(8)]
+    >>> mixture = fit_mixture(models, np.array([4, 5, 6, 7, 3]))
     >>> mixture.weights.sum().round(6), bool(mixture.weights[0, 1] > 0)
     (np.float64(1.0), True)
     """
     equal = np.full((bins.number if bins else 1, len(models)), 1 / max(len(models), 1))
     mixture = Mixture(models, equal, bins)
+    boundary = choose_boundary(mixture, boundary)
     columns = [np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)]) for model in models]
     held_out_bins = None
     if bins:
         held_out_bins = bins.of(ngrams_of(held_out_ids, mixture.order, boundary)[:, :-1])
     return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)
-
-
-def seen_by(model: LogProb, context_ids: np.ndarray) -> np.ndarray:
-    """The part of the contexts that a model of a lower order takes."""
-    return context_ids[:, context_ids.shape[1] - (model.order - 1) :]

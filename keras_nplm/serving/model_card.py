@@ -6,7 +6,7 @@ from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, name_parts
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.directory import kind_of
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.evaluation import shown_perplexity
+from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
 from keras_nplm.training.configuration import train_command
 
@@ -99,7 +99,7 @@ def _format_perplexities(language_model: LanguageModel, metrics: dict) -> str:
     rows = [
         [
             split,
-            *(shown_perplexity(metrics[split].get(name)) for name in ("perplexity", "perplexity_without_unk")),
+            *(format_perplexity(metrics[split].get(name)) for name in ("perplexity", "perplexity_without_unk")),
             *(f"{metrics[split][name]:,}" for name in ("tokens", "unk_tokens")),
         ]
         for split in splits

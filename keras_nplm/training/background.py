@@ -17,7 +17,8 @@ from keras_nplm.language_model.directory import (
     save_component,
 )
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.evaluation import LogProb, log_probs
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
 
@@ -59,14 +60,14 @@ def write_background(
     save_component(directory, BACKGROUND, model)  # its config.json last, by which a later call knows that all is here
 
 
-def _estimated(configuration: Configuration, encoded: EncodedCorpus) -> LogProb:
+def _estimated(configuration: Configuration, encoded: EncodedCorpus) -> NextWordModel:
     ids = encoded.ids("train")
     return kneser_ney(ids, encoded.vocabulary_size, configuration.ngram_order, configuration.boundary)
 
 
 def _taken(
     directory: str | os.PathLike, configuration: Configuration, encoded: EncodedCorpus, vocabulary: Vocabulary
-) -> LogProb:
+) -> NextWordModel:
     given = LanguageModel.load(directory)
     wanted = {"vocabulary": vocabulary, "tokenizer_name": encoded.tokenizer, "boundary": configuration.boundary}
     for what, value in wanted.items():

@@ -25,7 +25,8 @@ from keras_nplm.language_model.directory import (
     save_model,
 )
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.evaluation import LogProb, evaluate
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import (
     ContextFrequencies,
@@ -147,7 +148,7 @@ def _check_text_options(**options) -> None:
     Configuration(**options)
 
 
-def _estimate_model(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> LogProb:
+def _estimate_model(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NextWordModel:
     """Estimate the n-gram model that `options`, the content of config.json, describe."""
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
     order, boundary = options["order"], options["boundary"]
@@ -213,7 +214,7 @@ def import_arpa(
     """
     directory = Path(directory)
     refuse_foreign(directory)
-    model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None)
+    model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
     if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
         raise InputError(
             f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
@@ -300,7 +301,7 @@ def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
             shutil.copyfile(corpus.directory / name, temporary)
 
 
-def _evaluate_splits(model: LogProb, corpus: EncodedCorpus, boundary: str) -> dict:
+def _evaluate_splits(model: NextWordModel, corpus: EncodedCorpus, boundary: str) -> dict:
     """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
     began = time.process_time()
     metrics = {split: evaluate(model, corpus.ids(split), boundary) for split in ("validation", "test")}

@@ -9,7 +9,7 @@ from keras_nplm.data.vocabulary import EOS_ID, SPECIALS
 from keras_nplm.io.files import replacing
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
-from keras_nplm.models.evaluation import evaluate, shown_perplexity
+from keras_nplm.models.evaluation import evaluate, format_perplexity
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.training.charts import (
@@ -169,7 +169,7 @@ def _baseline(language_model: LanguageModel, metrics: dict) -> str:
         [
             name,
             *(f"{model[split]['perplexity']:.2f}" for split in splits),
-            shown_perplexity(model["test"]["perplexity_without_unk"]),
+            format_perplexity(model["test"]["perplexity_without_unk"]),
         ]
         for name, model in models.items()
     ]

@@ -34,7 +34,7 @@ from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
 from keras_nplm.models.self_normalised import evaluate_with_ln_z
-from keras_nplm.models.shortlist import Shortlist, coverage
+from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.training.background import write_background
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint, read_history
@@ -167,7 +167,7 @@ def _train(
     held_out = {split: encoded.ids(split) for split in ("validation", "test")}
     metrics = {split: measure(model, ids, configuration.boundary) for split, ids in held_out.items()}
     if isinstance(model, Shortlist):
-        shares = {split: coverage(ids, model.listed, configuration.boundary) for split, ids in held_out.items()}
+        shares = {split: measure_coverage(ids, model.listed, configuration.boundary) for split, ids in held_out.items()}
         metrics["coverage"] = {split: round(share, 4) for split, share in shares.items()}
     network = model.network if isinstance(model, Shortlist) else model
     metrics |= {

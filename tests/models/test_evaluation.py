@@ -1,18 +1,33 @@
+"""Perplexity by hand, the boundary of a model, and texts without words to predict."""
+
 import math
 
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, evaluate
+from keras_nplm import InputError, Mixture, Uniform, evaluate
+from keras_nplm.io.errors import RunError
+from keras_nplm.models.evaluation import format_perplexity
+from keras_nplm.models.ngrams import class_based, deleted_interpolation, kneser_ney
+
+V = 8
+TEXT = np.array([4, 5, 6, 3, 4, 5, 3, 7, 4, 5, 3], np.int32)
 
 
 class Bigram:
-    """P(w | v) = 1 / (1 + v): a language model whose perplexities can be worked out by hand."""
+    """P(w | v) = 1 / (1 + v): a language model whose perplexities can be computed by hand."""
 
     order = 2
 
     def log_prob(self, context_ids, target_ids):
         return -np.log1p(context_ids[:, 0].astype(np.float64))
+
+
+class OfUnknownBoundary:
+    """A language model without its boundary, with `order` and `log_prob` only."""
+
+    def __init__(self, model):
+        self.order, self.log_prob = model.order, model.log_prob
 
 
 def test_perplexity_by_hand():
@@ -23,25 +38,71 @@ def test_perplexity_by_hand():
     assert (result["tokens"], result["unk_tokens"]) == (3, 1)
     assert result["log_prob"] == pytest.approx(-math.log(10))
     assert result["bits_per_word"] == pytest.approx(math.log2(10) / 3)
-    result = evaluate(Bigram(), ids, "sentence")  # contexts: 2, 4, 1; 2, 7
+    result = evaluate(Bigram(), ids)  # contexts: 2, 4, 1; 2, 7
     assert result["perplexity"] == pytest.approx((3 * 5 * 2 * 3 * 8) ** (1 / 5))
     assert result["tokens"] == 5
 
 
-def test_a_text_of_unknown_words_alone_has_no_perplexity_without_them():
-    assert evaluate(Bigram(), np.array([1, 1, 3]))["perplexity_without_unk"] is None
+def test_text_of_unknown_words_has_no_perplexity_without_them():
+    result = evaluate(Bigram(), np.array([1, 1, 3]), "stream")
+    assert result["perplexity_without_unk"] is None
+    assert format_perplexity(None) == "–"
 
 
-def test_a_long_text_is_summed_in_float64():
-    ids = np.full(300_001, 4)
-
+def test_long_text_is_summed_in_float64():
     class Third(Bigram):
         def log_prob(self, context_ids, target_ids):
             return np.full(len(target_ids), np.float32(np.log(1 / 3)), np.float32)
 
-    assert evaluate(Third(), ids)["perplexity"] == pytest.approx(3, rel=1e-7)
+    assert evaluate(Third(), np.full(300_001, 4))["perplexity"] == pytest.approx(3, rel=1e-7)
 
 
-def test_nothing_to_predict_is_refused():
+def test_empty_text_is_refused():
     with pytest.raises(InputError, match="no word to predict"):
         evaluate(Bigram(), np.array([], np.int32))
+
+
+@pytest.mark.parametrize(("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")])
+def test_probability_0_or_nan_is_refused(value, message, monkeypatch):
+    monkeypatch.setattr(Bigram, "log_prob", lambda self, contexts, targets: np.full(len(targets), value))
+    with pytest.raises(RunError, match=message):
+        evaluate(Bigram(), TEXT)
+
+
+def _models(boundary):
+    kneser = kneser_ney(TEXT, V, 3, boundary)
+    classes = np.array([0, 4, 2, 3, 4, 5, 5, 4], np.int32)
+    return [
+        kneser,
+        deleted_interpolation(TEXT, TEXT, V, 3, boundary),
+        class_based(TEXT, TEXT, classes, 3, boundary),
+        Uniform(V, boundary),
+        Mixture([kneser, Uniform(V, boundary)], [0.5, 0.5]),
+    ]
+
+
+@pytest.mark.parametrize(("boundary", "other"), [("sentence", "stream"), ("stream", "sentence")])
+def test_boundary_is_that_of_the_models_training(boundary, other):
+    for model in _models(boundary):
+        assert model.boundary == boundary
+        assert evaluate(model, TEXT) == evaluate(model, TEXT, boundary)
+        with pytest.raises(InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"):
+            evaluate(model, TEXT, other)
+
+
+def test_refused_boundary_would_give_a_wrong_perplexity():
+    for model in _models("sentence"):
+        right = evaluate(model, TEXT)["perplexity"]
+        assert evaluate(OfUnknownBoundary(model), TEXT)["perplexity"] == right
+        if model.order > 2:  # every context of `Uniform` has one distribution
+            wrong = evaluate(OfUnknownBoundary(model), TEXT, "stream")["perplexity"]
+            assert abs(wrong - right) > 0.05 * right
+    for model in _models("stream"):  # </s> has probability 0
+        with pytest.raises(RunError, match="probability 0"):
+            evaluate(OfUnknownBoundary(model), TEXT)
+
+
+def test_default_boundary_is_sentence():
+    classes = np.array([0, 4, 2, 3, 4, 5, 5, 4], np.int32)
+    models = kneser_ney(TEXT, V, 3), deleted_interpolation(TEXT, TEXT, V), class_based(TEXT, TEXT, classes, 3)
+    assert [model.boundary for model in (*models, Uniform(V))] == ["sentence"] * 4

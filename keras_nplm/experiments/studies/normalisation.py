@@ -14,7 +14,8 @@ from keras_nplm.experiments.rows import Row
 from keras_nplm.io.files import read_json
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.evaluation import LogProb, log_probs
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import log_probs
 
 _TAKEN = ((), ("lower",), ("lower", "numbers"), STEPS)
 _MODELS = {"kneser-ney-5": "ngram --method kneser-ney --order 5", "brown-nce-quick": "train --config brown-nce-quick"}
@@ -89,7 +90,7 @@ def _counts(b: np.ndarray, ids: np.ndarray, size: int) -> np.ndarray:
 
 
 def original_log_probs(
-    model: LogProb, ids: np.ndarray, originals: Originals | None, s: np.ndarray, b: np.ndarray
+    model: NextWordModel, ids: np.ndarray, originals: Originals | None, s: np.ndarray, b: np.ndarray
 ) -> np.ndarray:
     """ln P(s | context) of each token of a text under a model of normalised words, as `Originals` has it.
 

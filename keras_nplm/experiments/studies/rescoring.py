@@ -20,7 +20,7 @@ from keras_nplm.language_model.rescoring import (
     with_scores,
 )
 from keras_nplm.language_model.sentences import sentence_ngrams
-from keras_nplm.models.evaluation import LogProb
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.nplm import NPLM
 
@@ -147,7 +147,7 @@ def _timed(model: LanguageModel, lists: Scored) -> tuple[dict, Scored]:
     return figures, scored
 
 
-def _one_by_one(model: LogProb) -> Callable[[np.ndarray], None]:
+def _one_by_one(model: NextWordModel) -> Callable[[np.ndarray], None]:
     """Asks for each n-gram whether it was asked before or not; a network passes each context anew."""
     if isinstance(model, Mixture):
         parts = [_one_by_one(part) for part in model.models]

@@ -15,8 +15,8 @@ from keras_nplm.io.files import read_json
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import log_probs
-from keras_nplm.models.ngrams.mass import mass_of
-from keras_nplm.models.shortlist import Shortlist, coverage
+from keras_nplm.models.ngrams.mass import build_mass
+from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import one_core
@@ -50,7 +50,8 @@ def run(rows: Path) -> dict:
     scored = {name: _scored(model, held_out) for name, model in models.items()}
     trained = _training_rates(rows, models)
     counts = encoded.frequencies()
-    counts[EOS_ID] = 0
+    if models[FULL].boundary == "stream":
+        counts[EOS_ID] = 0
     report = []
     for row in ROWS:
         model, (columns, rate) = models[row.name].model, scored[row.name]
@@ -58,7 +59,9 @@ def run(rows: Path) -> dict:
         figures |= {split: float(np.exp(-column.mean())) for split, column in columns.items()}
         figures |= _mixed(columns, scored[BACKGROUND][0]) if row.name != BACKGROUND else {}
         if isinstance(model, Shortlist):
-            shares = {split: coverage(held_out[split], model.listed, "stream") for split in _SPLITS}
+            shares = {
+                split: measure_coverage(held_out[split], model.listed, models[FULL].boundary) for split in _SPLITS
+            }
             figures |= {"coverage": shares, "seconds_of_masses": _seconds_of_masses(model)}
         if row.name in trained:
             config = read_json(rows / row.name / "config.json")
@@ -73,11 +76,11 @@ def run(rows: Path) -> dict:
 def _scored(language_model: LanguageModel, held_out: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], float]:
     """ln P of each token of the splits, float64 [T], and n-grams a CPU second over the test text."""
     model, columns, seconds = language_model.model, {}, 0.0
-    for _ in log_probs(model, held_out["test"][:_SCORED], "stream"):
+    for _ in log_probs(model, held_out["test"][:_SCORED]):
         pass
     for split, ids in held_out.items():
         began = time.process_time()
-        columns[split] = np.concatenate([part for part, _ in log_probs(model, ids, "stream")]).astype(np.float64)
+        columns[split] = np.concatenate([part for part, _ in log_probs(model, ids)]).astype(np.float64)
         seconds = time.process_time() - began
     return columns, len(columns["test"]) / seconds
 
@@ -91,7 +94,7 @@ def _mixed(columns: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> dic
 def _seconds_of_masses(model: Shortlist) -> float:
     """CPU seconds that P_S of all n-gram states takes."""
     began = time.process_time()
-    mass_of(model.background, np.arange(model.vocabulary_size) >= model.listed)
+    build_mass(model.background, np.arange(model.vocabulary_size) >= model.listed)
     return round(time.process_time() - began, 2)
 
 

@@ -6,7 +6,7 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predict
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import Progress
-from keras_nplm.models.evaluation import LogProb
+from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams.backoff import BackoffModel, unlisted_mass
 from keras_nplm.models.ngrams.counts import (
@@ -26,7 +26,11 @@ _MOST_ROWS = 1024  # contexts asked at a time
 
 
 def approximate(
-    model: LogProb, ids: np.ndarray, order: int, boundary: str, min_expected_count: float = MIN_EXPECTED_COUNT
+    model: NextWordModel,
+    ids: np.ndarray,
+    order: int = ORDER,
+    boundary: str | None = None,
+    min_expected_count: float = MIN_EXPECTED_COUNT,
 ) -> BackoffModel:
     """The back-off model of order n that answers as a model of a higher or the same order does on average over a text.
 
@@ -70,9 +74,12 @@ def approximate(
         raise InputError(f"`order` must be 2 to {model.order}, that of the model. Received: {order}.")
     if not min_expected_count > 0:
         raise InputError(f"`min_expected_count` must be above 0. Received: {min_expected_count}.")
+    boundary = choose_boundary(model, boundary)
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expected_counts(model, text, ids, boundary, min_expected_count)
-    return BackoffModel.normalised(text.contexts, _log(unigram / unigram.sum()), *_probabilities(text, tables))
+    return BackoffModel.normalised(
+        text.contexts, _log(unigram / unigram.sum()), *_probabilities(text, tables), boundary
+    )
 
 
 def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
@@ -116,7 +123,7 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
         asked = weight.sum() - np.bincount(words, weight[before], minlength=number)
         unigram = (left + _UNSEEN * marginal) / (asked + _UNSEEN)
         unigram /= unigram.sum()
-    return BackoffModel.normalised(model.contexts, _log(unigram), model.keys, model.log_probs)
+    return BackoffModel.normalised(model.contexts, _log(unigram), model.keys, model.log_probs, model.boundary)
 
 
 def _distinct_contexts(
@@ -145,7 +152,7 @@ def _nodes(trie: ContextTrie, contexts: np.ndarray, order: int) -> np.ndarray:
 
 
 def _expected_counts(
-    model: LogProb, text: NgramCounts, ids: np.ndarray, boundary: str, least: float
+    model: NextWordModel, text: NgramCounts, ids: np.ndarray, boundary: str, least: float
 ) -> tuple[np.ndarray, list["_Table"]]:
     """c(w), float64 [|V|], and for k = 2 … n the table of c(h w): one pass over the text's distinct contexts."""
     size = model.vocabulary_size
@@ -156,8 +163,7 @@ def _expected_counts(
     tables, sums = [_Table(keys, size, least) for keys in text.keys[1:]], [_OpenSum(size) for _ in nodes]
     rows = max(1, min(_MOST_ROWS, _NUMBERS // size))
     progress = Progress("Asking the model", len(contexts))
-    for start in range(0, len(contexts), rows):
-        part = slice(start, start + rows)
+    for part in row_blocks(len(contexts), rows):
         counts = _next_probabilities(model, contexts[part])  # [B, |V|]
         counts[:, never] = 0
         counts *= (times[part] / counts.sum(axis=1))[:, None].astype(np.float32)
@@ -174,7 +180,7 @@ def _expected_counts(
     return unigram, tables
 
 
-def _next_probabilities(model: LogProb, context_ids: np.ndarray) -> np.ndarray:
+def _next_probabilities(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
     """P(w | context) for every word w, float32 [B, |V|]; a mixture's without its logarithms, which take longest."""
     if not isinstance(model, Mixture):
         return np.exp(model.next_log_probs(context_ids).astype(np.float32, copy=False))

@@ -92,7 +92,9 @@ def _open_to_write(path: Path):
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def read_arpa(path: str | os.PathLike, vocabulary: Vocabulary | None = None) -> tuple[BackoffModel, Vocabulary]:
+def read_arpa(
+    path: str | os.PathLike, vocabulary: Vocabulary | None = None, boundary: str | None = None
+) -> tuple[BackoffModel, Vocabulary]:
     """Read an ARPA file, gzipped or not, as KenLM, SRILM or `write_arpa` write it.
 
     Args:
@@ -100,6 +102,8 @@ def read_arpa(path: str | os.PathLike, vocabulary: Vocabulary | None = None) -> 
         vocabulary: the ids that words are to have. A word of it that the file lacks gets the probability of the file's
             `<unk>`, as KenLM answers: with `lmplz --vocab_pad |V|` that sums to 1. Default: the file's own words, in
             its order.
+        boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. Default: `"sentence"` if the
+            file gives `</s>` a probability, else `"stream"`.
 
     Returns:
         the model and its vocabulary.
@@ -151,13 +155,17 @@ def read_arpa(path: str | os.PathLike, vocabulary: Vocabulary | None = None) -> 
     backoff[ids] = unigrams.log10_backoffs * _LN10
     sections = [_read_section(lines, k, n, len(numbers)) for k, n in enumerate(numbers[1:], start=2)]
     lines.expect("\\end\\")
-    return _build(
-        lines, size, log_prob, backoff, [(lines.ids(section, place), section) for section in sections]
-    ), vocabulary
+    tables = [(lines.ids(section, place), section) for section in sections]
+    return _build(lines, size, log_prob, backoff, tables, boundary), vocabulary
 
 
 def _build(
-    lines: "_Lines", size: int, log_prob: np.ndarray, backoff: np.ndarray, sections: Sequence[tuple]
+    lines: "_Lines",
+    size: int,
+    log_prob: np.ndarray,
+    backoff: np.ndarray,
+    sections: Sequence[tuple],
+    boundary: str | None,
 ) -> BackoffModel:
     """The sorted tables of n-grams of orders 2 on, given as their ids and what stood beside them."""
     contexts, keys, log_probs, backoffs = [], [], [], [backoff.astype(np.float32)]
@@ -177,7 +185,7 @@ def _build(
             values = np.zeros(len(contexts[k - 2]), np.float32)
             values[_nodes(contexts, ids, size)] = section.log10_backoffs * _LN10
             backoffs.append(values)
-    return BackoffModel(ContextTrie(size, contexts), _finite(log_prob / _LN10), keys, log_probs, backoffs)
+    return BackoffModel(ContextTrie(size, contexts), _finite(log_prob / _LN10), keys, log_probs, backoffs, boundary)
 
 
 def _finite(log10_probs: np.ndarray) -> np.ndarray:

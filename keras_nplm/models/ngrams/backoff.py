@@ -1,12 +1,12 @@
-"""N-gram models in back-off form, as ARPA files hold them and as interpolated Kneser-Ney is stored."""
+"""Back-off n-gram model: the form of ARPA files and of interpolated Kneser-Ney smoothing."""
 
 import dataclasses
 import os
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.models.base import NextWordModel, infer_boundary
 from keras_nplm.models.ngrams.counts import (
     ContextTrie,
     check_tables,
@@ -15,23 +15,25 @@ from keras_nplm.models.ngrams.counts import (
     refuse_unless,
 )
 
-_LEAST = 1e-9  # mass of the words that a context does not list
+_MIN_MASS = 1e-9  # of the words that a context does not list
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
 @dataclasses.dataclass(frozen=True)
-class BackoffModel:
-    """An n-gram model of any order, queried in batches without a loop over n-grams.
+class BackoffModel(NextWordModel):
+    """Back-off n-gram language model of any order, queried in batches without a loop over n-grams.
 
         P(w | h) = p(h w)                 if the n-gram h w is listed
                  = γ(h) P(w | h')         else; h' is h without its oldest word, and γ of an unlisted context is 1
 
     Args:
         contexts: the listed contexts.
-        unigrams: ln p(w), float32 [|V|]; -inf for what is never predicted.
+        unigrams: ln p(w), float32 [|V|]; -inf for words that are never predicted.
         keys: for k = 2 … n the keys of the listed n-grams, context number * |V| + word, sorted, int64.
-        log_probs: for k = 2 … n ln p of them, float32.
+        log_probs: for k = 2 … n ln p of these n-grams, float32.
         backoffs: for k = 1 … n-1 ln γ of the contexts of k words, float32.
+        boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. Default: `"sentence"` if
+            `</s>` has a probability, else `"stream"`.
 
     Example:
 
@@ -50,6 +52,11 @@ class BackoffModel:
     keys: list[np.ndarray]
     log_probs: list[np.ndarray]
     backoffs: list[np.ndarray]
+    boundary: str | None = None
+
+    def __post_init__(self):
+        if self.boundary is None:
+            object.__setattr__(self, "boundary", infer_boundary(np.isfinite(self.unigrams)))
 
     @property
     def order(self) -> int:
@@ -63,23 +70,10 @@ class BackoffModel:
 
     @property
     def num_ngrams(self) -> list[int]:
-        """How many n-grams of each order are listed."""
+        """The number of listed n-grams of each order."""
         return [int(np.isfinite(self.unigrams).sum()), *map(len, self.keys)]
 
-    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """ln P(target | context).
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-            target_ids: int [B].
-
-        Returns:
-            float32 [B], nats.
-
-        Raises:
-            InputError: ids out of range, or another shape.
-        """
-        context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         log_prob = self.unigrams[target_ids]
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             place = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows])
@@ -89,37 +83,31 @@ class BackoffModel:
             )
         return log_prob
 
-    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """ln P(w | context) for every word w.
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-
-        Returns:
-            float32 [B, |V|], nats; -inf for what is never predicted.
-
-        Raises:
-            InputError: ids out of range, or contexts of another length.
-        """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            some = slice(None) if len(rows) == len(context_ids) else rows  # of all of them no copy is made
-            log_probs[some] += self.backoffs[k][nodes, None]
+            selected = slice(None) if len(rows) == len(context_ids) else rows  # a slice of all rows copies nothing
+            log_probs[selected] += self.backoffs[k][nodes, None]
             owner, places = followers(self.keys[k], nodes, self.vocabulary_size)
             log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][places]
         return log_probs
 
     @classmethod
     def normalised(
-        cls, contexts: ContextTrie, unigrams: np.ndarray, keys: list[np.ndarray], log_probs: list[np.ndarray]
+        cls,
+        contexts: ContextTrie,
+        unigrams: np.ndarray,
+        keys: list[np.ndarray],
+        log_probs: list[np.ndarray],
+        boundary: str | None = None,
     ) -> "BackoffModel":
-        """The model of some n-grams whose back-off weights make every context a distribution.
+        """Build a model from listed n-grams, with the back-off weights that make every context a distribution.
 
             γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
 
         Args:
-            contexts, unigrams, keys, log_probs: as above; the unigrams sum to 1, the n-grams of a context to less.
+            contexts, unigrams, keys, log_probs, boundary: as for the class. The unigrams sum to 1, the n-grams of a
+                context to less.
 
         Example:
 
@@ -128,11 +116,11 @@ class BackoffModel:
         >>> np.exp(model.next_log_probs(np.array([[1]]))).round(3)
         array([[0.286, 0.6  , 0.114]], dtype=float32)
         """
-        model = cls(contexts, unigrams, keys, log_probs, [])
+        model = cls(contexts, unigrams, keys, log_probs, [], boundary)
         for k, number in enumerate(contexts.sizes, start=2):
             nodes = keys[k - 2] // len(unigrams)
             above = unlisted_mass(nodes, np.exp(log_probs[k - 2], dtype=np.float64), number)
-            below = unlisted_mass(nodes, np.exp(backed_off(model, k)), number)
+            below = unlisted_mass(nodes, np.exp(backoff_log_probs(model, k)), number)
             model.backoffs.append(np.log(above / below).astype(np.float32))
         return model
 
@@ -141,16 +129,20 @@ class BackoffModel:
         write_arrays(path, self.arrays())
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
-        """What `load` needs of a file that holds more than this model."""
+        """Return the arrays that `load` reads, by name: for files that hold more than this model."""
         tables = {"contexts": self.contexts.keys, "keys": self.keys, "log_probs": self.log_probs}
         return tables | {"unigrams": self.unigrams, "backoffs": self.backoffs}
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "BackoffModel":
+    def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "BackoffModel":
         """Read the tables that `save` wrote.
 
+        Args:
+            path: the file (.npz).
+            boundary: that of the model's training. Default: `"sentence"` if `</s>` has a probability, else `"stream"`.
+
         Raises:
-            InputError: the file is absent, damaged, or not such a file.
+            InputError: the file is absent, damaged, or holds a model of a different kind.
         """
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"])
         unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
@@ -159,14 +151,14 @@ class BackoffModel:
         sizes = [(len(unigrams),), *(keys.shape for keys in contexts)]
         refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == sizes)
         refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
-        return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables)
+        return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
 
 
-def backed_off(model: BackoffModel, order: int) -> np.ndarray:
-    """ln P(w | h') of each listed n-gram h w of an order: what it would have but for γ if it were not listed.
+def backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
+    """Return ln P(w | h') of each listed n-gram h w of an order: its log-probability if it were unlisted, without γ(h).
 
     Args:
-        model: of which only the orders below count.
+        model: only its orders below `order` are used.
         order: k, 2 or more.
 
     Returns:
@@ -179,17 +171,17 @@ def backed_off(model: BackoffModel, order: int) -> np.ndarray:
     return lower.log_prob(model.contexts.words(k - 1)[nodes, 1:], words).astype(np.float64)
 
 
-def unlisted_mass(nodes: np.ndarray, probabilities: np.ndarray, number: int) -> np.ndarray:
-    """1 - sum P of the n-grams listed of each context, float64 [number].
+def unlisted_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
+    """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts].
 
-    Where all the mass is listed, rounding leaves a little on either side of 0: the least that is given is 1e-9.
+    The result is at least 1e-9: rounding puts the mass of a context that lists every word on either side of 0.
 
     Args:
-        nodes: the context of each n-gram, int64 [N].
-        probabilities: P of each, float64 [N].
-        number: of contexts.
+        nodes: the context number of each n-gram, int64 [N].
+        probabilities: P of each n-gram, float64 [N].
+        num_contexts: the number of contexts.
     """
-    return np.maximum(1 - np.bincount(nodes, probabilities, minlength=number), _LEAST)
+    return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)
 
 
 def _are_log_probs(array: np.ndarray) -> bool:

@@ -1,14 +1,15 @@
-"""The class-based n-gram model: classes from classes, words from their class."""
+"""Class-based n-gram model: class n-grams, and words given their class."""
 
 import dataclasses
 import os
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams, ngrams_of, predicted_ids
+from keras_nplm.data.ngram_arrays import ngrams_of, predicted_ids
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.models.base import NextWordModel, infer_boundary
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.counts import refuse_unless
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights, is_distribution
@@ -16,19 +17,20 @@ from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassBased:
-    """An n-gram model over word classes.
+class ClassBased(NextWordModel):
+    """Class-based n-gram language model.
 
         P(w | h) = (1-ε) P(g(w) | g(h)) P(w | g(w)) + ε / |V'|
 
-    P(class | classes) is a Kneser-Ney model, P(w | class) the relative frequency in training. The words of V that
-    training lacks have none: ε is for them.
+    P(class | classes) is a Kneser-Ney model. P(w | class) is the relative frequency in training, which is 0 for words
+    of the vocabulary that are not in the training text. ε gives these words a probability. V' are the words that are
+    ever predicted.
 
     Args:
         class_model: P(class | classes).
         classes: the class of each word, int32 [|V|]; see `exchange_classes`.
-        word_log_probs: ln P(w | g(w)), float64 [|V|]; -inf for words that training lacks.
-        uniform: ln 1/|V'| for what is ever predicted, else -inf, float64 [|V|].
+        word_log_probs: ln P(w | g(w)), float64 [|V|]; -inf for words that are not in the training text.
+        uniform: ln 1/|V'| for the words of V', else -inf, float64 [|V|].
         uniform_weight: ε.
 
     Reference: Brown et al. (1992), Class-based n-gram models of natural language; Kneser & Ney (1993).
@@ -51,46 +53,26 @@ class ClassBased:
         return len(self.classes)
 
     @property
+    def boundary(self) -> str:
+        """`"sentence"` if `</s>` is predicted, else `"stream"`."""
+        return infer_boundary(np.isfinite(self.uniform))
+
+    @property
     def num_ngrams(self) -> list[int]:
-        """How many n-grams of classes of each order are listed."""
+        """The number of listed n-grams of classes of each order."""
         return self.class_model.num_ngrams
 
-    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """ln P(target | context).
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-            target_ids: int [B].
-
-        Returns:
-            float64 [B], nats.
-
-        Raises:
-            InputError: ids out of range, or another shape.
-        """
-        context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         return combine(self.components(context_ids, target_ids), self._weights)
 
     def components(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """ln P(g(w) | g(h)) P(w | g(w)) and ln 1/|V'|, float64 [B, 2]: what 1-ε and ε combine."""
-        by_class = self.class_model.log_prob(self.classes[context_ids], self.classes[target_ids])
-        return np.stack([by_class + self.word_log_probs[target_ids], self.uniform[target_ids]], axis=1)
+        """Return ln P(g(w) | g(h)) P(w | g(w)) and ln 1/|V'|, which 1-ε and ε combine: float64 [B, 2]."""
+        of_class = self.class_model.log_prob(self.classes[context_ids], self.classes[target_ids])
+        return np.stack([of_class + self.word_log_probs[target_ids], self.uniform[target_ids]], axis=1)
 
-    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """ln P(w | context) for every word w.
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-
-        Returns:
-            float64 [B, |V|], nats; -inf for what is never predicted.
-
-        Raises:
-            InputError: ids out of range, or contexts of another length.
-        """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        by_class = self.class_model.next_log_probs(self.classes[context_ids])[:, self.classes] + self.word_log_probs
-        return combine(np.stack([by_class, np.broadcast_to(self.uniform, by_class.shape)], axis=2), self._weights)
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        of_class = self.class_model.next_log_probs(self.classes[context_ids])[:, self.classes] + self.word_log_probs
+        return combine(np.stack([of_class, np.broadcast_to(self.uniform, of_class.shape)], axis=2), self._weights)
 
     @property
     def _weights(self) -> np.ndarray:
@@ -106,7 +88,7 @@ class ClassBased:
         """Read the tables that `save` wrote.
 
         Raises:
-            InputError: the file is absent, damaged, or not such a file.
+            InputError: the file is absent, damaged, or holds a model of a different kind.
         """
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
         class_model, classes = BackoffModel.load(path), tables["classes"]
@@ -120,16 +102,16 @@ class ClassBased:
 
 
 def class_based(
-    ids: np.ndarray, held_out_ids: np.ndarray, classes: np.ndarray, order: int, boundary: str
+    ids: np.ndarray, held_out_ids: np.ndarray, classes: np.ndarray, order: int, boundary: str = "sentence"
 ) -> ClassBased:
-    """Estimate the class-based model of order n from a text, and ε on held-out text.
+    """Estimate a class-based n-gram model from a text, and ε on held-out text.
 
     Args:
         ids: the training text, int32 [T], each sentence closed by `</s>`.
         held_out_ids: the validation text.
-        classes: the class of each word, int32 [|V|], as `exchange_classes` found them.
+        classes: the class of each word, int32 [|V|], as `exchange_classes` returns them.
         order: n, 2 or more.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
 
     Raises:
         InputError: an option is out of range, a text is empty, or a word of the text has no class.
@@ -143,15 +125,18 @@ def class_based(
     >>> round(float(p.sum()), 6), bool(p[6:8].sum() > 0.8)
     (1.0, True)
     """
-    vocabulary_size, number = len(classes), int(classes.max()) + 1
+    vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
     counts = np.bincount(ids, minlength=vocabulary_size)
     counts[EOS_ID] *= boundary == "sentence"
-    if lacking := int(np.count_nonzero((counts > 0) & (classes < EOS_ID))):
-        raise InputError(f"{lacking} words of the text have no class: name the word classes of this text.")
+    if without := int(np.count_nonzero((counts > 0) & (classes < EOS_ID))):
+        raise InputError(
+            f"Every word of the text must have a class. Received: {without} words of the text have no class. "
+            "Fix: name the word classes of this text."
+        )
     predicted = predicted_ids(vocabulary_size, boundary)
     class_ids = np.unique(classes[predicted][counts[predicted] > 0])
-    class_model = kneser_ney(classes[ids], number, order, boundary, class_ids)
-    totals = np.bincount(classes, counts, minlength=number)
+    class_model = kneser_ney(classes[ids], num_classes, order, boundary, class_ids)
+    totals = np.bincount(classes, counts, minlength=num_classes)
     uniform = np.zeros(vocabulary_size)
     uniform[predicted] = 1 / len(predicted)
     with np.errstate(divide="ignore"):

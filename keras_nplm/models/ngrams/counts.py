@@ -219,7 +219,7 @@ class NgramCounts:
         return self.keys[order - 1] // self.contexts.vocabulary_size
 
 
-def count_ngrams(ids: np.ndarray, vocabulary_size: int, order: int, boundary: str) -> NgramCounts:
+def count_ngrams(ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence") -> NgramCounts:
     """Count the n-grams of every order up to n: a sort an order, no loop over n-grams.
 
     Args:

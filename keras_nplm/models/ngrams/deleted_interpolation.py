@@ -1,12 +1,14 @@
-"""The paper's trigram: deleted interpolation of relative frequencies, weights by the frequency of the context."""
+"""Deleted interpolation: the paper's smoothed trigram, relative frequencies weighted by the context's frequency."""
 
 import dataclasses
 import os
+from collections.abc import Iterator
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams, ngrams_of, predicted_ids
+from keras_nplm.data.ngram_arrays import ngrams_of, predicted_ids
 from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.models.base import NextWordModel, infer_boundary
 from keras_nplm.models.ngrams.counts import (
     ContextFrequencies,
     are_counts,
@@ -20,21 +22,22 @@ from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights, i
 
 
 @dataclasses.dataclass(frozen=True)
-class DeletedInterpolation:
-    """A convex combination of the relative frequencies of all orders up to n and of the uniform distribution.
+class DeletedInterpolation(NextWordModel):
+    """Interpolated n-gram language model: relative frequencies of orders 1 to n, and the uniform distribution.
 
         P(w | h) = α_0(l) / |V'| + α_1(l) c(w) / T + α_2(l) c(w_1 w) / c(w_1 •) + α_3(l) c(w_2 w_1 w) / c(w_2 w_1 •)
 
-    Where a context was never seen, the relative frequency of the next shorter one stands in its place, so that every
-    component is a distribution. l is the bin of the frequency of the context; see `FrequencyBins`.
+    The relative frequency of an unseen context is that of the next shorter context, so that every component is a
+    distribution. l is the bin of the context's training frequency (see `FrequencyBins`). V' are the words that are
+    ever predicted.
 
     Args:
-        bins: the frequencies of contexts, and how they choose the weights.
-        uniform: 1/|V'| for what is ever predicted, else 0, float64 [|V|].
+        bins: the training frequencies of contexts, and the bin of each context.
+        uniform: 1/|V'| for the words of V', else 0, float64 [|V|].
         unigrams: c(w) / T, float64 [|V|].
         keys: for k = 2 … n the keys of the n-grams, context number * |V| + word, sorted, int64.
-        counts: for k = 2 … n how often each was seen.
-        weights: α, float64 [bins, n + 1], rows summing to 1.
+        counts: for k = 2 … n the training count of each n-gram.
+        weights: α, float64 [bins, n + 1], each row sums to 1.
 
     Reference: Jelinek & Mercer (1980); Bengio et al. (2003), section 4.1.
     """
@@ -57,30 +60,22 @@ class DeletedInterpolation:
         return len(self.unigrams)
 
     @property
+    def boundary(self) -> str:
+        """`"sentence"` if `</s>` is predicted, else `"stream"`."""
+        return infer_boundary(self.uniform + self.unigrams > 0)
+
+    @property
     def num_ngrams(self) -> list[int]:
-        """How many n-grams of each order were seen."""
+        """The number of n-grams of each order in the training text."""
         return [int(np.count_nonzero(self.unigrams)), *map(len, self.keys)]
 
-    def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """ln P(target | context).
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-            target_ids: int [B].
-
-        Returns:
-            float64 [B], nats.
-
-        Raises:
-            InputError: ids out of range, or another shape.
-        """
-        context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.of(context_ids)]
         with np.errstate(divide="ignore"):
             return np.log(np.sum(weights * self.components(context_ids, target_ids), axis=1))
 
     def components(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """What the weights combine: 1/|V'| and the relative frequency of each order, float64 [B, n + 1]."""
+        """Return 1/|V'| and the relative frequency of each order, which the weights combine: float64 [B, n + 1]."""
         columns = [self.uniform[target_ids], self.unigrams[target_ids]]
         for rows, nodes, counts, keys, totals in self._seen(context_ids):
             place = find(keys, nodes * self.vocabulary_size + target_ids[rows])
@@ -89,21 +84,9 @@ class DeletedInterpolation:
         columns += [columns[-1]] * (self.order + 1 - len(columns))
         return np.stack(columns, axis=1)
 
-    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """ln P(w | context) for every word w.
-
-        Args:
-            context_ids: int [B, n-1], oldest first.
-
-        Returns:
-            float64 [B, |V|], nats; -inf for what is never predicted.
-
-        Raises:
-            InputError: ids out of range, or contexts of another length.
-        """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.of(context_ids)]
-        longest = np.ones(len(context_ids), np.int64)  # the order of the longest seen context's n-grams
+        longest = np.ones(len(context_ids), np.int64)  # the order of the n-grams of the longest seen context
         seen = list(self._seen(context_ids))
         for k, (rows, *_) in enumerate(seen, start=2):
             longest[rows] = k
@@ -119,8 +102,8 @@ class DeletedInterpolation:
         with np.errstate(divide="ignore"):
             return np.log(probability)
 
-    def _seen(self, context_ids: np.ndarray):
-        """For contexts of 1, 2, … words: rows that have a seen one, its number, its n-grams' counts, keys, c(h •)."""
+    def _seen(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+        """Yield for contexts of 1, 2, … words (rows with a seen context, its number, counts, keys, c(h •))."""
         for k, (rows, nodes) in enumerate(self.bins.frequencies.contexts.walk(context_ids)):
             totals = self.bins.frequencies.counts[k][nodes]
             seen = totals > 0
@@ -136,7 +119,7 @@ class DeletedInterpolation:
         """Read the tables that `save` wrote.
 
         Raises:
-            InputError: the file is absent, damaged, or not such a file.
+            InputError: the file is absent, damaged, or holds a model of a different kind.
         """
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
         bins, orders, weights = FrequencyBins.load(path), len(tables["keys"]), tables["weights"]
@@ -150,18 +133,23 @@ class DeletedInterpolation:
 
 
 def deleted_interpolation(
-    ids: np.ndarray, held_out_ids: np.ndarray, vocabulary_size: int, order: int, boundary: str, back_off: bool = True
+    ids: np.ndarray,
+    held_out_ids: np.ndarray,
+    vocabulary_size: int,
+    order: int = 3,
+    boundary: str = "sentence",
+    back_off: bool = True,
 ) -> DeletedInterpolation:
-    """Count the n-grams of a text, and fit the weights on held-out text by expectation-maximisation.
+    """Estimate a deleted-interpolation model: count n-grams, then fit the weights on held-out text by EM.
 
     Args:
         ids: the training text, int32 [T], each sentence closed by `</s>`.
         held_out_ids: the validation text.
         vocabulary_size: |V|.
-        order: n, 2 or more; the paper's is 3.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
-        back_off: whether the bins tell contexts that were never seen apart by their last word; in the paper they do
-            not, which costs 4% of perplexity on Brown.
+        order: n, 2 or more; 3 in the paper.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
+        back_off: whether an unseen context takes its bin from its last words. False is the paper's choice, which costs
+            4% of perplexity on Brown.
 
     Raises:
         InputError: an option is out of range, or a text is empty.
@@ -174,14 +162,14 @@ def deleted_interpolation(
     >>> round(float(p.sum()), 6), int(p.argmax())
     (1.0, 5)
     """
-    counted = count_ngrams(ids, vocabulary_size, order, boundary)
-    bins = FrequencyBins(ContextFrequencies.of(counted), back_off)
+    counts = count_ngrams(ids, vocabulary_size, order, boundary)
+    bins = FrequencyBins(ContextFrequencies.of(counts), back_off)
     predicted = predicted_ids(vocabulary_size, boundary)
     uniform, unigrams = np.zeros(vocabulary_size), np.zeros(vocabulary_size)
     uniform[predicted] = 1 / len(predicted)
-    unigrams[counted.keys[0]] = counted.counts[0] / counted.counts[0].sum()
+    unigrams[counts.keys[0]] = counts.counts[0] / counts.counts[0].sum()
     equal = np.full((bins.number, order + 1), 1 / (order + 1))
-    model = DeletedInterpolation(bins, uniform, unigrams, counted.keys[1:], counted.counts[1:], equal)
+    model = DeletedInterpolation(bins, uniform, unigrams, counts.keys[1:], counts.counts[1:], equal)
     ngrams = ngrams_of(held_out_ids, order, boundary)
     with np.errstate(divide="ignore"):
         components = np.log(model.components(ngrams[:, :-1], ngrams[:, -1]))

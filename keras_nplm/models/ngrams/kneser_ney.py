@@ -14,7 +14,11 @@ _FALLBACK = (
 
 
 def kneser_ney(
-    ids: np.ndarray, vocabulary_size: int, order: int, boundary: str, predicted: np.ndarray | None = None
+    ids: np.ndarray,
+    vocabulary_size: int,
+    order: int,
+    boundary: str = "sentence",
+    predicted: np.ndarray | None = None,
 ) -> BackoffModel:
     """Estimate the interpolated modified Kneser-Ney model of order n from a text.
 
@@ -67,7 +71,7 @@ def kneser_ney(
             log_probs.append(_log(probability))
             backoffs.append(_log(gamma))
         lower = probability[counted.keys[0]] if k == 1 else probability
-    return BackoffModel(counted.contexts, unigrams, keys, log_probs, backoffs)
+    return BackoffModel(counted.contexts, unigrams, keys, log_probs, backoffs, boundary)
 
 
 def _discounted(counted: NgramCounts, k: int, number: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,12 +3,11 @@
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams, distinct_rows
-from keras_nplm.models.evaluation import LogProb
+from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.counts import find
 
-_ROWS = 512  # contexts whose whole distribution is computed at a time
-_KEPT = 1 << 20  # contexts whose mass is kept
+_MAX_CACHED = 1 << 20  # contexts whose mass is kept
 
 
 class BackoffMass:
@@ -91,7 +90,7 @@ class SummedMass:
         chosen: which words are in the set, bool [|V|].
     """
 
-    def __init__(self, model: LogProb, chosen: np.ndarray):
+    def __init__(self, model: NextWordModel, chosen: np.ndarray):
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
         self._model, self._chosen = model, chosen
@@ -105,14 +104,15 @@ class SummedMass:
         masses = np.full(len(contexts), -1.0)
         masses[which[:known]] = self._masses
         new = np.flatnonzero(masses < 0)
-        for start in range(0, len(new), _ROWS):
-            part = new[start : start + _ROWS]
-            log_probs = self._model.next_log_probs(contexts[part])[:, self._chosen]
-            masses[part] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
-        self._contexts, self._masses = (contexts, masses) if len(contexts) <= _KEPT else (contexts[:0], masses[:0])
+        for block in row_blocks(len(new), DISTRIBUTION_ROWS):
+            log_probs = self._model.next_log_probs(contexts[new[block]])[:, self._chosen]
+            masses[new[block]] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
+        self._contexts, self._masses = (
+            (contexts, masses) if len(contexts) <= _MAX_CACHED else (contexts[:0], masses[:0])
+        )
         return masses[which[known:]]
 
 
-def mass_of(model: LogProb, chosen: np.ndarray) -> BackoffMass | SummedMass:
-    """The mass of a set of words under a language model, the fast way where there is one."""
+def build_mass(model: NextWordModel, chosen: np.ndarray) -> BackoffMass | SummedMass:
+    """Return the mass of a set of words under a language model: by look-up for a back-off model, else by summing."""
     return BackoffMass(model, chosen) if isinstance(model, BackoffModel) else SummedMass(model, chosen)

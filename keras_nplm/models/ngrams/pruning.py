@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.ngrams.backoff import BackoffModel, backed_off, unlisted_mass
+from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_log_probs, unlisted_mass
 from keras_nplm.models.ngrams.counts import ContextTrie, find
 
 _LEAST_THRESHOLD = 1e-12
@@ -142,7 +142,7 @@ def _orders(model: BackoffModel) -> list[_Order]:
     orders = []
     for k, keys in enumerate(model.keys, start=2):
         nodes, number = keys // model.vocabulary_size, model.contexts.sizes[k - 2]
-        p, q = np.exp(model.log_probs[k - 2], dtype=np.float64), np.exp(backed_off(model, k))
+        p, q = np.exp(model.log_probs[k - 2], dtype=np.float64), np.exp(backoff_log_probs(model, k))
         orders.append(_Order(nodes, p, q, _history(model, k - 1)[nodes], number))
     return orders
 
@@ -230,4 +230,4 @@ def _restricted(model: BackoffModel, kept: list[np.ndarray]) -> BackoffModel:
     ]
     keys = [renumbered(keys[mask], number) for keys, mask, number in zip(model.keys, kept, numbers, strict=True)]
     log_probs = [log_probs[mask] for log_probs, mask in zip(model.log_probs, kept, strict=True)]
-    return BackoffModel.normalised(ContextTrie(size, contexts), model.unigrams, keys, log_probs)
+    return BackoffModel.normalised(ContextTrie(size, contexts), model.unigrams, keys, log_probs, model.boundary)

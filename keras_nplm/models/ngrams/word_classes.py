@@ -21,7 +21,7 @@ def exchange_classes(
     ids: np.ndarray,
     vocabulary_size: int,
     num_classes: int,
-    boundary: str,
+    boundary: str = "sentence",
     *,
     start: np.ndarray | None = None,
     after_sweep: Callable[[np.ndarray, int], None] | None = None,
