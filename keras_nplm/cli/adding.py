@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from keras_nplm.cli.options import AddCommand, directory, output
-from keras_nplm.data.corpora.text_files import expand, read_lines
+from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.directory import refuse_foreign
 from keras_nplm.language_model.language_model import LanguageModel
@@ -32,7 +32,7 @@ def _add_words(options: argparse.Namespace) -> dict:
     target = Path(options.output)
     refuse_foreign(target)
     language_model = LanguageModel.load(options.directory)
-    sentences = list(read_lines(expand(options.text)))
+    sentences = list(read_lines(expand_patterns(options.text)))
     grown = add_words(
         language_model,
         sentences,

@@ -9,8 +9,8 @@ from pathlib import Path
 from keras_nplm.cli.options import AddCommand, directory
 from keras_nplm.cli.shown import line
 from keras_nplm.data.corpora.compressed import decode_lines
-from keras_nplm.data.corpora.text_files import expand, read_lines
-from keras_nplm.data.tokenizers import between_tokens
+from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.language_model.directory import metrics_if_there
 from keras_nplm.language_model.language_model import LanguageModel
 
@@ -48,7 +48,7 @@ def add(command: AddCommand) -> None:
 def _evaluate(options: argparse.Namespace) -> dict:
     model = LanguageModel.load(options.directory)
     if options.text:
-        return model.evaluate_text(list(read_lines(expand(options.text))), ln_z=options.ln_z)
+        return model.evaluate_text(list(read_lines(expand_patterns(options.text))), ln_z=options.ln_z)
     return model.evaluate(options.split, ln_z=options.ln_z)
 
 
@@ -107,7 +107,7 @@ def _generate(options: argparse.Namespace) -> dict:
         temperature=options.temperature,
         top_k=options.top_k,
     )
-    between = between_tokens(model.tokenizer_name)
+    between = get_separator(model.tokenizer_name)
     prompt = options.prompt if between else " ".join(options.prompt.split())  # as characters are told apart
     whole = f"{prompt}{between}{text}".strip()
     return {"prompt": options.prompt, "text": text, "whole": whole}

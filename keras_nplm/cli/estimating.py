@@ -14,7 +14,7 @@ from keras_nplm.cli.options import (
     tokenizer_of,
 )
 from keras_nplm.cli.shown import show_splits
-from keras_nplm.data.tokenizers import with_steps
+from keras_nplm.data.tokenizers import add_steps
 from keras_nplm.io.errors import InputError
 from keras_nplm.training.configuration import CONFIGURATIONS
 from keras_nplm.training.estimate import (
@@ -64,7 +64,7 @@ def _ngram(options: argparse.Namespace) -> dict:
             options.arpa,
             options.output,
             vocabulary=options.vocabulary,
-            tokenizer=with_steps(tokenizer_of(options), options.normalise),
+            tokenizer=add_steps(tokenizer_of(options), options.normalise),
             boundary=configuration.boundary,
         )
     else:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from keras_nplm.cli.options import AddCommand, directory
-from keras_nplm.data.corpora.text_files import expand, read_lines
+from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
 from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.directory import metrics_if_there, read_config, refuse_within
@@ -70,7 +70,7 @@ def _backoff_model(options: argparse.Namespace, language_model: LanguageModel) -
     model, marginals = language_model.model, None
     if not isinstance(model, BackoffModel) or any(getattr(options, name) is not None for name in _ARPA_FLAGS[:3]):
         if options.text:
-            lines = read_lines(expand(options.text))
+            lines = read_lines(expand_patterns(options.text))
             ids = encode_sentences(filter(None, map(language_model.tokenize, lines)), language_model.vocabulary)
         elif language_model.corpus:
             ids = language_model.corpus.ids("train")

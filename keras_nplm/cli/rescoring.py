@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from keras_nplm.cli.options import AddCommand, directory
-from keras_nplm.data.tokenizers import CHARACTERS, WORD_TOKENIZERS, name_parts, tokenizer
+from keras_nplm.data.tokenizers import CHARACTERS, WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.directory import refuse_within
 from keras_nplm.language_model.language_model import LanguageModel
@@ -62,11 +62,11 @@ def _rescore(options: argparse.Namespace) -> dict:
         losses = WordErrors(read_references(known, nbest.format)) if is_wer else LossFile(known)
     language_model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.tokenizer:
-        base, steps = name_parts(language_model.tokenizer_name)
+        base, steps = parse_tokenizer(language_model.tokenizer_name)
         if base == CHARACTERS:
             raise InputError("The model's tokens are characters, not words: leave --tokenizer out.")
         named = "+".join([options.tokenizer, *steps])
-        language_model.tokenize = tokenizer(named, language_model.vocabulary.forms)
+        language_model.tokenize = get_tokenizer(named, language_model.vocabulary.forms)
     result = rescore_file(
         functools.partial(language_model.scores, floor=FLOOR),
         nbest,

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.cli.options import AddCommand, directory
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import refuse_within
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
@@ -75,7 +75,7 @@ def _map(options: argparse.Namespace) -> dict:
     if len(chosen) > _MOST_MAPPED:
         raise InputError(f"A map takes {_MOST_MAPPED} words at most. Received: {len(chosen)}.")
     places = word_map(vectors[[row[word] for word in chosen]])
-    with replacing(target) as temporary:
+    with replace_file(target) as temporary:
         temporary.write_text(_drawn(chosen, places, target.suffix, row), encoding="utf-8")
     return {"written": str(target), "words": len(chosen)}
 

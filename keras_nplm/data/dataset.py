@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.shuffling import Pools, Resampled, ResampledPools, drawn_number, joined
+from keras_nplm.data.shuffling import Pools, Resampled, ResampledPools, concatenate_texts, count_resampled
 from keras_nplm.io.errors import InputError
 
 _ROUNDS = 10  # of the cipher that permutes an epoch
@@ -125,10 +125,10 @@ def _draws(
     resampled: Resampled, order: int, boundary: str, seed: int, targets_below: int | None
 ) -> tuple[np.ndarray, list[tuple[tf.Tensor, int]]]:
     """Texts in memory laid out as one; of each its positions as epochs go through them, and how many one shows."""
-    tokens, parts = joined(ngram_positions(text, order, boundary, targets_below) for text in resampled.texts)
+    tokens, parts = concatenate_texts(ngram_positions(text, order, boundary, targets_below) for text in resampled.texts)
     draws = []
     for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
-        drawn = drawn_number(share, len(positions))
+        drawn = count_resampled(share, len(positions))
         if drawn < len(positions):
             positions = np.random.default_rng([seed % (1 << 64), text]).permutation(positions)
         draws.append((tf.constant(positions), drawn))

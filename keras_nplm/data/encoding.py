@@ -12,25 +12,25 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.corpora import SPLITS, Corpus
-from keras_nplm.data.corpora.pieces import state, work_through
+from keras_nplm.data.corpora.pieces import describe_pieces, run_task
 from keras_nplm.data.corpora.text_files import TextSplit, is_share
 from keras_nplm.data.shards import (
     DTYPE,
     ShardedIds,
-    added,
-    counted,
-    encoded_chunks,
+    count_ids,
+    encode_chunks,
+    sum_counts,
 )
 from keras_nplm.data.shuffling import Resampled
-from keras_nplm.data.tokenizers import lemma_forms, takes_lemmas
+from keras_nplm.data.tokenizers import load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
-from keras_nplm.data.word_counts import merged
+from keras_nplm.data.word_counts import merge_counts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
     check_fields,
     check_is_file,
     read_json,
-    replacing,
+    replace_file,
     write_json,
 )
 from keras_nplm.io.progress import Progress
@@ -52,7 +52,7 @@ def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary)
     >>> encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary)
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
-    return np.concatenate([np.zeros(0, np.int32), *encoded_chunks(sentences, vocabulary.encode)])
+    return np.concatenate([np.zeros(0, np.int32), *encode_chunks(sentences, vocabulary.encode)])
 
 
 def count_vocabulary(
@@ -79,7 +79,7 @@ def count_vocabulary(
     ['the']
     """
     vocabulary = _counted_words(corpus, splits, dict(min_count=min_count, max_size=max_size))
-    return vocabulary.with_forms(lemma_forms(corpus.tokenizer)) if takes_lemmas(corpus.tokenizer) else vocabulary
+    return vocabulary.with_forms(load_forms(corpus.tokenizer)) if uses_lemmas(corpus.tokenizer) else vocabulary
 
 
 def _counted_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabulary:
@@ -88,8 +88,8 @@ def _counted_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Voca
     items = [{"piece": piece} for split in splits for piece in corpus.splits[split].pieces]
     with tempfile.TemporaryDirectory() as directory:
         task = {"tokenizer": corpus.tokenizer, "directory": directory}
-        _, finished = work_through("keras_nplm.data.word_counts:PieceCounter", task, items, "Counting words")
-        return Vocabulary.from_counts(merged([run for value in finished for run in value["runs"]]), **options)
+        _, finished = run_task("keras_nplm.data.word_counts:PieceCounter", task, items, "Counting words")
+        return Vocabulary.from_counts(merge_counts([run for value in finished for run in value["runs"]]), **options)
 
 
 def _shown(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[list[str]]:
@@ -135,17 +135,17 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
     """Encode one split sentence by sentence; what `corpus.json` says of it."""
     names, parts, checksums = [], [], []
-    for number, ids in enumerate(_shards(encoded_chunks(_shown(corpus, [split], "Encoding"), vocabulary.encode))):
+    for number, ids in enumerate(_shards(encode_chunks(_shown(corpus, [split], "Encoding"), vocabulary.encode))):
         names.append(_shard_name(split, number))
-        with replacing(directory / names[-1]) as temporary:
+        with replace_file(directory / names[-1]) as temporary:
             ids.astype(DTYPE, copy=False).tofile(temporary)
-        parts.append(counted(ids))
+        parts.append(count_ids(ids))
         checksums.append(zlib.crc32(ids.astype(DTYPE, copy=False)))
     return _described(corpus, split, parts, names, checksums)
 
 
 def _described(corpus: Corpus, split: str, parts: list[dict], names: list[str], checksums: list[int]) -> dict:
-    sums = added(parts)
+    sums = sum_counts(parts)
     if not sums["sentences"]:
         raise InputError(f"The {split} split of {corpus.name} has no sentence: give it text.")
     return {**sums, "shards": names, "crc32": checksums}
@@ -181,7 +181,7 @@ def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
         path.unlink()
     todo = [item for listed in items.values() for item in listed if not (directory / item["shard"]).exists()]
     task = {"tokenizer": corpus.tokenizer, "words": vocabulary.words, "directory": str(directory)}
-    work_through("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
+    run_task("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
     if _plan(corpus, vocabulary) != plan:
         raise InputError(f"The files of {corpus.name} changed while they were read: encode them again.")
     splits = {}
@@ -191,7 +191,7 @@ def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
         for name in names:
             checksum = 0
             for ids in ShardedIds([directory / name], len(vocabulary)).parts():
-                parts.append(counted(ids))
+                parts.append(count_ids(ids))
                 checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
             checksums.append(checksum)
         splits[split] = _described(corpus, split, parts, names, checksums)
@@ -208,14 +208,14 @@ def _plan(corpus: Corpus, vocabulary: Vocabulary) -> dict:
     """What decides the ids of a corpus of text files."""
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
     digest = hashlib.sha256("\n".join(words).encode("utf-8")).hexdigest()
-    return {"tokenizer": corpus.tokenizer, "vocabulary": digest} | text_state(corpus)
+    return {"tokenizer": corpus.tokenizer, "vocabulary": digest} | describe_text(corpus)
 
 
-def text_state(corpus: Corpus) -> dict:
+def describe_text(corpus: Corpus) -> dict:
     """What tells, of a corpus of text files, whether its text has changed; `{}` of another."""
     if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         return {}
-    return {"text": {split: state(text.pieces) for split, text in corpus.splits.items()}}
+    return {"text": {split: describe_pieces(text.pieces) for split, text in corpus.splits.items()}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +269,7 @@ class EncodedCorpus:
         """
         shards, described = self.shards(split), self.splits[split]
         ids = shards.read(0, len(shards))
-        sums = counted(ids)
+        sums = count_ids(ids)
         whole = len(ids) and ids[-1] == EOS_ID and not np.isin(ids, (PAD_ID, BOS_ID)).any()
         checksums = [zlib.crc32(part.astype(DTYPE, copy=False)) for part in np.split(ids, shards.ends[:-1])]
         same = "crc32" not in described or described["crc32"] == checksums  # older corpora lack it

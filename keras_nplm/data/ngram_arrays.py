@@ -61,12 +61,12 @@ def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.n
     return tokens[positions[:, None] + np.arange(1 - order, 1)]
 
 
-def ngrams_of(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
+def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
     """All n-grams of a text, int32 [N, n], in its order, or those with a target below an id; see `ngram_positions`.
 
     Example:
 
-    >>> ngrams_of(np.array([7, 8, 3], np.int32), order=2, boundary="sentence").tolist()
+    >>> extract_ngrams(np.array([7, 8, 3], np.int32), order=2, boundary="sentence").tolist()
     [[2, 7], [7, 8], [8, 3]]
     """
     return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
@@ -110,7 +110,7 @@ def check_ngrams(
     return context_ids, target_ids
 
 
-def distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct contexts among some, and which of them each is.
 
     Args:
@@ -121,7 +121,7 @@ def distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Example:
 
-    >>> contexts, which = distinct_rows(np.array([[4, 5], [6, 7], [4, 5]], np.int32))
+    >>> contexts, which = find_distinct_rows(np.array([[4, 5], [6, 7], [4, 5]], np.int32))
     >>> len(contexts), contexts[which].tolist()
     (2, [[4, 5], [6, 7], [4, 5]])
     """

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.corpora.pieces import Piece, read
-from keras_nplm.data.tokenizers import tokenizer as tokenizer_named
+from keras_nplm.data.corpora.pieces import Piece, read_piece
+from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.data.vocabulary import (
     EOS,
     EOS_ID,
     UNK_ID,
     WordIds,
     check_ids,
-    refuse_reserved,
+    check_reserved,
 )
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 
 CHUNK_SENTENCES = 1 << 14  # sentences whose words are looked up at a time
 _COUNTED = 1 << 22  # ids that are counted at a time
 DTYPE = np.dtype("<i4")
 
 
-def encoded_chunks(
+def encode_chunks(
     sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray]
 ) -> Iterator[np.ndarray]:
     """The ids of sentences, each closed by `</s>`, many sentences at a time.
@@ -43,11 +43,11 @@ def encoded_chunks(
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
         if special != len(chunk):  # more than the one `</s>` that was added to each
-            refuse_reserved([token for sentence in chunk for token in sentence])
+            check_reserved([token for sentence in chunk for token in sentence])
         yield ids
 
 
-def counted(ids: np.ndarray) -> dict[str, int]:
+def count_ids(ids: np.ndarray) -> dict[str, int]:
     """What is told of ids: `sentences`, `tokens` (without `</s>`) and `unk_tokens`."""
     sentences = int(np.count_nonzero(ids == EOS_ID))
     return {
@@ -57,8 +57,8 @@ def counted(ids: np.ndarray) -> dict[str, int]:
     }
 
 
-def added(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """The sums of what `counted` returned."""
+def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """The sums of what `count_ids` returned."""
     sums = {"sentences": 0, "tokens": 0, "unk_tokens": 0}
     for part in parts:
         sums = {name: value + part[name] for name, value in sums.items()}
@@ -75,17 +75,17 @@ class PieceEncoder:
     """
 
     def __init__(self, tokenizer: str, words: Sequence[str], directory: str):
-        self._tokenize = tokenizer_named(tokenizer)
+        self._tokenize = get_tokenizer(tokenizer)
         self._encode = WordIds(words).look_up
         self._directory = Path(directory)
 
     def __call__(self, piece: dict, shard: str) -> dict:
         parts = []
-        with replacing(self._directory / shard) as temporary, open(temporary, "wb") as file:
-            for ids in encoded_chunks(read(Piece(**piece), self._tokenize), self._encode):
+        with replace_file(self._directory / shard) as temporary, open(temporary, "wb") as file:
+            for ids in encode_chunks(read_piece(Piece(**piece), self._tokenize), self._encode):
                 ids.astype(DTYPE, copy=False).tofile(file)
-                parts.append(counted(ids))
-        return added(parts)
+                parts.append(count_ids(ids))
+        return sum_counts(parts)
 
     def finish(self) -> dict:
         return {}

@@ -12,7 +12,7 @@ from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
 
 
-def drawn_number(share: float, number: int) -> int:
+def count_resampled(share: float, number: int) -> int:
     """How many of the n-grams of a text an epoch shows: c N, rounded.
 
     Args:
@@ -24,7 +24,7 @@ def drawn_number(share: float, number: int) -> int:
 
     Example:
 
-    >>> drawn_number(0.1, 1234)
+    >>> count_resampled(0.1, 1234)
     123
     """
     drawn = round(float(share) * int(number))
@@ -153,14 +153,15 @@ class Blocks:
             length *= 2
 
 
-def joined(
+def concatenate_texts(
     laid_out: Iterable[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Several texts that `ngram_positions` laid out, as one: tokens int32, and of each the positions int32 in them.
 
     Example:
 
-    >>> tokens, positions = joined([(np.array([0, 7, 8]), np.array([1, 2])), (np.array([0, 9]), np.array([1]))])
+    >>> parts = [(np.array([0, 7, 8]), np.array([1, 2])), (np.array([0, 9]), np.array([1]))]
+    >>> tokens, positions = concatenate_texts(parts)
     >>> tokens.tolist(), [part.tolist() for part in positions]
     ([0, 7, 8, 0, 9], [[1, 2], [4]])
     """
@@ -217,7 +218,7 @@ class Pools:
     def place(self, epoch: int, ngrams: int) -> tuple[int, int]:
         """The pool of an epoch that comes after so many n-grams, and how many of its own are among them."""
         in_order = self._blocks.ngrams[self._order_of(epoch)]
-        return pool_at(np.add.reduceat(in_order, np.arange(0, len(in_order), self._pool)), ngrams)
+        return find_pool(np.add.reduceat(in_order, np.arange(0, len(in_order), self._pool)), ngrams)
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
         """A pool of an epoch, laid out as `ngram_positions` does: tokens int32, and positions int32 in its n-grams.
@@ -231,11 +232,11 @@ class Pools:
 
 def together(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Blocks that were laid out, as one text."""
-    tokens, positions = joined(blocks)
+    tokens, positions = concatenate_texts(blocks)
     return tokens, np.concatenate([np.zeros(0, np.int32), *positions])
 
 
-def pool_at(sizes: np.ndarray, ngrams: int) -> tuple[int, int]:
+def find_pool(sizes: np.ndarray, ngrams: int) -> tuple[int, int]:
     """The pool that comes after so many n-grams, and how many of its own are among them."""
     ends = np.cumsum(sizes)
     pool = int(np.searchsorted(ends, ngrams, side="right"))
@@ -275,7 +276,7 @@ class ResampledPools:
         self._texts = [Blocks(text, order, boundary, RESAMPLED_BLOCK, targets_below) for text in held]
         self._cycles = [self._cycle(number, text.ngrams) for number, text in enumerate(self._texts)]
         sizes = (text.ngrams.sum() for text in self._texts)
-        self._drawn = [drawn_number(share, size) for share, size in zip(resampled.shares, sizes, strict=True)]
+        self._drawn = [count_resampled(share, size) for share, size in zip(resampled.shares, sizes, strict=True)]
         self.number = sum(self._drawn)
         self.count = -(-self.number // RESAMPLED_POOL)
 
@@ -299,7 +300,7 @@ class ResampledPools:
     def place(self, epoch: int, ngrams: int) -> tuple[int, int]:
         """The pool of an epoch that comes after so many n-grams, and how many of its own are among them."""
         del epoch  # all are cut alike
-        return pool_at(sum(np.diff(self._ends(text)) for text in range(len(self._texts))), ngrams)
+        return find_pool(sum(np.diff(self._ends(text)) for text in range(len(self._texts))), ngrams)
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
         """A pool of an epoch, as `Pools.load` has it; no block is read of which it shows nothing.

@@ -54,7 +54,7 @@ def check_steps(steps: Sequence[str]) -> tuple[str, ...]:
     return tuple(step for step in STEPS if step in steps)
 
 
-class Words(dict):
+class Normalizer(dict):
     """Tokens -> words: `words[token]` is the token after some steps; tokens repeat, so each is worked out once.
 
     Args:
@@ -63,7 +63,7 @@ class Words(dict):
 
     Example:
 
-    >>> words = Words(["lower", "numbers", "lemmas"], {"cats": "cat"})
+    >>> words = Normalizer(["lower", "numbers", "lemmas"], {"cats": "cat"})
     >>> [words[token] for token in ["Cats", "cats", "Cat", "9", "<unk>"]]
     ['cat', 'cat', 'cat', '_number_', '<unk>']
     """
@@ -87,7 +87,7 @@ class Words(dict):
         return word
 
 
-def english() -> Mapping[str, str]:
+def load_english_lemmas() -> Mapping[str, str]:
     """The forms that simplemma's dictionary of English has, each with its lemma.
 
     Raises:
@@ -102,7 +102,7 @@ def english() -> Mapping[str, str]:
     return dict(DefaultDictionaryFactory().get_dictionary("en"))
 
 
-def table_of_forms(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
+def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
     """The forms of a dictionary as they stand in tokenised text, each with the word that stands for it.
 
     Args:
@@ -118,10 +118,10 @@ def table_of_forms(dictionary: Mapping[str, str], tokens: Callable[[str], list[s
     Example:
 
     >>> dictionary = {"meetings": "meeting", "meeting": "meet", "went": "go", "Polish": "Polish", "polish": "Pole"}
-    >>> table_of_forms(dictionary, str.split)
+    >>> build_form_table(dictionary, str.split)
     {'meetings': 'meet', 'meeting': 'meet', 'went': 'go', 'polish': 'Pole',
      'Meetings': 'Meet', 'Meeting': 'Meet', 'Went': 'Go'}
-    >>> table_of_forms(dictionary, lambda text: text.lower().split())["polish"]
+    >>> build_form_table(dictionary, lambda text: text.lower().split())["polish"]
     'pole'
     """
     pairs = [(form, tokens(form), tokens(lemma)) for form, lemma in dictionary.items()]
@@ -187,31 +187,33 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
 WORD_TOKENIZERS = tuple(name for name in TOKENIZERS if name != CHARACTERS)
 
 
-def joined(tokens: Sequence[str], name: str) -> str:
+def join_tokens(tokens: Sequence[str], name: str) -> str:
     """The line that tokens make up, as a tokenizer of that name has them.
 
     Example:
 
-    >>> joined(["an", "apple"], "words"), joined(split_characters("an apple"), "characters")
+    >>> join_tokens(["an", "apple"], "words"), join_tokens(split_characters("an apple"), "characters")
     ('an apple', 'an apple')
     """
-    line = between_tokens(name).join(tokens)
-    return line if between_tokens(name) else line.replace(SPACE, " ")
+    line = get_separator(name).join(tokens)
+    return line if get_separator(name) else line.replace(SPACE, " ")
 
 
-def between_tokens(name: str) -> str:
+def get_separator(name: str) -> str:
     """What stands between tokens in a line: a space, or nothing between characters."""
-    return "" if name_parts(name)[0] == CHARACTERS else " "
+    return "" if parse_tokenizer(name)[0] == CHARACTERS else " "
 
 
-def tokenizer(name: str, forms: Mapping[str, str] | None = None, *, apart: bool = False) -> Callable[[str], list[str]]:
+def get_tokenizer(
+    name: str, forms: Mapping[str, str] | None = None, *, apart: bool = False
+) -> Callable[[str], list[str]]:
     """The function that splits a line, and normalises what it has split, by its name.
 
     Args:
         name: `"words"` for running text (`split_words`), `"whitespace"` for text whose tokens are already apart, or
             `"characters"`, followed by the steps of `keras_nplm.data.tokenizers.STEPS` that are taken, as in
             `"words+lower+numbers"`.
-        forms: of the step `lemmas`: the forms of the words of a vocabulary. Default: `lemma_forms`.
+        forms: of the step `lemmas`: the forms of the words of a vocabulary. Default: `load_forms`.
         apart: the words of this text are already apart, whatever the name says.
 
     Raises:
@@ -219,20 +221,20 @@ def tokenizer(name: str, forms: Mapping[str, str] | None = None, *, apart: bool 
 
     Example:
 
-    >>> tokenizer("whitespace")("the jury said .")
+    >>> get_tokenizer("whitespace")("the jury said .")
     ['the', 'jury', 'said', '.']
-    >>> tokenizer("words+lower+numbers")("The jury of 12 said:")
+    >>> get_tokenizer("words+lower+numbers")("The jury of 12 said:")
     ['the', 'jury', 'of', '_number_', 'said', ':']
     """
-    base, steps = name_parts(name)
+    base, steps = parse_tokenizer(name)
     split = str.split if apart and base != CHARACTERS else TOKENIZERS[base]
     if not steps:
         return split
-    words = Words(steps, lemma_forms(name) if "lemmas" in steps and forms is None else forms)
+    words = Normalizer(steps, load_forms(name) if "lemmas" in steps and forms is None else forms)
     return lambda line: [*map(words.__getitem__, split(line))]
 
 
-def name_parts(name: str) -> tuple[str, tuple[str, ...]]:
+def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
     """What splits, and the steps after it.
 
     Raises:
@@ -240,7 +242,7 @@ def name_parts(name: str) -> tuple[str, tuple[str, ...]]:
 
     Example:
 
-    >>> name_parts("words+lower")
+    >>> parse_tokenizer("words+lower")
     ('words', ('lower',))
     """
     base, *steps = name.split("+")
@@ -255,7 +257,7 @@ def name_parts(name: str) -> tuple[str, tuple[str, ...]]:
     return base, tuple(steps)
 
 
-def with_steps(name: str, steps: Sequence[str]) -> str:
+def add_steps(name: str, steps: Sequence[str]) -> str:
     """The name of a tokenizer that takes more steps.
 
     Raises:
@@ -263,23 +265,23 @@ def with_steps(name: str, steps: Sequence[str]) -> str:
 
     Example:
 
-    >>> with_steps("words+numbers", ["lower"])
+    >>> add_steps("words+numbers", ["lower"])
     'words+lower+numbers'
     """
-    base, taken = name_parts(name)
+    base, taken = parse_tokenizer(name)
     return "+".join([base, *check_steps([*taken, *steps])])
 
 
-def takes_lemmas(name: str) -> bool:
+def uses_lemmas(name: str) -> bool:
     """Whether the last step of a tokenizer is lemmas, so that its vocabulary has forms."""
-    return "lemmas" in name_parts(name)[1]
+    return "lemmas" in parse_tokenizer(name)[1]
 
 
 @functools.cache
-def lemma_forms(name: str) -> dict[str, str]:
-    """All forms that are known for a tokenizer that takes lemmas, each with its word; see `table_of_forms`.
+def load_forms(name: str) -> dict[str, str]:
+    """All forms that are known for a tokenizer that takes lemmas, each with its word; see `build_form_table`.
 
     Raises:
         InputError: simplemma is not installed.
     """
-    return table_of_forms(english(), tokenizer(name.removesuffix("+lemmas")))
+    return build_form_table(load_english_lemmas(), get_tokenizer(name.removesuffix("+lemmas")))

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import read_text, replacing
+from keras_nplm.io.files import read_text, replace_file
 
 if typing.TYPE_CHECKING:  # Keras is imported where the layer is made: the processes that encode text do without
     import keras
@@ -129,7 +129,7 @@ class Vocabulary:
         kept, types = [], 0
         counts = iter(counts)
         while some := dict(itertools.islice(counts, _COUNTED)):
-            refuse_reserved(some)
+            check_reserved(some)
             types += len(some)
             some.pop(UNK, None)
             kept += [(-count, word) for word, count in some.items() if count >= min_count]
@@ -157,7 +157,7 @@ class Vocabulary:
             raise InputError(
                 f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
             )
-        forms = read_forms(forms_beside(path), words)
+        forms = read_forms(get_forms_path(path), words)
         try:
             return cls(words[len(SPECIALS) :], forms)
         except InputError as error:
@@ -178,8 +178,8 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the words to `path`, one a line, and forms, if there are any, beside it."""
-        write_forms(forms_beside(path), self.forms, self.words)
-        with replacing(path) as temporary:
+        write_forms(get_forms_path(path), self.forms, self.words)
+        with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 
     def __len__(self) -> int:
@@ -260,7 +260,7 @@ def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
         raise InputError(f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Is it another vocabulary's?")
 
 
-def refuse_reserved(tokens: Iterable[str]) -> None:
+def check_reserved(tokens: Iterable[str]) -> None:
     """Refuse text that holds `<pad>`, `<s>` or `</s>`: they are put in where they belong, never read.
 
     Raises:
@@ -271,7 +271,7 @@ def refuse_reserved(tokens: Iterable[str]) -> None:
             raise InputError(f"The text holds the reserved token {token}: remove it, or write it otherwise.")
 
 
-def forms_beside(path: str | os.PathLike) -> Path:
+def get_forms_path(path: str | os.PathLike) -> Path:
     """Where the forms of a vocabulary are.
 
     Args:
@@ -279,7 +279,7 @@ def forms_beside(path: str | os.PathLike) -> Path:
 
     Example:
 
-    >>> forms_beside("model/vocabulary.txt").name, forms_beside("brown.tflite.vocabulary.txt").name
+    >>> get_forms_path("model/vocabulary.txt").name, get_forms_path("brown.tflite.vocabulary.txt").name
     ('forms.tsv', 'brown.tflite.forms.tsv')
     """
     name = Path(path).name
@@ -300,7 +300,7 @@ def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str
     """
     if forms is not None:
         lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
-        with replacing(path) as temporary:
+        with replace_file(path) as temporary:
             temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
         return
     try:

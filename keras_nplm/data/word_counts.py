@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from keras_nplm.data.corpora.pieces import Piece, read
-from keras_nplm.data.tokenizers import tokenizer as tokenizer_named
-from keras_nplm.io.files import replacing
+from keras_nplm.data.corpora.pieces import Piece, read_piece
+from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.io.files import replace_file
 
 TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
 _PARTS = 64  # of a run; one part of all runs is merged at a time
@@ -56,7 +56,7 @@ class WordCounts:
             words.append(word)
             counts.append(count)
         path = self._directory / f"{os.getpid()}.{len(self.runs):05d}.counts"
-        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(part) + "\n" for part in parts)
         self.runs.append(path)
         self._counts.clear()
@@ -66,10 +66,10 @@ class WordCounts:
         if not self.runs:
             return iter(self._counts.items())
         self.spill()
-        return merged(self.runs)
+        return merge_counts(self.runs)
 
 
-def merged(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
+def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
     """Each word of some runs once, with the sum of its counts, in no particular order; a part of them is in memory."""
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(open(run, encoding="utf-8")) for run in runs]
@@ -90,12 +90,12 @@ class PieceCounter:
     """
 
     def __init__(self, tokenizer: str, directory: str):
-        self._tokenize = tokenizer_named(tokenizer)
+        self._tokenize = get_tokenizer(tokenizer)
         self._counts = WordCounts(directory)
 
     def __call__(self, piece: dict) -> dict:
         tokens = 0
-        sentences = read(Piece(**piece), self._tokenize)
+        sentences = read_piece(Piece(**piece), self._tokenize)
         while some := list(itertools.chain.from_iterable(itertools.islice(sentences, _SENTENCES))):
             tokens += len(some)
             self._counts.update(some)

@@ -17,13 +17,15 @@ from keras_nplm.io.errors import InputError, RunError
 _MOST = 16  # processes: more of them wait for the disk
 
 
-def available_processes() -> int:
+def count_processes() -> int:
     """As many processes as there are cores for this one, up to 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, _MOST) if sys.executable else 1
 
 
-def spread(task: str, options: dict, items: Sequence[dict], processes: int) -> Iterator[tuple[int | None, dict]]:
+def run_in_processes(
+    task: str, options: dict, items: Sequence[dict], processes: int
+) -> Iterator[tuple[int | None, dict]]:
     """Do a task for each item, in this process or in several.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.encoding import EncodedCorpus
-from keras_nplm.data.ngram_arrays import ngrams_of, predicted_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.experiments.rows import Row, is_made, make_rows
 from keras_nplm.experiments.tables import write_figure, write_markdown
@@ -193,7 +193,7 @@ def _bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
     """The bin of the context of each token of validation and test; see `FrequencyBins`."""
     counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 3, "stream")
     bins = FrequencyBins(ContextFrequencies.of(counted))
-    ngrams = {split: ngrams_of(encoded.ids(split), 3, "stream") for split in _SPLITS}
+    ngrams = {split: extract_ngrams(encoded.ids(split), 3, "stream") for split in _SPLITS}
     return {split: bins.of(ngrams[split][:, :-1]) for split in _SPLITS}
 
 
@@ -212,7 +212,7 @@ def mixture_of(
 def _unseen(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> dict:
     """Mean ln P over the test 5-grams that training has and has not: what a model does beyond counting."""
     counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 5, "stream")
-    ngrams = ngrams_of(encoded.ids("test"), 5, "stream")
+    ngrams = extract_ngrams(encoded.ids("test"), 5, "stream")
     seen = counted.look_up(ngrams) > 0
     names = [name for name in made if made[name].is_network or name.startswith(("kneser-ney", "trigram"))]
     means = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     with open(directory / "rows" / f"{row.name}.log", "ab") as log:
         status = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
     if not status:
-        with replacing(directory / "rows" / row.name / "command.txt") as temporary:
+        with replace_file(directory / "rows" / row.name / "command.txt") as temporary:
             temporary.write_text(shlex.join(row.arguments), encoding="utf-8")
     return status
 

@@ -2,14 +2,14 @@
 
 import os
 
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.io.markdown import markdown_table
 
 
 def write_markdown(path: str | os.PathLike, report: dict) -> None:
     """Write the tables of a report; see `experiments.build_report`."""
     sections = [_rows(report), _mixtures(report), _unseen(report), _words(report), _curves(report), _parameters(report)]
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
 
 
@@ -150,5 +150,5 @@ def write_figure(path: str | os.PathLike, report: dict) -> None:
     curves.set_ylabel("validation perplexity")
     if report["curves"]:
         curves.legend()
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         figure.savefig(temporary, dpi=120)

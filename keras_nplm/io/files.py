@@ -17,7 +17,7 @@ _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", di
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike) -> Iterator[Path]:
+def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block ends well, else remove it.
 
     The temporary name keeps the suffix of `path`, since writers such as Keras choose a format by it.
@@ -33,7 +33,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
     >>> import pathlib, tempfile
     >>> directory = pathlib.Path(tempfile.mkdtemp())
-    >>> with replacing(directory / "words.txt") as temporary:
+    >>> with replace_file(directory / "words.txt") as temporary:
     ...     _ = temporary.write_text("the cat")
     >>> [path.name for path in directory.iterdir()]
     ['words.txt']
@@ -59,7 +59,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 def write_json(path: str | os.PathLike, value: object) -> None:
     """Write `value` to `path` as indented JSON."""
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # a file's name may hold half a surrogate pair
 
@@ -127,7 +127,7 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
     named = {}
     for name, value in arrays.items():
         named |= {f"{name}.{i}": array for i, array in enumerate(value)} if isinstance(value, list) else {name: value}
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         np.savez(temporary, **named)
 
 
@@ -153,7 +153,7 @@ def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequ
     except InputError:
         raise
     except Exception as error:  # of many kinds: whatever zipfile and NumPy come upon in a damaged file
-        raise InputError(f"{path} is not a whole file of arrays ({first_line(error)}): make it again.") from error
+        raise InputError(f"{path} is not a whole file of arrays ({summarize_error(error)}): make it again.") from error
     if missing := [name for name in arrays if name not in names]:
         raise InputError(f"{path} lacks {', '.join(missing)}, so it is of another kind: make it again.")
     return result
@@ -192,7 +192,7 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
-def first_line(error: Exception) -> str:
+def summarize_error(error: Exception) -> str:
     """What an exception of another library says, as part of a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
 
@@ -223,10 +223,10 @@ def read_text(path: str | os.PathLike) -> str:
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
     except UnicodeDecodeError as error:
-        raise not_utf8(path, error.start) from error
+        raise utf8_error(path, error.start) from error
 
 
-def not_utf8(path: str | os.PathLike, offset: int) -> InputError:
+def utf8_error(path: str | os.PathLike, offset: int) -> InputError:
     """The error for a file whose bytes at `offset` are not UTF-8."""
     return InputError(
         f"{path} is not UTF-8 text (byte {offset}): convert it first, as in "

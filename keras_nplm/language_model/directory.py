@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.encoding import EncodedCorpus
-from keras_nplm.data.tokenizers import takes_lemmas
+from keras_nplm.data.tokenizers import uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
@@ -15,7 +15,7 @@ from keras_nplm.io.files import (
     check_fields,
     read_arrays,
     read_json,
-    replacing,
+    replace_file,
     write_arrays,
     write_json,
 )
@@ -37,7 +37,7 @@ def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
         InputError: it is absent or damaged, or lacks its forms.
     """
     vocabulary = Vocabulary.load(directory / "vocabulary.txt")
-    if takes_lemmas(tokenizer_name) and vocabulary.forms is None:
+    if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
         raise InputError(f"{directory} lacks forms.tsv, the forms of its words: restore it, or make the model again.")
     return vocabulary
 
@@ -177,7 +177,7 @@ def save_model(directory: Path, model: NextWordModel) -> None:
         bins = model.bins.arrays() if model.bins else {}
         write_arrays(directory / "mixture.npz", {"weights": model.weights} | bins)
     elif kind == "nplm":
-        with replacing(directory / "model.keras") as temporary:
+        with replace_file(directory / "model.keras") as temporary:
             model.save(temporary)
 
 

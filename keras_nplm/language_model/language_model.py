@@ -11,14 +11,14 @@ import numpy as np
 
 from keras_nplm.data.encoding import EncodedCorpus, encode_sentences
 from keras_nplm.data.ngram_arrays import BOUNDARIES
-from keras_nplm.data.tokenizers import joined, lemma_forms, takes_lemmas, tokenizer
+from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import (
     BOS_ID,
     EOS_ID,
     PAD_ID,
     SPECIALS,
     Vocabulary,
-    refuse_reserved,
+    check_reserved,
 )
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
@@ -61,7 +61,7 @@ class LanguageModel:
         model: answers `log_prob(context_ids, target_ids)` and `next_log_probs(context_ids)`, and has an `order`.
         vocabulary: its words.
         tokenizer_name: how text is split and normalised: `"words"`, `"whitespace"`, `"words+lower"` …; see
-            `keras_nplm.data.tokenizers.tokenizer`. With lemmas, a vocabulary without forms is given those that are
+            `keras_nplm.data.tokenizers.get_tokenizer`. With lemmas, a vocabulary without forms is given those that are
             known.
         boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each line begins
             from `<s>`, and its words and `</s>` are predicted.
@@ -80,14 +80,14 @@ class LanguageModel:
     def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
         if boundary not in BOUNDARIES:
             raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
-        if takes_lemmas(tokenizer_name) and vocabulary.forms is None:
-            vocabulary = vocabulary.with_forms(lemma_forms(tokenizer_name))
-        elif vocabulary.forms is not None and not takes_lemmas(tokenizer_name):
+        if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
+            vocabulary = vocabulary.with_forms(load_forms(tokenizer_name))
+        elif vocabulary.forms is not None and not uses_lemmas(tokenizer_name):
             raise InputError(f"The vocabulary is one of lemmas, which {tokenizer_name!r} does not take: add `+lemmas`.")
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
-        self.tokenize = tokenizer(tokenizer_name, vocabulary.forms)
+        self.tokenize = get_tokenizer(tokenizer_name, vocabulary.forms)
         self.boundary = boundary
         self.corpus: EncodedCorpus | None = None
 
@@ -270,7 +270,7 @@ class LanguageModel:
             drawn += 1
             lines[-1].append(self.vocabulary.words[word])
             context = np.append(context[1:], word).astype(np.int32)
-        return "\n".join(joined(line, self.tokenizer_name) for line in lines)
+        return "\n".join(join_tokens(line, self.tokenizer_name) for line in lines)
 
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """The words whose feature vectors, rows of C, have the smallest angle to a word's, with the cosine.
@@ -337,7 +337,7 @@ class LanguageModel:
 
     def _ids(self, text: str) -> np.ndarray:
         tokens = self.tokenize(text)
-        refuse_reserved(tokens)
+        check_reserved(tokens)
         return self.vocabulary.encode(tokens)
 
     def _context(self, ids: np.ndarray) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.encoding import encode_sentences
-from keras_nplm.data.ngram_arrays import ngrams_of
-from keras_nplm.data.tokenizers import takes_lemmas
-from keras_nplm.data.vocabulary import PAD_ID, SPECIALS, UNK_ID, refuse_reserved
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.tokenizers import uses_lemmas
+from keras_nplm.data.vocabulary import PAD_ID, SPECIALS, UNK_ID, check_reserved
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.growth import NewRows, check_growable, grow, renormalise
@@ -93,7 +93,7 @@ def add_words(
     """
     model = language_model.model
     check_growable(model)
-    if takes_lemmas(language_model.tokenizer_name):
+    if uses_lemmas(language_model.tokenizer_name):
         raise InputError("A vocabulary of lemmas takes no new words: the forms of each were found when it was made.")
     if rule not in RULES:
         raise InputError(f"`rule` must be one of {', '.join(RULES)}. Received: {rule!r}.")
@@ -104,7 +104,7 @@ def add_words(
     grown.vocabulary = language_model.vocabulary.with_words(list(counts))
     grown.corpus = None
     ids = encode_sentences(filter(None, map(language_model.tokenize, sentences)), grown.vocabulary)
-    text = _Text(ngrams_of(ids, model.order, language_model.boundary), model.vocabulary_size, list(counts))
+    text = _Text(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, list(counts))
     shares = np.array(list(counts.values())) / (len(text.ngrams) + prior_tokens)
     if frequencies is not None:
         shares = _given(frequencies, text.words)
@@ -142,7 +142,7 @@ def count_new_words(
     if min_count < 1:
         raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
     counts = Counter(token for sentence in sentences for token in language_model.tokenize(sentence))
-    refuse_reserved(counts)
+    check_reserved(counts)
     if not counts:
         raise InputError("The text holds no word: give lines of text that have the new words.")
     known = set(language_model.vocabulary.words)

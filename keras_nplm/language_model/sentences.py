@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import distinct_rows, gather_ngrams, ngram_positions
+from keras_nplm.data.ngram_arrays import find_distinct_rows, gather_ngrams, ngram_positions
 from keras_nplm.data.vocabulary import (
     BOS_ID,
     EOS_ID,
     PAD_ID,
     UNK_ID,
     Vocabulary,
-    refuse_reserved,
+    check_reserved,
 )
 from keras_nplm.models.base import NextWordModel
 
@@ -62,7 +62,7 @@ def sentence_ngrams(
     """
     flat = [token for sentence in sentences for token in sentence]
     words = dict.fromkeys(flat)
-    refuse_reserved(words)
+    check_reserved(words)
     number_of = dict(zip(words, vocabulary.encode(list(words)).tolist(), strict=True))
     lengths = np.array([len(sentence) for sentence in sentences], np.int64)
     ids = np.full(len(flat) + len(sentences), EOS_ID, np.int32)
@@ -112,7 +112,7 @@ def score_sentences(
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
     ngrams, owners = sentence_ngrams([tokenize(sentence) for sentence in sentences], vocabulary, model.order, boundary)
-    distinct, which = distinct_rows(ngrams)
+    distinct, which = find_distinct_rows(ngrams)
     log_prob = np.maximum(model.log_prob(distinct[:, :-1], distinct[:, -1]), floor)[which]
     number = len(sentences)
     return SentenceScores(
@@ -121,5 +121,5 @@ def score_sentences(
         np.bincount(owners, ngrams[:, -1] == UNK_ID, number).astype(np.int64),
         len(ngrams),
         len(distinct),
-        len(distinct_rows(distinct[:, :-1])[0]),
+        len(find_distinct_rows(distinct[:, :-1])[0]),
     )

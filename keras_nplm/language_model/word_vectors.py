@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 
 _NEIGHBOURS = 15.0  # the perplexity of t-SNE: how many words count as near, if there are three times as many
 _STEPS = 400
@@ -121,7 +121,7 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
     cat 0.25 3
     """
     vectors = np.asarray(vectors, np.float32)
-    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(vectors)} {vectors.shape[1]}\n")
         for word, row in zip(words, vectors.tolist(), strict=True):
             file.write(f"{word} {' '.join([f'{number:.9g}' for number in row])}\n")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import BOUNDARIES, ngrams_of, predicted_ids
+from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, predicted_ids
 from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel, choose_boundary, cut_contexts, shared_boundary
 from keras_nplm.models.evaluation import log_probs
@@ -149,5 +149,5 @@ def fit_mixture(
     columns = [np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)]) for model in models]
     held_out_bins = None
     if bins:
-        held_out_bins = bins.of(ngrams_of(held_out_ids, mixture.order, boundary)[:, :-1])
+        held_out_bins = bins.of(extract_ngrams(held_out_ids, mixture.order, boundary)[:, :-1])
     return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 import keras_nplm.models.metrics as metrics  # the module: where it is imported first, it is not complete yet
-from keras_nplm.data.ngram_arrays import check_ngrams, distinct_rows
+from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.shapes import near_order
@@ -494,7 +494,7 @@ class NPLM(keras.Model):
         outputs = self.prob.vocabulary_size
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
         result = np.zeros(len(output_ids), np.float32)
-        contexts, which = distinct_rows(context_ids)  # one pass for all words that are asked in a context
+        contexts, which = find_distinct_rows(context_ids)  # one pass for all words that are asked in a context
         order = np.argsort(which, kind="stable")
         for first in range(0, len(contexts), _ROWS):
             begin, end = np.searchsorted(which, [first, first + _ROWS], sorter=order)

@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, first_line, open_archive
+from keras_nplm.io.files import check_is_file, open_archive, summarize_error
 from keras_nplm.io.shapes import number_of_blocks
 from keras_nplm.layers.outputs import OUTPUTS, LinearOutput
 from keras_nplm.models.nplm import NPLM
@@ -45,7 +45,7 @@ def load_network(path: Path) -> NPLM:
             _check_parts(archive)
         model = keras.models.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # of many kinds: whatever zipfile, h5py and Keras come upon in a damaged file
-        raise InputError(f"{path} is not a whole model file ({first_line(error)}): train it again.") from error
+        raise InputError(f"{path} is not a whole model file ({summarize_error(error)}): train it again.") from error
     if not isinstance(model, NPLM):
         raise InputError(f"{path} holds a {type(model).__name__}, not an NPLM: name a directory of this package.")
     for weight in model.weights:

@@ -2,7 +2,7 @@
 
 import json
 
-from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, name_parts
+from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, parse_tokenizer
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.directory import kind_of
 from keras_nplm.language_model.language_model import LanguageModel
@@ -75,7 +75,7 @@ def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
 
 
 def _describe_tokenizer(tokenizer_name: str) -> str:
-    base, steps = name_parts(tokenizer_name)
+    base, steps = parse_tokenizer(tokenizer_name)
     case = [] if "lower" in steps else ["Tokens are case-sensitive."]
     return " ".join([_TOKENS[base], *(_STEPS[step] for step in steps), *case])
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import forms_beside
+from keras_nplm.data.vocabulary import get_forms_path
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import refuse_within
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.nplm import NPLM
@@ -110,7 +110,7 @@ def _replace_dtypes(config: object) -> object:
 
 def _write_with_vocabulary(language_model: LanguageModel, target: Path, converted: bytes) -> list[Path]:
     vocabulary = target.with_name(f"{target.name}.vocabulary.txt")
-    with replacing(target) as temporary:
+    with replace_file(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
-    return [target, vocabulary, *([] if language_model.vocabulary.forms is None else [forms_beside(vocabulary)])]
+    return [target, vocabulary, *([] if language_model.vocabulary.forms is None else [get_forms_path(vocabulary)])]

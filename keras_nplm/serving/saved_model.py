@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.model_card import model_card
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, ServingModule
@@ -108,7 +108,7 @@ def export_saved_model(
             language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
             _write_warmup(temporary / WARMUP, name, served, signatures)
             for file, text in files.items():
-                with replacing(target / file) as path:
+                with replace_file(target / file) as path:
                     path.write_text(text, encoding="utf-8")
             return _rename_to_next_version(temporary)
     except (OSError, tf.errors.OpError) as error:

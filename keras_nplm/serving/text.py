@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, name_parts
+from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, parse_tokenizer
 from keras_nplm.data.vocabulary import (
     BOS_ID,
     EOS_ID,
@@ -28,7 +28,7 @@ class TextGraph(tf.Module):
 
     Args:
         vocabulary: the words, with the forms of its lemmas if text is normalised to lemmas.
-        tokenizer_name: the tokenizer and its normalisation steps; see `keras_nplm.data.tokenizers.tokenizer`.
+        tokenizer_name: the tokenizer and its normalisation steps; see `keras_nplm.data.tokenizers.get_tokenizer`.
         boundary: `"sentence"`: a text starts after `<s>`, and its words and `</s>` are predicted. `"stream"`: a text
             starts after padding, and only its words are predicted.
 
@@ -84,7 +84,7 @@ class TextGraph(tf.Module):
 
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Return a tokenizer as a function of tensors: string [B] to string [B, (T)]."""
-    base, steps = name_parts(tokenizer_name)
+    base, steps = parse_tokenizer(tokenizer_name)
     space, letter = _character_ranges(str.isspace), _character_ranges(_is_word_character)
     token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"  # as in `split_words`
     no_letters = f"[^{_character_ranges(str.isalpha)}]*"

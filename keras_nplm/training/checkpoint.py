@@ -12,7 +12,7 @@ from keras_nplm.io.files import (
     check_fields,
     read_arrays,
     read_json,
-    replacing,
+    replace_file,
     write_arrays,
     write_json,
 )
@@ -213,5 +213,5 @@ class Checkpoint(keras.callbacks.Callback):
         if has_several_workers(self.devices):  # saving this one would ask the others
             model = NPLM.from_config(model.get_config())
             model.set_weights(self.model.get_weights())
-        with replacing(self.best) as temporary:
+        with replace_file(self.best) as temporary:
             model.save(temporary)

@@ -3,7 +3,7 @@
 import dataclasses
 import shlex
 
-from keras_nplm.data.tokenizers import CHARACTERS, name_parts
+from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, check_option, parse_integers
 from keras_nplm.io.shapes import near_order
@@ -259,7 +259,7 @@ def train_command(config: dict) -> str | None:
         return None
     words = ["keras-nplm", "train"]
     words += ["--corpus", corpus] if corpus != "python_reference" else []
-    base, steps = name_parts(config.get("tokenizer", "words"))
+    base, steps = parse_tokenizer(config.get("tokenizer", "words"))
     words += ["--token", "character"] if base == CHARACTERS else []
     words += ["--tokenizer", base] if corpus.startswith("tfds:") and base != CHARACTERS else []
     words += ["--normalise", *steps] if steps else []

@@ -16,7 +16,7 @@ from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoding import EncodedCorpus
 from keras_nplm.data.vocabulary import EOS_ID, Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import NUMBER, check_fields, replacing, write_json
+from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
 from keras_nplm.language_model.directory import (
     freed_if_refused,
     kind_of,
@@ -297,7 +297,7 @@ def _count_bins(corpus: EncodedCorpus, vocabulary_size: int, boundary: str) -> F
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
     """Copy the shards that `corpus.json` names and no further files, then `corpus.json` itself."""
     for name in [shard for split in corpus.splits.values() for shard in split["shards"]] + ["corpus.json"]:
-        with replacing(directory / name) as temporary:
+        with replace_file(directory / name) as temporary:
             shutil.copyfile(corpus.directory / name, temporary)
 
 

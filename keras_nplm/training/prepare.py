@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS, Corpus
-from keras_nplm.data.encoding import EncodedCorpus, count_vocabulary, encode_corpus, text_state
+from keras_nplm.data.encoding import EncodedCorpus, count_vocabulary, describe_text, encode_corpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
@@ -55,7 +55,7 @@ def prepare_directory(
 
 def _count_or_load(corpus: Corpus, directory: Path, **options) -> Vocabulary:
     """Count the vocabulary, or load the one that an interrupted call counted in the same, unchanged text files."""
-    text = text_state(corpus)
+    text = describe_text(corpus)
     record = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text
     if text and (directory / _COUNT_RECORD).exists():
         if read_json(directory / _COUNT_RECORD) == record:

@@ -4,9 +4,9 @@ import os
 
 import numpy as np
 
-from keras_nplm.data.tokenizers import between_tokens, joined
+from keras_nplm.data.tokenizers import get_separator, join_tokens
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.evaluation import evaluate, format_perplexity
@@ -88,7 +88,7 @@ def write_run_report(path: str | os.PathLike, language_model: LanguageModel, con
         f"<title>{escaped(config['corpus'])}: a neural probabilistic language model</title>\n"
         f"<style>{STYLE}{_STYLE}</style>\n</head>\n<body>\n" + "\n".join(sections) + "\n</body>\n</html>\n"
     )
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
@@ -199,7 +199,7 @@ def _contexts(language_model: LanguageModel) -> list[str]:
     openings = openings[plain[openings].all(axis=1)]
     chosen = openings[np.unique(np.linspace(0, len(openings) - 1, _CONTEXTS).astype(int))] if len(openings) else []
     decode, name = language_model.vocabulary.decode, language_model.tokenizer_name
-    return [joined(decode(opening), name) for opening in chosen] or [""]
+    return [join_tokens(decode(opening), name) for opening in chosen] or [""]
 
 
 def _continuations(language_model: LanguageModel) -> str:
@@ -219,7 +219,7 @@ def _continuations(language_model: LanguageModel) -> str:
         (prompt, language_model.generate(prompt, _TEXT_WORDS, seed=seed, temperature=_TEMPERATURE))
         for seed, prompt in zip(range(1, _TEXTS + 1), (contexts * _TEXTS)[:_TEXTS], strict=True)
     ]
-    between = between_tokens(language_model.tokenizer_name)
+    between = get_separator(language_model.tokenizer_name)
     return (
         "<h2>Continuations</h2>\n<p>The most probable words after the beginnings of sentences of the validation text; "
         f'P(w | context) beside each.</p>\n<div class="cards">{"".join(cards)}</div>\n'

@@ -13,10 +13,10 @@ from keras import ops
 from tensorboard.plugins.hparams import api as hp
 
 from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.data.tokenizers import between_tokens
+from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs import NoiseContrastive
@@ -235,7 +235,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         for prompt in self.prompts:
             drawn = self.language_model.generate(prompt, self.num_words).translate(_LITERAL)
             given = prompt.strip().translate(_LITERAL)
-            between = between_tokens(self.language_model.tokenizer_name)
+            between = get_separator(self.language_model.tokenizer_name)
             paragraphs.append(f"**{given}**{between}{drawn}" if given else drawn)
         return "\n\n".join(paragraphs)
 
@@ -245,10 +245,10 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         lines = [words[i] for i in self.shown_ids]
         if self.word_counts is not None:
             lines = ["word\tcount", *(f"{words[i]}\t{self.word_counts[i]}" for i in self.shown_ids)]
-        with replacing(os.path.join(self._train_dir, "C.tsv")) as temporary:
+        with replace_file(os.path.join(self._train_dir, "C.tsv")) as temporary:
             np.savetxt(temporary, ops.convert_to_numpy(vectors), fmt="%.6g", delimiter="\t")
         for name, text in ("metadata.tsv", "\n".join(lines) + "\n"), ("projector_config.pbtxt", _PROJECTOR):
-            with replacing(os.path.join(self._train_dir, name)) as temporary:
+            with replace_file(os.path.join(self._train_dir, name)) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
 
 

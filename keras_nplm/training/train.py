@@ -14,7 +14,7 @@ from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoding import EncodedCorpus
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.data.shuffling import drawn_number
+from keras_nplm.data.shuffling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import (
@@ -205,7 +205,7 @@ def _targets(configuration: Configuration, encoded: EncodedCorpus) -> tuple[np.n
     frequencies, shares = encoded.frequencies_by_share()
     frequencies[:, EOS_ID] *= configuration.boundary == "sentence"
     numbers = frequencies[:, : _targets_below(configuration)].sum(axis=1)
-    return frequencies, shares, sum(map(drawn_number, shares, numbers))
+    return frequencies, shares, sum(map(count_resampled, shares, numbers))
 
 
 def _targets_below(configuration: Configuration) -> int | None:

@@ -33,7 +33,7 @@ from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.tokenizers import TOKENIZERS
 from keras_nplm.data.word_counts import WordCounts
-from keras_nplm.data.worker_pool import spread
+from keras_nplm.data.worker_pool import run_in_processes
 from keras_nplm.io.progress import Progress
 from keras_nplm.training.prepare import prepare_directory
 
@@ -45,7 +45,7 @@ def many_processes(monkeypatch):
     """Text of whatever size is cut small and read by three processes."""
     monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
     monkeypatch.setattr(pieces, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(pieces, "available_processes", lambda: 3)
+    monkeypatch.setattr(pieces, "count_processes", lambda: 3)
 
 
 def _write(path: Path, text: bytes) -> str:
@@ -116,7 +116,7 @@ def test_pieces_have_all_lines_of_a_file_once(tmp_path_factory, lines, end, clos
     path.write_bytes(text)
     with pytest.MonkeyPatch.context() as context:
         context.setattr(pieces, "PIECE_BYTES", size)
-        cut = pieces.cut([path])
+        cut = pieces.cut_files([path])
     found = [line for piece in cut for line in itertools.chain(*itertools.starmap(pieces.read_range, piece.ranges))]
     assert found == list(decode_lines(io.BytesIO(text), "text"))
     assert len(cut) <= len(text) // size + 1
@@ -142,7 +142,7 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
     vocabulary = count_vocabulary(corpus, min_count=2)
     encode_corpus(corpus, vocabulary, tmp_path / "several")
 
-    monkeypatch.setattr(pieces, "available_processes", lambda: 1)
+    monkeypatch.setattr(pieces, "count_processes", lambda: 1)
     alone = open_corpus(train=files, fractions=(0.7, 0.2, 0.1), tokenizer=tokenizer)
     assert alone == corpus
     assert count_vocabulary(alone, min_count=2) == vocabulary == Vocabulary.build(alone.sentences("train"), min_count=2)
@@ -169,9 +169,11 @@ def test_an_error_in_another_process_is_this_ones(tmp_path, many_processes):
 
 def test_a_process_that_is_lost_is_told(tmp_path):
     with pytest.raises(RunError, match="A process that read the text was lost .exit status -?[0-9]+"):
-        list(spread("signal:raise_signal", {"signalnum": 9}, [{}, {}], processes=2))
+        list(run_in_processes("signal:raise_signal", {"signalnum": 9}, [{}, {}], processes=2))
     with pytest.raises(RunError, match="was lost"):
-        list(spread("keras_nplm.data.word_counts:PieceCounter", {"tokenizer": "words"}, [{}, {}], processes=2))
+        list(
+            run_in_processes("keras_nplm.data.word_counts:PieceCounter", {"tokenizer": "words"}, [{}, {}], processes=2)
+        )
 
 
 def test_processes_that_encode_import_neither_keras_nor_tensorflow():
@@ -191,8 +193,8 @@ KILLED = """
 import sys, keras_nplm.data.corpora.pieces as pieces, keras_nplm.data.shards as shards
 from pathlib import Path
 from keras_nplm import open_corpus
-from keras_nplm.language_model.directory import prepare_directory
-pieces.PIECE_BYTES, pieces.PARALLEL_BYTES, pieces.available_processes = 200_000, 0, lambda: 2
+from keras_nplm.training.prepare import prepare_directory
+pieces.PIECE_BYTES, pieces.PARALLEL_BYTES, pieces.count_processes = 200_000, 0, lambda: 2
 corpus = open_corpus(train=[sys.argv[1]], fractions=(0.8, 0.1, 0.1))
 prepare_directory(Path(sys.argv[2]), corpus, {}, vocabulary_scope="train", min_count=1, max_size=None)
 """
@@ -255,7 +257,7 @@ def _interrupted(monkeypatch, text: str, directory: Path) -> None:
 
 @pytest.mark.parametrize("change", ["text", "vocabulary"])
 def test_text_that_changed_meanwhile_is_encoded_anew(tmp_path, monkeypatch, many_processes, change):
-    monkeypatch.setattr(pieces, "available_processes", lambda: 1)
+    monkeypatch.setattr(pieces, "count_processes", lambda: 1)
     text = _write(tmp_path / "text.txt", b"the cat sat\nthe dog sat\n" * 10)
     _interrupted(monkeypatch, text, tmp_path / "model")
     if change == "text":
@@ -277,14 +279,14 @@ def test_text_that_changed_meanwhile_is_encoded_anew(tmp_path, monkeypatch, many
 def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     paths = [_write(tmp_path / f"{name}.txt", b"the cat\n") for name in "abc"]
     corpus = open_corpus(train=paths[:1], validation=paths[1:2], test=paths[2:])
-    work_through = pieces.work_through
+    work_through = pieces.run_task
 
     def meanwhile(*arguments):
         result = work_through(*arguments)
         _write(tmp_path / "a.txt", b"the dog\nand more\n")
         return result
 
-    monkeypatch.setattr("keras_nplm.data.encoding.work_through", meanwhile)
+    monkeypatch.setattr("keras_nplm.data.encoding.run_task", meanwhile)
     with pytest.raises(InputError, match="changed while they were read"):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
     with pytest.raises(InputError, match=r"corpus.json"):

@@ -29,15 +29,15 @@ from keras_nplm.data.tokenizers import (
     NUMBER,
     STEPS,
     TOKENIZERS,
-    Words,
-    between_tokens,
-    english,
+    Normalizer,
+    add_steps,
+    build_form_table,
+    get_separator,
+    get_tokenizer,
     is_number,
-    lemma_forms,
+    load_english_lemmas,
+    load_forms,
     lower,
-    table_of_forms,
-    tokenizer,
-    with_steps,
 )
 from keras_nplm.data.vocabulary import EOS_ID, UNK_ID
 from keras_nplm.io.files import read_json
@@ -45,7 +45,7 @@ from keras_nplm.serving.text import TextGraph
 from keras_nplm.training.configuration import train_command
 
 NAMES = [
-    with_steps(base, steps)
+    add_steps(base, steps)
     for base in TOKENIZERS
     for number in range(len(STEPS) + 1)
     for steps in itertools.combinations(STEPS, number)
@@ -64,10 +64,10 @@ TEXT = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'$.,²²\t\x85\u2028<>")
 @pytest.fixture
 def small_dictionary(monkeypatch):
     """The lemmatiser knows a few words."""
-    monkeypatch.setattr(tokenization, "english", lambda: DICTIONARY)
-    lemma_forms.cache_clear()
+    monkeypatch.setattr(tokenization, "load_english_lemmas", lambda: DICTIONARY)
+    load_forms.cache_clear()
     yield
-    lemma_forms.cache_clear()
+    load_forms.cache_clear()
 
 
 # One token
@@ -97,7 +97,7 @@ def test_a_number_has_a_numeral_and_no_letter(token):
 
 def test_tokens_that_are_remembered_have_a_bound(monkeypatch):
     monkeypatch.setattr(normalisation, "_HELD", 3)
-    words = Words(["lower"])
+    words = Normalizer(["lower"])
     assert [words[token] for token in "ABCDEFGA"] == list("abcdefga")
     assert len(words) <= 3
 
@@ -106,11 +106,11 @@ def test_tokens_that_are_remembered_have_a_bound(monkeypatch):
 
 
 def test_a_tokenizer_is_told_by_its_name():
-    assert with_steps("whitespace", STEPS[::-1]) == "whitespace+lower+numbers+lemmas"
-    assert tokenizer("words") is tokenization.split_words  # where nothing is to be done, nothing is done
+    assert add_steps("whitespace", STEPS[::-1]) == "whitespace+lower+numbers+lemmas"
+    assert get_tokenizer("words") is tokenization.split_words  # where nothing is to be done, nothing is done
     for name in ("words+", "words+numbers+lower", "words+lower+lower", "words+stems", "+lower", "lower"):
         with pytest.raises(InputError, match="must be one of words, whitespace, characters. Received: .*in this order"):
-            tokenizer(name)
+            get_tokenizer(name)
     with pytest.raises(InputError, match="`normalise` takes lower, numbers, lemmas. Received: 'stems'"):
         open_corpus(normalise=["stems"])
 
@@ -119,9 +119,9 @@ def test_a_tokenizer_is_told_by_its_name():
 @given(text=TEXT)
 @settings(max_examples=30, deadline=None)
 def test_normalising_twice_is_normalising_once_and_tokens_survive_joining(name, text):
-    tokenize = tokenizer(name, table_of_forms(DICTIONARY, tokenizer(name.removesuffix("+lemmas"))))
+    tokenize = get_tokenizer(name, build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas"))))
     tokens = tokenize(text)
-    assert tokenize(between_tokens(name).join(tokens)) == tokens
+    assert tokenize(get_separator(name).join(tokens)) == tokens
     assert len(tokens) == len(TOKENIZERS[name.partition("+")[0]](text))
 
 
@@ -132,7 +132,7 @@ def test_normalising_twice_is_normalising_once_and_tokens_survive_joining(name, 
     st.dictionaries(st.sampled_from(["ab", "bc", "cd", "de", "Ab"]), st.sampled_from(["ab", "bc", "cd", "de", "Ab"]))
 )
 def test_a_table_of_forms_leads_along_the_dictionary_to_words_that_are_no_forms(dictionary):
-    table = table_of_forms(dictionary, str.split)
+    table = build_form_table(dictionary, str.split)
     assert not set(table) & set(table.values())
     for form in dictionary:
         chain = [form]
@@ -143,27 +143,27 @@ def test_a_table_of_forms_leads_along_the_dictionary_to_words_that_are_no_forms(
 
 
 def test_a_table_of_forms_has_what_a_text_can_have():
-    table = table_of_forms(DICTIONARY, tokenizer("words"))
+    table = build_form_table(DICTIONARY, get_tokenizer("words"))
     assert table["cats"] == "cat" and table["Cats"] == "Cat" and table["goings"] == "go" and table["Été"] == "Être"
     assert "Polish" not in table and table["polish"] == "pole"
     assert table["a"] == table["c"] == "b" and "b" not in table  # a circle
     assert not {"'d", "ice-cream"} & set(table)  # not one token, or the lemma is not
-    table = table_of_forms(DICTIONARY, tokenizer("words+lower+numbers"))
+    table = build_form_table(DICTIONARY, get_tokenizer("words+lower+numbers"))
     assert table["polish"] == "pole" and table["iis"] == "ii" and "Cats" not in table and table["first"] == NUMBER
 
 
 def test_the_dictionary_of_english():
     pytest.importorskip("simplemma")
-    tokens = tokenizer("words+lower+lemmas")
+    tokens = get_tokenizer("words+lower+lemmas")
     assert tokens("The women saw mice; they were running") == "the woman see mouse ; they be run".split()
-    forms = lemma_forms("words+lower+lemmas")
+    forms = load_forms("words+lower+lemmas")
     assert len(forms) > 50_000 and not set(forms) & set(forms.values())
 
 
 def test_lemmas_without_a_lemmatiser_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "simplemma.strategies.dictionaries", None)
     with pytest.raises(InputError, match=r"pip install 'keras-nplm\[lemmas\]'"):
-        english()
+        load_english_lemmas()
 
 
 # A corpus
@@ -174,11 +174,11 @@ def test_a_vocabulary_is_one_of_words_however_they_are_counted(tmp_path, monkeyp
     (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
     monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
     monkeypatch.setattr(pieces, "PARALLEL_BYTES", 0 if steps == ["lower", "numbers"] else 1 << 26)
-    monkeypatch.setattr(pieces, "available_processes", lambda: 2)  # which know no small dictionary
+    monkeypatch.setattr(pieces, "count_processes", lambda: 2)  # which know no small dictionary
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], normalise=steps)
     vocabulary = count_vocabulary(corpus, min_count=2)
 
-    forms = table_of_forms(DICTIONARY, tokenizer(with_steps("words", steps[:2])))
+    forms = build_form_table(DICTIONARY, get_tokenizer(add_steps("words", steps[:2])))
     lines = [line for line in LINES if line][: round(len(LINES) * 4 / 5 * 0.8)]
     counts = collections.Counter()
     for token in itertools.chain(*map(TOKENIZERS["words"], lines)):
@@ -200,7 +200,7 @@ def test_texts_whose_tokens_are_apart_are_normalised_too():
     plain = next(open_corpus("python_reference").sentences("test"))
     corpus = open_corpus("python_reference", tokenizer="whitespace", normalise=["lower", "numbers"])
     assert corpus.tokenizer == "words+lower+numbers"
-    assert next(corpus.sentences("test")) == tokenizer(corpus.tokenizer)(" ".join(plain)) != plain
+    assert next(corpus.sentences("test")) == get_tokenizer(corpus.tokenizer)(" ".join(plain)) != plain
 
 
 # A model
@@ -213,11 +213,11 @@ def made(tmp_path_factory):
     (directory / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
     common = ["ngram", "--train", str(directory / "text.txt"), "--order", "2", "--output"]
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(tokenization, "english", lambda: DICTIONARY)
-        lemma_forms.cache_clear()
+        context.setattr(tokenization, "load_english_lemmas", lambda: DICTIONARY)
+        load_forms.cache_clear()
         for name, steps in {"plain": [], "lower": STEPS[:1], "lemmas": STEPS, "cased": STEPS[2:]}.items():
             assert main([*common, str(directory / name), *(["--normalise", *steps] if steps else [])]) == 0
-    lemma_forms.cache_clear()
+    load_forms.cache_clear()
     return directory
 
 
@@ -226,7 +226,7 @@ def no_lemmatiser(monkeypatch):
     def refuse():
         raise AssertionError("a finished model asks for the lemmatiser")
 
-    monkeypatch.setattr(tokenization, "english", refuse)
+    monkeypatch.setattr(tokenization, "load_english_lemmas", refuse)
 
 
 @pytest.fixture
@@ -268,10 +268,10 @@ def test_forms_go_where_the_vocabulary_goes(made, lemmas, tmp_path):
 
 
 def test_a_vocabulary_of_lemmas_that_was_made_without_forms_is_given_them(lemmas, monkeypatch):
-    monkeypatch.setattr(tokenization, "english", lambda: DICTIONARY)
+    monkeypatch.setattr(tokenization, "load_english_lemmas", lambda: DICTIONARY)
     words = Vocabulary(lemmas.vocabulary.words[4:])
     assert LanguageModel(lemmas.model, words, lemmas.tokenizer_name, "sentence").vocabulary == lemmas.vocabulary
-    lemma_forms.cache_clear()
+    load_forms.cache_clear()
 
 
 def test_models_of_another_normalisation_are_not_mixed(made, tmp_path, capsys):
@@ -352,7 +352,7 @@ def graphs():
     words = ["the", "cat", "Cat", "sit", "go", NUMBER, "être", "b", "İ", "i", "."]
     made = {}
     for name in NAMES:
-        forms = table_of_forms(DICTIONARY, tokenizer(name.removesuffix("+lemmas"))) if "lemmas" in name else None
+        forms = build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas"))) if "lemmas" in name else None
         vocabulary = Vocabulary(words)
         vocabulary = vocabulary if forms is None else vocabulary.with_forms(forms)
         graph = TextGraph(vocabulary, name, "sentence")
@@ -369,7 +369,7 @@ def test_every_character_is_normalised_as_in_python(graphs):
 
 def _assert_split_alike(graphs, name, text):
     _, split, _ = graphs[name]
-    assert [token.decode() for token in split(tf.constant([text.encode()]))[0].numpy()] == tokenizer(name)(text)
+    assert [token.decode() for token in split(tf.constant([text.encode()]))[0].numpy()] == get_tokenizer(name)(text)
 
 
 _SHOWN = [*filter(str.isalpha, DICTIONARY), "Cats", "CATS", "Goings", "12", "3rd", "İ", "."]
@@ -380,7 +380,7 @@ FORMS = st.lists(st.sampled_from(_SHOWN)).map(" ".join)
 @settings(max_examples=100, deadline=None)
 def test_text_is_normalised_as_in_python(graphs, texts, name):
     vocabulary, split, graph = graphs[name]
-    tokenize = tokenizer(name, vocabulary.forms)
+    tokenize = get_tokenizer(name, vocabulary.forms)
     tokens = split(tf.constant([text.encode() for text in texts], tf.string))
     ids = tf.ragged.map_flat_values(graph.look_up, tokens).to_list()
     expected = [vocabulary.encode(tokenize(text)) for text in texts]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_nplm.data.tokenizers import joined, split_characters, split_words, tokenizer
+from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, split_characters, split_words
 from keras_nplm.io.errors import InputError
 
 
@@ -21,15 +21,15 @@ def test_no_character_but_white_space_is_lost(text):
 def test_characters_make_up_the_line_again(text):
     characters = split_characters(text)
     assert all(len(character) == 1 and not character.isspace() for character in characters)
-    assert joined(characters, "characters") == " ".join(text.split()).replace("▁", " ")
+    assert join_tokens(characters, "characters") == " ".join(text.split()).replace("▁", " ")
 
 
 def test_characters_have_no_numbers_and_lemmas():
-    assert tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
+    assert get_tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
     with pytest.raises(InputError, match="Of characters only `lower` can be had"):
-        tokenizer("characters+numbers")
+        get_tokenizer("characters+numbers")
 
 
 def test_an_unknown_tokenizer_is_refused():
     with pytest.raises(InputError, match="words, whitespace, characters. Received: 'nltk'"):
-        tokenizer("nltk")
+        get_tokenizer("nltk")

@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from keras_nplm.data.ngram_arrays import ngrams_of
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.experiments.studies.normalisation import ROWS, Originals, original_log_probs, table
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams import kneser_ney
@@ -65,7 +65,7 @@ def test_a_token_has_the_probability_of_its_word_and_of_itself_given_the_word(te
     model = kneser_ney(np.append(c, 3).astype(np.int32), SIZE, order, "stream")
     ids = np.append(words, 3).astype(np.int32)
     found = original_log_probs(model, ids, originals, s, b)
-    whole = np.exp(model.next_log_probs(ngrams_of(ids, order, "stream")[:, :-1]).astype(np.float64))  # [T, SIZE]
+    whole = np.exp(model.next_log_probs(extract_ngrams(ids, order, "stream")[:, :-1]).astype(np.float64))  # [T, SIZE]
     plain = whole[:, WORDS] * originals.tokens[b]  # [T, |V|]
     plain[:, :4] = 0
     plain[:, 1] = (whole * originals.unknown[b]).sum(axis=1)

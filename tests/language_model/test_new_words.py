@@ -20,7 +20,7 @@ from keras_nplm import (
 from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
-from keras_nplm.data.ngram_arrays import ngrams_of
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.experiments.studies import new_words
 from keras_nplm.language_model.new_words import RULES, context_gradients, count_new_words
 from keras_nplm.models.self_normalised import SelfNormalised
@@ -270,7 +270,7 @@ def test_the_study_measures_what_the_models_say(tmp_path, monkeypatch):
     encode_corpus(text, trained.vocabulary, tmp_path / new_words.ROWS[0].name / "corpus")
     report = new_words.run(tmp_path)
     shown = [["<unk>" if word in ("a", "rug") else word for word in line.split()] for line in TEXT if line]
-    ngrams = ngrams_of(encode_sentences(shown, trained.vocabulary), N, "stream")
+    ngrams = extract_ngrams(encode_sentences(shown, trained.vocabulary), N, "stream")
     follows = (ngrams[:, :-1] >= V).any(axis=1) & (ngrams[:, -1] < V) & (ngrams[:, -1] != 1)
 
     def check(measures, log_prob):
@@ -289,7 +289,7 @@ def test_the_study_measures_what_the_models_say(tmp_path, monkeypatch):
     assert frequencies == pytest.approx(expected)
     for rule in RULES:
         model = add_words(without, [" ".join(line) for line in first], ["dog", "and"], rule=rule, frequencies=expected)
-        ids = ngrams_of(encode_sentences(shown, model.vocabulary), N, "stream")
+        ids = extract_ngrams(encode_sentences(shown, model.vocabulary), N, "stream")
         check(report["introduced"][0][rule], model.model.log_prob(ids[:, :-1], ids[:, -1]))
     old = np.where(ngrams < V, ngrams, 1)
     log_prob = without.model.log_prob(old[:, :-1], old[:, -1]).astype(np.float64)

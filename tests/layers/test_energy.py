@@ -26,7 +26,7 @@ from keras_nplm import (
     export_saved_model,
 )
 from keras_nplm.cli.main import main
-from keras_nplm.data.ngram_arrays import ngrams_of
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.nplm_file import load_network
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.serving.graphs import build_graph
@@ -286,7 +286,7 @@ def trained(tmp_path_factory) -> Path:
 def test_the_command_trains_it_and_beats_the_unigram_model(trained):
     encoded = EncodedCorpus.load(trained / "corpus")
     counts = encoded.frequencies()
-    test = ngrams_of(encoded.ids("test"), 3, "stream")[:, -1]
+    test = extract_ngrams(encoded.ids("test"), 3, "stream")[:, -1]
     unigram = np.exp(-np.log(counts[test] / counts[4:].sum()).mean())  # 16
     metrics = json.loads((trained / "metrics.json").read_text())
     assert metrics["test"]["perplexity"] < 0.6 * unigram

@@ -19,7 +19,7 @@ from keras_nplm import (
     NoiseContrastive,
     SampledSoftmax,
 )
-from keras_nplm.data.ngram_arrays import distinct_rows
+from keras_nplm.data.ngram_arrays import find_distinct_rows
 from keras_nplm.layers.ops import linear_softmax, log_normaliser, rows
 
 V, W, B = 30, 6, 9
@@ -419,7 +419,7 @@ def test_what_an_output_cannot_be_is_refused():
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2**31 - 1)), min_size=1, max_size=30))
 def test_distinct_contexts_are_all_there_and_once(contexts):
     contexts = np.array(contexts, np.int32)
-    distinct, which = distinct_rows(contexts)
+    distinct, which = find_distinct_rows(contexts)
     np.testing.assert_array_equal(distinct[which], contexts)
     assert len({tuple(row) for row in distinct}) == len(distinct) == len({tuple(row) for row in contexts})
 

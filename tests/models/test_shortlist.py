@@ -34,7 +34,7 @@ from keras_nplm import (
     train,
 )
 from keras_nplm.cli.main import main
-from keras_nplm.data.ngram_arrays import ngrams_of
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.experiments.rows import Row
 from keras_nplm.layers.outputs import OUTPUTS
@@ -81,7 +81,7 @@ def _contexts(order: int, number: int = 300) -> np.ndarray:
     contexts = np.random.default_rng(3).integers(1, V, (number, order - 1)).astype(np.int32)
     for row in range(0, number, 5):
         contexts[row, : 1 + row % (order - 1) if order > 2 else 1] = 0 if row % 2 else 2
-    return np.concatenate([contexts, ngrams_of(_text(1), order, "stream")[:80, :-1]])
+    return np.concatenate([contexts, extract_ngrams(_text(1), order, "stream")[:80, :-1]])
 
 
 def _network_in_numpy(model: NPLM, context_ids: np.ndarray) -> np.ndarray:

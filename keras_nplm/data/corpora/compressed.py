@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, not_utf8
+from keras_nplm.io.files import check_is_file, utf8_error
 
 
 def decode_lines(file: Iterable[bytes], name: str, offset: int = 0) -> Iterator[str]:
@@ -27,9 +27,9 @@ def decode_lines(file: Iterable[bytes], name: str, offset: int = 0) -> Iterator[
         try:
             text = line.decode("utf-8-sig" if offset == 0 else "utf-8")
         except UnicodeDecodeError as error:
-            raise not_utf8(name, offset + error.start) from error
+            raise utf8_error(name, offset + error.start) from error
         if "\0" in text:  # no text has it, and UTF-16 without its mark is full of it
-            raise not_utf8(name, offset + line.index(b"\0"))
+            raise utf8_error(name, offset + line.index(b"\0"))
         yield text.rstrip("\r\n")
         offset += len(line)
 

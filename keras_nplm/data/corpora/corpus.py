@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.data.corpora import brown, python_reference
-from keras_nplm.data.corpora.pieces import cut
+from keras_nplm.data.corpora.pieces import cut_files
 from keras_nplm.data.corpora.text_files import (
     TextSplit,
+    add_resampled,
     check_share,
-    expand,
+    expand_patterns,
     split_by_lines,
-    with_resampled,
 )
-from keras_nplm.data.tokenizers import CHARACTERS, name_parts, with_steps
-from keras_nplm.data.tokenizers import tokenizer as tokenizer_named
+from keras_nplm.data.tokenizers import CHARACTERS, add_steps, get_tokenizer, parse_tokenizer
 from keras_nplm.io.errors import InputError
 
 SPLITS = ("train", "validation", "test")
@@ -28,7 +27,7 @@ class Corpus:
 
     Args:
         name: what the corpus is called in `config.json`.
-        tokenizer: the name of one, as `keras_nplm.data.tokenizers.tokenizer` takes it.
+        tokenizer: the name of one, as `keras_nplm.data.tokenizers.get_tokenizer` takes it.
         splits: for each of "train", "validation" and "test" a function that iterates over its sentences anew.
 
     Example:
@@ -89,7 +88,7 @@ def open_corpus(
     >>> next(open_corpus("python_reference", normalise=["lower"]).sentences("train"))
     ['the', '"', 'assert', '"', 'statement']
     """
-    tokenizer = with_steps(tokenizer, normalise)
+    tokenizer = add_steps(tokenizer, normalise)
     if train or resample:
         return _text_corpus(train, resample, validation, test, fractions, tokenizer)
     if validation or test:
@@ -97,7 +96,7 @@ def open_corpus(
     if name.startswith("tfds:"):
         from keras_nplm.data.corpora.tfds_sets import open_tfds_splits  # imports TensorFlow
 
-        splits = open_tfds_splits(name.removeprefix("tfds:"), data_dir, tokenizer_named(tokenizer))
+        splits = open_tfds_splits(name.removeprefix("tfds:"), data_dir, get_tokenizer(tokenizer))
         return Corpus(name, tokenizer, splits)
     if name == "python_reference":
         stored, read = "words", python_reference.read_split
@@ -109,9 +108,9 @@ def open_corpus(
             f"Unknown corpus {name!r}: choose python_reference, brown, brown/marks or tfds:NAME, or name text files "
             "with --train."
         )
-    base, steps = name_parts(tokenizer)
-    stored = with_steps(base if base == CHARACTERS else stored, steps)
-    tokenize = tokenizer_named(stored, apart=True)
+    base, steps = parse_tokenizer(tokenizer)
+    stored = add_steps(base if base == CHARACTERS else stored, steps)
+    tokenize = get_tokenizer(stored, apart=True)
     return Corpus(name, stored, {split: functools.partial(_tokenize_split, read, split, tokenize) for split in SPLITS})
 
 
@@ -122,21 +121,24 @@ def _tokenize_split(read: Callable, split: str, tokenize: Callable[[str], list[s
 
 def _text_corpus(train, resample, validation, test, fractions, tokenizer: str) -> Corpus:
     """The corpus of text files; its name tells the files, their sizes and the split, so that a run knows its text."""
-    paths, resampled = expand(train), [(check_share(share), expand(files)) for share, files in resample]
+    paths, resampled = (
+        expand_patterns(train),
+        [(check_share(share), expand_patterns(files)) for share, files in resample],
+    )
     _refuse_twice([paths, *(files for _, files in resampled)])
     if not validation and not test:
         if not paths:
             raise InputError("Name --train, or both --validation and --test: what is resampled is not split by lines.")
         name = " ".join(["text", _sizes(paths), *_resampled_sizes(resampled), "split", *map(str, fractions)])
         splits = split_by_lines(paths, fractions, tokenizer)
-        return Corpus(name, tokenizer, splits | {"train": with_resampled(splits["train"], resampled)})
+        return Corpus(name, tokenizer, splits | {"train": add_resampled(splits["train"], resampled)})
     if not (validation and test):
         raise InputError("Name both --validation and --test, or neither to have --train split by lines.")
-    named = {"validation": expand(validation), "test": expand(test)}
+    named = {"validation": expand_patterns(validation), "test": expand_patterns(test)}
     names = [f"train: {_sizes(paths)}"] if paths else []
     names += [*_resampled_sizes(resampled), *(f"{split}: {_sizes(files)}" for split, files in named.items())]
-    splits = {split: TextSplit(cut(files), tokenizer) for split, files in ({"train": paths} | named).items()}
-    splits["train"] = with_resampled(splits["train"], resampled)
+    splits = {split: TextSplit(cut_files(files), tokenizer) for split, files in ({"train": paths} | named).items()}
+    splits["train"] = add_resampled(splits["train"], resampled)
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
 

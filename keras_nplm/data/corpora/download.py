@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import first_line, replacing
+from keras_nplm.io.files import replace_file, summarize_error
 
 _SECONDS_TO_CONNECT = 5
 
@@ -49,7 +49,7 @@ def download_file(url: str, sha256: str, size: int, path: Path) -> None:
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core.download.checksums import UrlInfo
 
-    with replacing(path) as temporary, tempfile.TemporaryDirectory() as directory:
+    with replace_file(path) as temporary, tempfile.TemporaryDirectory() as directory:
         known = {url: UrlInfo(size=size, checksum=sha256, filename=path.name)}
         try:
             with contextlib.redirect_stdout(sys.stderr):
@@ -64,6 +64,6 @@ def download_file(url: str, sha256: str, size: int, path: Path) -> None:
 
 def _download_error(url: str, name: str, error: Exception) -> InputError:
     return InputError(
-        f"{name} is needed and cannot be downloaded ({first_line(error)}). Fix: fetch it from {url} and name the "
+        f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: fetch it from {url} and name the "
         "directory that holds it with --data-dir."
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.data.corpora.compressed import decode_lines, is_compressed, open_text
-from keras_nplm.data.worker_pool import available_processes, spread
+from keras_nplm.data.worker_pool import count_processes, run_in_processes
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import Progress
 
@@ -31,7 +31,7 @@ class Piece:
     sentences: tuple[int, int] | None = None
 
 
-def cut(paths: Sequence[Path]) -> list[Piece]:
+def cut_files(paths: Sequence[Path]) -> list[Piece]:
     """Cut files into pieces at line ends; a compressed file is not cut, and small files share a piece.
 
     Raises:
@@ -66,7 +66,7 @@ def _ranges(path: Path) -> Iterator[tuple[int, int | None]]:
         yield start, size
 
 
-def read(piece: Piece, tokenize: Tokenize) -> Iterator[list[str]]:
+def read_piece(piece: Piece, tokenize: Tokenize) -> Iterator[list[str]]:
     """The tokens of each line of a piece that has any.
 
     Raises:
@@ -94,11 +94,11 @@ def _until(file, length: int) -> Iterator[bytes]:
             return
 
 
-def work_through(task: str, options: dict, items: Sequence[dict], title: str) -> tuple[list[dict], list[dict]]:
+def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tuple[list[dict], list[dict]]:
     """Do a task for each of some pieces, in several processes where the text is large, and show how far it has got.
 
     Args:
-        task: see `keras_nplm.data.worker_pool.spread`; what a call returns has at least `tokens`.
+        task: see `keras_nplm.data.worker_pool.run_in_processes`; what a call returns has at least `tokens`.
         options: what its class is made with.
         items: each with a `piece`, a `Piece`, beside other entries.
         title: what is being done.
@@ -107,11 +107,11 @@ def work_through(task: str, options: dict, items: Sequence[dict], title: str) ->
         what the calls returned, in the order of the items; what `finish()` of each process returned.
     """
     sizes = [_size(item["piece"]) for item in items]
-    processes = available_processes() if sum(sizes) >= PARALLEL_BYTES else 1
+    processes = count_processes() if sum(sizes) >= PARALLEL_BYTES else 1
     values, finished = [{}] * len(items), []
     progress = Progress(title, sum(sizes))
     listed = [item | {"piece": dataclasses.asdict(item["piece"])} for item in items]
-    for number, value in spread(task, options, listed, processes):
+    for number, value in run_in_processes(task, options, listed, processes):
         if number is None:
             finished.append(value)
         else:
@@ -128,7 +128,7 @@ def _size(piece: Piece) -> int:
     )
 
 
-def state(pieces: Sequence[Piece]) -> list:
+def describe_pieces(pieces: Sequence[Piece]) -> list:
     """What tells whether the text of some pieces has changed: with each range, the file's size and time of change."""
     seen = {path: Path(path).stat() for piece in pieces for path, _, _ in piece.ranges}
     return [
@@ -139,7 +139,7 @@ def state(pieces: Sequence[Piece]) -> list:
 
 
 class SentenceCounter:
-    """A task for `spread`: the number of sentences of a piece."""
+    """A task for `run_in_processes`: the number of sentences of a piece."""
 
     def __call__(self, piece: dict) -> dict:
         # a line has a token, by whatever tokenizer, if it has anything but white space

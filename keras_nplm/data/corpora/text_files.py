@@ -9,16 +9,16 @@ from pathlib import Path
 
 from keras_nplm.data.corpora.pieces import (
     Piece,
-    cut,
-    read,
+    cut_files,
+    read_piece,
     read_range,
-    work_through,
+    run_task,
 )
-from keras_nplm.data.tokenizers import tokenizer as tokenizer_named
+from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.io.errors import InputError
 
 
-def expand(patterns: Sequence[str]) -> list[Path]:
+def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     """The files that names and globs stand for, each once, globs in name order.
 
     Raises:
@@ -58,8 +58,8 @@ class TextSplit:
     shares: Sequence[tuple[int, float]] = ()
 
     def __call__(self) -> Iterator[list[str]]:
-        tokenize = tokenizer_named(self.tokenizer)
-        return itertools.chain.from_iterable(read(piece, tokenize) for piece in self.pieces)
+        tokenize = get_tokenizer(self.tokenizer)
+        return itertools.chain.from_iterable(read_piece(piece, tokenize) for piece in self.pieces)
 
 
 def split_by_lines(
@@ -77,9 +77,9 @@ def split_by_lines(
     """
     if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
         raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
-    pieces = cut(paths)
+    pieces = cut_files(paths)
     task = "keras_nplm.data.corpora.pieces:SentenceCounter"
-    counted, _ = work_through(task, {}, [{"piece": piece} for piece in pieces], "Looking for the splits")
+    counted, _ = run_task(task, {}, [{"piece": piece} for piece in pieces], "Looking for the splits")
     ends = list(itertools.accumulate(value["sentences"] for value in counted))
     sentences = ends[-1]
     first, second = round(sentences * fractions[0]), round(sentences * (fractions[0] + fractions[1]))
@@ -118,7 +118,7 @@ def check_share(value: float) -> float:
     return float(value)
 
 
-def with_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[Path]]]) -> TextSplit:
+def add_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[Path]]]) -> TextSplit:
     """A training split with more text files, of which an epoch shows a share.
 
     Args:
@@ -130,6 +130,6 @@ def with_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[P
     """
     if not resampled:
         return train
-    texts = [(1.0, train.pieces), *((check_share(share), cut(paths)) for share, paths in resampled)]
+    texts = [(1.0, train.pieces), *((check_share(share), cut_files(paths)) for share, paths in resampled)]
     pieces = [piece for _, text in texts for piece in text]
     return TextSplit(pieces, train.tokenizer, tuple((len(text), share) for share, text in texts if text))

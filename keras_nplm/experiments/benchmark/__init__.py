@@ -19,7 +19,7 @@ import keras_nplm.experiments.benchmark.peers as peers
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoding import encode_sentences
-from keras_nplm.data.ngram_arrays import ngrams_of
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.experiments.benchmark.corpora import TOKENS, corpora_rows
 from keras_nplm.experiments.benchmark.peers import Work
@@ -182,7 +182,7 @@ def _count_based(corpus: Corpus, networks: list[Contender]) -> Iterator[list[Con
     """Kneser-Ney of order n: its scores beside those of KenLM and of the networks."""
     vocabulary, ids = _encoded(corpus)
     model = kneser_ney(ids, len(vocabulary), ORDER, "sentence")
-    ngrams = ngrams_of(encode_sentences(corpus.sentences("test"), vocabulary), ORDER, "sentence")
+    ngrams = extract_ngrams(encode_sentences(corpus.sentences("test"), vocabulary), ORDER, "sentence")
     ngrams = np.tile(ngrams, (max(1, (1 << 17) // len(ngrams)), 1))
     group = [*networks, Contender("Kneser-Ney", _score(model, ngrams))]
     with tempfile.TemporaryDirectory() as directory:
@@ -365,7 +365,7 @@ def _torch(shape: Shape, what: str) -> Contender:
 
 
 def _ngrams(shape: Shape, number: int) -> np.ndarray:
-    return ngrams_of(zipf_ids(shape.vocabulary_size, number), shape.order, "stream")
+    return extract_ngrams(zipf_ids(shape.vocabulary_size, number), shape.order, "stream")
 
 
 def _matrix_product(size: int = 2048) -> Work:

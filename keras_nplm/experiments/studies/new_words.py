@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.corpora import SPLITS, open_corpus
-from keras_nplm.data.ngram_arrays import ngrams_of
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import EOS_ID, UNK, UNK_ID, Vocabulary
 from keras_nplm.experiments.rows import Row
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES, add_words
@@ -53,7 +53,7 @@ def prepare(texts: Path, data_dir: str | None) -> None:
     held_out = {vocabulary.words[i] for i in chosen}
     for split in SPLITS:
         lines = (" ".join(UNK if token in held_out else token for token in s) for s in sentences[split])
-        with replacing(directory / f"{split}.txt") as temporary:
+        with replace_file(directory / f"{split}.txt") as temporary:
             temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
@@ -137,7 +137,7 @@ class _Test:
     def ngrams(self, language_model: LanguageModel) -> np.ndarray:
         """The n-grams, int32 [T, n], in a model's ids."""
         ids = language_model.vocabulary.encode(self.tokens)
-        return ngrams_of(ids, language_model.model.order, language_model.boundary)
+        return extract_ngrams(ids, language_model.model.order, language_model.boundary)
 
     def by_shares(self, shares: dict[str, float]) -> dict[str, float]:
         """Of the network without the words, `<unk>` divided among them and the others."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import ngrams_of
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.tokenizers import STEPS
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.experiments.paper import mixture_of
@@ -104,7 +104,7 @@ def original_log_probs(
     Returns:
         float64 [T], nats.
     """
-    ngrams = ngrams_of(ids, model.order, "stream")
+    ngrams = extract_ngrams(ids, model.order, "stream")
     result = np.concatenate([part for part, _ in log_probs(model, ids, "stream")]).astype(np.float64)
     if originals is None:
         return result

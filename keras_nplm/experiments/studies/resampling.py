@@ -10,10 +10,10 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoding import EncodedCorpus
-from keras_nplm.data.shuffling import drawn_number
+from keras_nplm.data.shuffling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.experiments.rows import Row
-from keras_nplm.io.files import read_json, replacing
+from keras_nplm.io.files import read_json, replace_file
 from keras_nplm.io.markdown import markdown_table
 
 _NEWS = 44  # the first texts of Brown, ca01 to ca44
@@ -55,7 +55,7 @@ def prepare(texts: Path, data_dir: str | None) -> None:
         held_out = {8: "validation", 4: "test", 9: "test"}.get(number % 10, "train")
         lines[held_out if number < _NEWS else "others"] += text
     for name in names:
-        with replacing(texts / "news" / f"{name}.txt") as temporary:
+        with replace_file(texts / "news" / f"{name}.txt") as temporary:
             temporary.write_text("".join(f"{' '.join(sentence)}\n" for sentence in lines[name]), encoding="utf-8")
 
 
@@ -90,7 +90,7 @@ def _figures(row: Row, directory: Path) -> dict:
         return figures
     frequencies, shares = EncodedCorpus.load(directory / "corpus").frequencies_by_share()
     numbers = frequencies.sum(axis=1) - frequencies[:, EOS_ID]  # a stream: ends of sentences are no targets
-    drawn = [drawn_number(share, number) for share, number in zip(shares, numbers, strict=True)]
+    drawn = [count_resampled(share, number) for share, number in zip(shares, numbers, strict=True)]
     figures |= {"shares": shares.tolist(), "ngrams": numbers.tolist(), "ngrams_an_epoch": drawn}
     figures |= {"epochs": len(metrics["history"]), "best_epoch": metrics["best_epoch"]}
     figures["updates"] = figures["epochs"] * (sum(drawn) // config["batch_size"])

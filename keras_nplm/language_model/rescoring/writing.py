@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replacing
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.rescoring.lines import SCORE, new_line, write_moses
 from keras_nplm.language_model.rescoring.nbest import NBestList, check_format
 
@@ -94,7 +94,7 @@ class _Writer:
             raise InputError(f"{path} is a directory: name a file to write.")
         zipped = path.suffix == ".gz"
         named = path.with_name(path.stem + suffix + ".gz" if zipped else path.name + suffix)
-        temporary = self._stack.enter_context(replacing(named))
+        temporary = self._stack.enter_context(replace_file(named))
         file = self._stack.enter_context(temporary.open("wb"))
         return self._stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if zipped else file
 

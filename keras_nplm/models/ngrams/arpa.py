@@ -20,7 +20,7 @@ from keras_nplm.data.vocabulary import (
     Vocabulary,
 )
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, not_utf8, replacing
+from keras_nplm.io.files import check_is_file, replace_file, utf8_error
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.counts import ContextTrie, find
 
@@ -53,7 +53,7 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         listed[last] = True
         listed[model.contexts.words(order - 1)[nodes]] = True
     unigrams = np.flatnonzero(listed)
-    with replacing(path) as temporary, _open_to_write(temporary) as file:
+    with replace_file(path) as temporary, _open_to_write(temporary) as file:
         file.write("\\data\\\n")
         for order, number in enumerate([len(unigrams), *map(len, model.keys)], start=1):
             file.write(f"ngram {order}={number}\n")
@@ -227,7 +227,7 @@ class _Lines:
             data = self.path.read_bytes()
             text = (self._unzipped(data) if data.startswith(_GZIP) else data).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise not_utf8(path, error.start) from error
+            raise utf8_error(path, error.start) from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise InputError(f"{path} is not a whole gzip file ({error}): get it again.") from error
         except OSError as error:

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import ngrams_of, predicted_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays, write_arrays
@@ -142,6 +142,6 @@ def class_based(
     with np.errstate(divide="ignore"):
         word_log_probs = np.where(counts > 0, np.log(counts / np.maximum(totals, 1)[classes]), -np.inf)
         model = ClassBased(class_model, classes, word_log_probs, np.log(uniform), 0.0)
-    ngrams = ngrams_of(held_out_ids, order, boundary)
+    ngrams = extract_ngrams(held_out_ids, order, boundary)
     weights = fit_weights(model.components(ngrams[:, :-1], ngrams[:, -1]))
     return dataclasses.replace(model, uniform_weight=float(weights[0, 1]))

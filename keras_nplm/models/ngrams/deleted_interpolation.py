@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import ngrams_of, predicted_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel, infer_boundary
 from keras_nplm.models.ngrams.counts import (
@@ -170,7 +170,7 @@ def deleted_interpolation(
     unigrams[counts.keys[0]] = counts.counts[0] / counts.counts[0].sum()
     equal = np.full((bins.number, order + 1), 1 / (order + 1))
     model = DeletedInterpolation(bins, uniform, unigrams, counts.keys[1:], counts.counts[1:], equal)
-    ngrams = ngrams_of(held_out_ids, order, boundary)
+    ngrams = extract_ngrams(held_out_ids, order, boundary)
     with np.errstate(divide="ignore"):
         components = np.log(model.components(ngrams[:, :-1], ngrams[:, -1]))
     return dataclasses.replace(model, weights=fit_weights(components, bins.of(ngrams[:, :-1]), bins.number))

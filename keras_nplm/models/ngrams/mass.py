@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams, distinct_rows
+from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.counts import find
@@ -100,7 +100,7 @@ class SummedMass:
         """M of each context, float64 [B], for int [B, n-1], oldest first."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         known = len(self._contexts)
-        contexts, which = distinct_rows(np.concatenate([self._contexts, context_ids]))
+        contexts, which = find_distinct_rows(np.concatenate([self._contexts, context_ids]))
         masses = np.full(len(contexts), -1.0)
         masses[which[:known]] = self._masses
         new = np.flatnonzero(masses < 0)

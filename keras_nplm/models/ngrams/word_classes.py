@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.data.ngram_arrays import predicted_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_text, replacing
+from keras_nplm.io.files import read_text, replace_file
 from keras_nplm.models.ngrams.counts import count_ngrams
 
 NO_CLASS = 1  # of words that a file of classes lacks: as a context it is never seen, so that a model backs off from it
@@ -174,7 +174,7 @@ def _f(x: np.ndarray) -> np.ndarray:
 def save_classes(path: str | os.PathLike, classes: np.ndarray, vocabulary: Vocabulary) -> None:
     """Write the classes of words to `path`, a line a word that has one: word, tab, class from 0."""
     lines = (f"{vocabulary.words[i]}\t{classes[i] - FIRST_CLASS}\n" for i in np.flatnonzero(classes >= FIRST_CLASS))
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
