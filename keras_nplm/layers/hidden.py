@@ -1,15 +1,17 @@
-"""The layers below the output: C, then tanh(d + H x), then what the direct connections join to it."""
+"""Hidden layers: tanh(d + H x), residual blocks on top of it, and direct connections past it."""
 
 import keras
 from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.ops import penalty
+
+ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class TanhHidden(keras.layers.Layer):
-    """The hidden layer.
+    """The tanh hidden layer of the paper.
 
         a = tanh(d + H x)
 
@@ -17,13 +19,15 @@ class TanhHidden(keras.layers.Layer):
 
     Args:
         hidden_units: int, h.
-        weight_decay: float, the paper's weight decay on H; d has none.
+        weight_decay: float, the paper's weight decay on H. The bias d has none.
+        dropout: float in [0, 1), the share of hidden units that training leaves out.
 
     Call arguments:
         x: float [B, (n-1) m].
+        training: bool, whether dropout is active.
 
     Returns:
-        float [B, h], in (-1, 1).
+        float [B, h], in (-1, 1) without dropout.
 
     Example:
 
@@ -34,10 +38,17 @@ class TanhHidden(keras.layers.Layer):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
-    def __init__(self, hidden_units: int, weight_decay: float = 0.0, **kwargs):
+    activation = "tanh"
+
+    def __init__(self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs):
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
         self.weight_decay = weight_decay
+        self.dropout = dropout
+        self.drop = self._build_dropout()
+
+    def _build_dropout(self):
+        return keras.layers.Dropout(self.dropout, name="drop", dtype=self.dtype_policy)
 
     def build(self, input_shape):
         self.H = self.add_weight(
@@ -47,113 +58,155 @@ class TanhHidden(keras.layers.Layer):
             regularizer=penalty(self.weight_decay),
         )
         self.d = self.add_weight(name="d", shape=(self.hidden_units,), initializer="zeros")
+        self.drop.build((None, self.hidden_units))
 
-    def call(self, x):
-        return self.activate(ops.matmul(x, self.H) + self.d)
+    def call(self, x, training=False):
+        a = self.transform(self.activate(ops.matmul(x, self.H) + self.d), training=training)
+        return self.drop(a, training=training)
 
     def activate(self, z):
-        """tanh(z), float [B, h]."""
+        """Return tanh(z), float [B, h]."""
         return ops.tanh(z)
+
+    def transform(self, a, training=False):
+        """Return the features that follow the first activation, float [B, h]: here `a` itself."""
+        return a
 
     @property
     def biases(self) -> list[keras.Variable]:
-        """The weights that weight decay spares."""
+        """The weights without weight decay."""
         return [self.d]
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.hidden_units)
 
     def get_config(self):
-        return super().get_config() | {"hidden_units": self.hidden_units, "weight_decay": self.weight_decay}
+        return super().get_config() | {
+            "hidden_units": self.hidden_units,
+            "weight_decay": self.weight_decay,
+            "dropout": self.dropout,
+        }
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class DirectConnection(keras.layers.Layer):
-    """The optional connections from the word features straight to the output.
+class DeepHidden(TanhHidden):
+    """Deep hidden layer: a first layer with any activation, residual blocks, layer normalisation.
 
-        U a + W x = [U W] [a; x]
+        a_0 = g(d + H x),    a_k = a_{k-1} + g(d_k + H_k N(a_{k-1})),    a = N(a_K)
 
-    This layer joins a and x, so that the output layer holds [U W] as one kernel and needs one product for both.
-
-    Call arguments:
-        a: float [B, h], the hidden layer, or None where there is none (h = 0).
-        x: float [B, (n-1) m].
-
-    Returns:
-        float [B, h + (n-1) m].
-
-    Example:
-
-    >>> import numpy as np
-    >>> DirectConnection()(np.zeros((2, 3), "float32"), np.ones((2, 4), "float32")).shape
-    TensorShape([2, 7])
-
-    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
-    """
-
-    def call(self, a, x):
-        return x if a is None else ops.concatenate([a, x], axis=-1)
-
-
-ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
-
-
-@keras.saving.register_keras_serializable("keras_nplm")
-class ActivatedHidden(TanhHidden):
-    """The hidden layer with another activation than the paper's.
-
-        a = g(d + H x)
+    The scale γ of the last N starts at 0.25, about the root mean square of trained tanh units. So logits start small,
+    and the learning rates of the plain network still work.
 
     Args:
         hidden_units: int, h.
-        weight_decay: float, the paper's weight decay on H; d has none.
+        weight_decay: float, the paper's weight decay on H and H_k. Biases and the weights of N have none.
         activation: str, g: one of `ACTIVATIONS`.
+        residual_blocks: int, K, 0 or more; see `ResidualBlock`.
+        layer_norm: bool, whether N is layer normalisation. If not, N(a) = a and the last N is left out.
+        dropout: float in [0, 1), the share of hidden units, and of what each block adds, that training leaves out.
 
     Call arguments:
         x: float [B, w].
+        training: bool, whether dropout is active.
 
     Returns:
         float [B, h].
 
+    Raises:
+        InputError: unknown activation, or a negative number of blocks.
+
     Example:
 
-    >>> ActivatedHidden(hidden_units=3, activation="relu")(np.zeros((2, 6), "float32")).numpy().max().item()
-    0.0
+    >>> import numpy as np
+    >>> a = DeepHidden(hidden_units=8, residual_blocks=2, layer_norm=True)(np.random.normal(size=(2, 6)))
+    >>> bool(np.allclose(np.mean(a, axis=1), 0, atol=1e-5))
+    True
+
+    Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3.
     """
 
-    def __init__(self, hidden_units: int, weight_decay: float = 0.0, activation: str = "tanh", **kwargs):
-        super().__init__(hidden_units, weight_decay, **kwargs)
-        if activation not in ACTIVATIONS:
-            raise InputError(f"`activation` must be one of {', '.join(ACTIVATIONS)}. Received: {activation!r}.")
+    def __init__(
+        self,
+        hidden_units: int,
+        weight_decay: float = 0.0,
+        activation: str = "tanh",
+        residual_blocks: int = 0,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        **kwargs,
+    ):
+        check_activation(activation)
+        check_argument("residual_blocks", residual_blocks >= 0, "0 or more", residual_blocks, "give 0 for no block.")
         self.activation = activation
+        self.residual_blocks = residual_blocks
+        self.layer_norm = layer_norm
+        super().__init__(hidden_units, weight_decay, dropout, **kwargs)
+
+    def _build_dropout(self):
+        self.blocks = [
+            ResidualBlock(
+                self.activation,
+                self.layer_norm,
+                self.dropout,
+                self.weight_decay,
+                name=f"block_{k}",
+                dtype=self.dtype_policy,
+            )
+            for k in range(1, self.residual_blocks + 1)
+        ]
+        self.norm = None
+        if self.layer_norm:
+            options = dict(gamma_initializer=keras.initializers.Constant(0.25), name="norm", dtype=self.dtype_policy)
+            self.norm = keras.layers.LayerNormalization(**options)
+        return super()._build_dropout()
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        for layer in self.blocks + ([] if self.norm is None else [self.norm]):
+            layer.build((None, self.hidden_units))
 
     def activate(self, z):
         return getattr(ops, self.activation)(z)
 
+    def transform(self, a, training=False):
+        for block in self.blocks:
+            a = block(a, training=training)
+        return a if self.norm is None else self.norm(a)
+
+    @property
+    def biases(self):
+        return super().biases + [bias for block in self.blocks for bias in block.biases] + _norm_weights(self.norm)
+
     def get_config(self):
-        return super().get_config() | {"activation": self.activation}
+        return super().get_config() | {
+            "activation": self.activation,
+            "residual_blocks": self.residual_blocks,
+            "layer_norm": self.layer_norm,
+        }
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class ResidualBlock(keras.layers.Layer):
-    """One more hidden layer, whose input is added to what it computes.
+    """Residual block: a further hidden layer whose output is added to its input.
 
         a' = a + g(d + H N(a)),    N(a) = layer normalisation, or a itself
 
     Args:
         activation: str, g: one of `ACTIVATIONS`.
-        layer_norm: bool, whether N normalises.
-        dropout: float in [0, 1), the share of what is added that is left out in training.
+        layer_norm: bool, whether N is layer normalisation.
+        dropout: float in [0, 1), the share of g(…) that training leaves out.
         weight_decay: float, the paper's weight decay on H.
 
     Call arguments:
         a: float [B, h].
+        training: bool, whether dropout is active.
 
     Returns:
         float [B, h].
 
     Example:
 
+    >>> import numpy as np
     >>> ResidualBlock(layer_norm=True)(np.ones((2, 6), "float32")).shape
     TensorShape([2, 6])
 
@@ -170,6 +223,7 @@ class ResidualBlock(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_activation(activation)
         self.activation = activation
         self.layer_norm = layer_norm
         self.dropout = dropout
@@ -178,21 +232,24 @@ class ResidualBlock(keras.layers.Layer):
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        options = dict(name="hidden", dtype=self.dtype_policy)
-        self.hidden = ActivatedHidden(input_shape[-1], self.weight_decay, self.activation, **options)
-        self.hidden.build(input_shape)
+        units = input_shape[-1]
+        self.H = self.add_weight(
+            name="H", shape=(units, units), initializer="glorot_uniform", regularizer=penalty(self.weight_decay)
+        )
+        self.d = self.add_weight(name="d", shape=(units,), initializer="zeros")
         if self.norm is not None:
             self.norm.build(input_shape)
         self.drop.build(input_shape)
 
     def call(self, a, training=False):
-        added = self.hidden(a if self.norm is None else self.norm(a))
+        normalised = a if self.norm is None else self.norm(a)
+        added = getattr(ops, self.activation)(ops.matmul(normalised, self.H) + self.d)
         return a + self.drop(added, training=training)
 
     @property
     def biases(self) -> list[keras.Variable]:
-        """The weights that weight decay spares."""
-        return self.hidden.biases + ([] if self.norm is None else [self.norm.gamma, self.norm.beta])
+        """The weights without weight decay."""
+        return [self.d, *_norm_weights(self.norm)]
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -207,102 +264,109 @@ class ResidualBlock(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class DeepHidden(ActivatedHidden):
-    """The hidden layer, residual blocks on top of it, and a last layer normalisation.
+class DirectConnection(keras.layers.Layer):
+    """Direct connections from the word features to the output, past the hidden layer.
 
-        a_0 = g(d + H x),    a_k = a_{k-1} + g(d_k + H_k N(a_{k-1})),    a = N(a_K)
+        y = b + U a + W x
 
-    The scale γ of the last N begins at 0.25, about the root mean square of trained tanh units, so that logits begin
-    small and the rates of the plain network will do.
+    The layer computes W x. In a functional model `Dense(V)(a) + DirectConnection(V)(x)` is y. In `NPLM` the matrix W
+    is the last columns of the output layer's kernel [U W], so that one matrix product gives U a + W x (see `fuse`).
 
     Args:
-        hidden_units: int, h.
-        weight_decay: float, the paper's weight decay on H and H_k; biases, and what N learns, have none.
-        activation: str, g: one of `ACTIVATIONS`.
-        residual_blocks: int, K, 0 or more; see `ResidualBlock`.
-        layer_norm: bool, whether N normalises.
-        dropout: float in [0, 1), of what the blocks add.
+        units: int, |V|, the rows of W.
+        weight_decay: float, the paper's weight decay on W.
 
     Call arguments:
         x: float [B, w].
 
     Returns:
-        float [B, h].
+        W x, float [B, |V|].
 
     Example:
 
-    >>> a = DeepHidden(hidden_units=8, residual_blocks=2, layer_norm=True)(np.random.normal(size=(2, 6)))
-    >>> bool(np.allclose(np.mean(a, axis=1), 0, atol=1e-5))
-    True
+    >>> import numpy as np
+    >>> DirectConnection(7)(np.ones((2, 4), "float32")).shape
+    TensorShape([2, 7])
 
-    Reference: Sun & Iyyer (2021), section 3.
+    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
-    def __init__(
-        self,
-        hidden_units: int,
-        weight_decay: float = 0.0,
-        activation: str = "tanh",
-        residual_blocks: int = 0,
-        layer_norm: bool = False,
-        dropout: float = 0.0,
-        **kwargs,
-    ):
-        super().__init__(hidden_units, weight_decay, activation, **kwargs)
-        self.residual_blocks = residual_blocks
-        self.layer_norm = layer_norm
-        self.dropout = dropout
-        self.blocks = [
-            ResidualBlock(activation, layer_norm, dropout, weight_decay, name=f"block_{k}", dtype=self.dtype_policy)
-            for k in range(1, residual_blocks + 1)
-        ]
-        self.norm = None
-        if layer_norm:
-            options = dict(gamma_initializer=keras.initializers.Constant(0.25), name="norm", dtype=self.dtype_policy)
-            self.norm = keras.layers.LayerNormalization(**options)
+    def __init__(self, units: int, weight_decay: float = 0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.weight_decay = weight_decay
+        self._fused = None
+
+    def fuse(self, kernel: keras.Variable, width: int) -> None:
+        """Use the last `width` columns of a kernel [U W] as W instead of a weight of this layer's own."""
+        self._fused = lambda: kernel[:, kernel.shape[1] - width :]  # a function, so that Keras does not track it twice
+        self.built = True
 
     def build(self, input_shape):
-        super().build(input_shape)
-        for layer in self.blocks + ([] if self.norm is None else [self.norm]):
-            layer.build((None, self.hidden_units))
-
-    def call(self, x, training=False):
-        return self.deepen(super().call(x), training=training)
-
-    def deepen(self, a, training=False):
-        """a, float [B, h], from a_0."""
-        for block in self.blocks:
-            a = block(a, training=training)
-        return a if self.norm is None else self.norm(a)
+        self._W = self.add_weight(
+            name="W",
+            shape=(self.units, input_shape[-1]),
+            initializer="glorot_uniform",
+            regularizer=penalty(self.weight_decay),
+        )
 
     @property
-    def biases(self):
-        norm = [] if self.norm is None else [self.norm.gamma, self.norm.beta]
-        return super().biases + [bias for block in self.blocks for bias in block.biases] + norm
+    def W(self):
+        """The matrix of the direct connections, [|V|, w]."""
+        return self._W if self._fused is None else self._fused()
 
-    def random_states(self) -> dict[str, keras.Variable]:
-        """Where the random numbers of dropout have got to."""
-        return {f"{block.name}_state": block.drop.seed_generator.state for block in self.blocks if block.dropout > 0}
+    def call(self, x):
+        return ops.matmul(x, ops.transpose(ops.cast(self.W, x.dtype)))
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.units)
 
     def get_config(self):
-        return super().get_config() | {
-            "residual_blocks": self.residual_blocks,
-            "layer_norm": self.layer_norm,
-            "dropout": self.dropout,
-        }
+        return super().get_config() | {"units": self.units, "weight_decay": self.weight_decay}
 
 
-def hidden_layer(
+def check_activation(activation: str) -> None:
+    """Refuse an unknown activation.
+
+    Raises:
+        InputError: `activation` is not one of `ACTIVATIONS`.
+    """
+    names = ", ".join(ACTIVATIONS)
+    check_argument("activation", activation in ACTIVATIONS, f"one of {names}", repr(activation), "choose one of these.")
+
+
+def build_hidden(
+    hidden: str | keras.layers.Layer | None,
     hidden_units: int,
-    weight_decay: float,
-    *,
-    activation: str,
-    residual_blocks: int,
-    layer_norm: bool,
-    dropout: float,
-    **kwargs,
-) -> TanhHidden:
-    """The paper's hidden layer, or that which has what is asked for beyond it."""
-    if activation == "tanh" and not residual_blocks and not layer_norm:
-        return TanhHidden(hidden_units, weight_decay, **kwargs)
-    return DeepHidden(hidden_units, weight_decay, activation, residual_blocks, layer_norm, dropout, **kwargs)
+    weight_decay: float = 0.0,
+    dropout: float = 0.0,
+    dtype=None,
+) -> keras.layers.Layer | None:
+    """Return the hidden layer that a name stands for, or the given layer.
+
+    Args:
+        hidden: `"tanh"`, the paper's `TanhHidden`; the name of a different activation; a Keras layer [B, w] -> [B, h];
+            or None, no hidden layer.
+        hidden_units, weight_decay, dropout: see `TanhHidden`. `hidden_units` 0 also stands for no hidden layer. A given
+            layer has options of its own.
+        dtype: dtype policy of a named layer.
+
+    Raises:
+        InputError: unknown name, or not a layer.
+    """
+    if hidden is None or (isinstance(hidden, str) and hidden_units == 0):
+        return None
+    if hidden == "tanh":
+        return TanhHidden(hidden_units, weight_decay, dropout, name="hidden", dtype=dtype)
+    if isinstance(hidden, str):
+        wanted = f"one of {', '.join(ACTIVATIONS)}, a Keras layer, or None"
+        check_argument("hidden", hidden in ACTIVATIONS, wanted, repr(hidden), "choose one of these.")
+        return DeepHidden(hidden_units, weight_decay, hidden, dropout=dropout, name="hidden", dtype=dtype)
+    is_layer = isinstance(hidden, keras.layers.Layer)
+    check_argument("hidden", is_layer, "a name, a Keras layer, or None", hidden, "pass a layer such as DeepHidden(100).")
+    check_argument("dropout", not dropout, "0 if `hidden` is a layer", dropout, "give it to the layer.")
+    return hidden
+
+
+def _norm_weights(norm: keras.layers.LayerNormalization | None) -> list[keras.Variable]:
+    return [] if norm is None else [norm.gamma, norm.beta]

@@ -1,35 +1,90 @@
-"""TODO doc."""
+"""What NPLM needs to train on several replicas: tf.distribute strategies, several workers, uneven batches."""
 
 import json
 import os
 
-import tensorflow as tf
+import keras
+from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 
 
-def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
-    """Whether replicas run in other processes, too."""
+class ReplicatedTraining:
+    """Mixin of a `keras.Model` that trains under tf.distribute, also where Keras's own `fit` fails or is wrong."""
+
+    def check_replicable(self) -> None:
+        """Refuse options that fail or are silently wrong on several replicas.
+
+        Raises:
+            InputError: such an option is on.
+        """
+        optimizer = self.optimizer
+        steps, accumulation = self.steps_per_execution, optimizer.gradient_accumulation_steps
+        plain = isinstance(optimizer, keras.optimizers.SGD) or getattr(optimizer, "sums_repeated_rows", False)
+        repeats = self.prob.is_sampled and not plain
+        under = "under tf.distribute"
+        check_argument("steps_per_execution", steps <= 1, f"1 {under}", steps, "leave it out; Keras's loop fails.")
+        jit = self.jit_compile
+        check_argument("jit_compile", jit is not True, f"False {under}", jit, "leave it out; XLA sees one replica only.")
+        accumulates = f"None {under}"
+        check_argument("gradient_accumulation_steps", not accumulation, accumulates, accumulation, "leave it out.")
+        for clip in ("clipnorm", "global_clipnorm", "clipvalue"):
+            value = getattr(optimizer, clip)
+            check_argument(clip, not value, f"None {under}", value, "leave it out; each replica clips its own gradient.")
+        name = type(optimizer).__name__
+        fix = f"use LazySGD, LazyAdagrad or LazyAdam; {name} counts a row twice that two replicas update."
+        check_argument("optimizer", not repeats, f"a lazy optimiser for a sampled output {under}", name, fix)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Build from the known shape: Keras would read a batch, and fails where replicas have parts of it."""
+        del iterator, data_batch
+        batch = keras.KerasTensor((None, self.order - 1), "int32"), keras.KerasTensor((None,), "int32")
+        super()._maybe_symbolic_build(data_batch=batch)
+
+    def add_worker_dimension(self, logs: dict) -> dict:
+        """Return logs that Keras can average over several workers: it needs a first dimension, which scalars lack."""
+        several = keras.backend.backend() == "tensorflow" and has_several_workers(self.distribute_strategy)
+        return {name: ops.reshape(value, (1,)) for name, value in logs.items()} if several else logs
+
+    def weight_by_examples(self, mean, losses):
+        """Return the mean loss of this replica's part of a batch, with the gradient's weight by its number of n-grams.
+
+        Keras gives all parts the same weight, which is wrong for a batch that does not split evenly.
+        """
+        if keras.backend.backend() != "tensorflow" or self.distribute_strategy.num_replicas_in_sync == 1:
+            return mean
+        import tensorflow as tf
+
+        replica, number = tf.distribute.get_replica_context(), tf.cast(tf.shape(losses)[0], mean.dtype)
+        total = replica.all_reduce(tf.distribute.ReduceOp.SUM, number)
+        share = mean * number * replica.num_replicas_in_sync / total
+        return share + tf.stop_gradient(mean - share)
+
+
+def has_several_workers(strategy) -> bool:
+    """Return whether a tf.distribute strategy has replicas in other processes, too."""
+    import tensorflow as tf
+
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and len(read_workers()) > 1
 
 
 def read_workers() -> list[str]:
-    """The addresses of all workers in `TF_CONFIG`; none where there is no such variable.
+    """Return the addresses of all workers in the environment variable `TF_CONFIG`; [] if it is not set.
 
     Raises:
-        InputError: it does not describe a cluster with this process in it.
+        InputError: `TF_CONFIG` does not describe a cluster of workers that includes this process.
     """
-    described = os.environ.get("TF_CONFIG", "")
-    if not described:
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
         return []
     example = '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, "task": {"type": "worker", "index": 0}}'
     try:
-        config = json.loads(described)
+        config = json.loads(text)
         workers, task = config["cluster"]["worker"], config["task"]
         whole = all(isinstance(worker, str) and ":" in worker for worker in workers) and task["type"] == "worker"
         whole = whole and set(config["cluster"]) == {"worker"} and 0 <= int(task["index"]) < len(workers)
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"TF_CONFIG does not describe a cluster ({error!r}): it looks like {example}.") from error
+        raise InputError(f"TF_CONFIG must describe a cluster ({error!r}). Fix: write it like {example}.") from error
     if not whole:
-        raise InputError(f"TF_CONFIG must have workers alone, and this process among them: it looks like {example}.")
+        raise InputError(f"TF_CONFIG must list workers only, this process among them. Fix: write it like {example}.")
     return list(workers)

@@ -1,4 +1,4 @@
-"""The adaptive softmax: frequent words at the root, rare ones in clusters of less capacity."""
+"""Adaptive softmax output: frequent words at the root, rare words in clusters of less capacity."""
 
 import itertools
 
@@ -8,36 +8,35 @@ from keras import ops
 
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width
 from keras_nplm.layers.ops import linear_log_prob, linear_softmax, penalty
-from keras_nplm.layers.outputs.base import Output, log_probability
+from keras_nplm.layers.outputs.base import Output, safe_log
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class AdaptiveSoftmax(Output):
-    """The adaptive softmax of Grave et al.: an exact factoring of P by the frequency of words.
+    """Adaptive softmax: an exact factoring of P(w | context) by word frequency.
 
-        P(w | context) = softmax(b_0 + U_0 f)_w                                       for the words of the short-list
-        P(w | context) = softmax(b_0 + U_0 f)_{cluster i} softmax(b_i + U_i P_i f)_w   for those of cluster i
+        P(w | context) = softmax(b_0 + U_0 f)_w                                       for frequent words
+        P(w | context) = softmax(b_0 + U_0 f)_{cluster i} softmax(b_i + U_i P_i f)_w   for words of cluster i
 
-    The short-list is ids below the first cut-off (a vocabulary has its frequent words first); cluster i holds the ids
-    between cut-offs i and i+1, the last up to |V|. P_i projects the features down to their number divided by 4^i, 4 at
-    least. In training a cluster is computed for those n-grams alone whose target lies in it.
+    Frequent words are the ids below the first cut-off, since a vocabulary is sorted by frequency. Cluster i holds the
+    ids between cut-offs i and i+1. The last cluster ends at |V|. P_i projects the w features to w / 4^i numbers, 4 at
+    least. Training computes a cluster only for the n-grams whose target lies in it.
 
     Args:
         vocabulary_size: int, |V|.
         cutoffs: ascending ids, the first of each cluster. Default: a ninth and two fifths of |V|.
-        weight_decay: float, the paper's weight decay on all U_i and P_i; the b_i have none.
+        weight_decay: float, the paper's weight decay on all U_i and P_i. The biases b_i have none.
 
     Call arguments:
         features: float [B, w].
 
     Returns:
-        ln P(w | context), float [B, |V|].
+        P(w | context), float [B, |V|].
 
     Example:
 
     >>> output = AdaptiveSoftmax(vocabulary_size=1000, cutoffs=(100, 400))
-    >>> log_probs = output.log_probs(np.ones((2, 16), "float32"))
-    >>> np.round(np.exp(log_probs).sum(axis=1), 5).tolist()
+    >>> np.round(np.sum(output(np.ones((2, 16), "float32")), axis=1), 5).tolist()
     [1.0, 1.0]
 
     Reference: Grave, Joulin, Cissé, Grangier & Jégou (2017), Efficient softmax approximation for GPUs.
@@ -59,7 +58,7 @@ class AdaptiveSoftmax(Output):
             self.projections.append(self._matrix(f"P{i}", (width, narrow)))
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
 
-    def call(self, features):
+    def log_probs(self, features):
         features = ops.cast(features, self.variable_dtype)
         root = ops.log_softmax(_logits(features, *self.root))
         parts = [root[:, : self.cutoffs[0]]]
@@ -67,9 +66,6 @@ class AdaptiveSoftmax(Output):
             within = ops.log_softmax(_logits(ops.matmul(features, projection), *cluster))
             parts.append(within + root[:, self.cutoffs[0] + i, None])
         return ops.concatenate(parts, axis=-1)
-
-    def log_probs(self, features):
-        return self(features)
 
     def log_prob(self, features, target_ids, which=None):
         return self._sum_over_path(features, target_ids, linear_log_prob, which)
@@ -84,8 +80,8 @@ class AdaptiveSoftmax(Output):
         return negative_log_likelihood, negative_log_likelihood
 
     def _sum_over_path(self, features, target_ids, log_softmax, which=None):
-        """ln P of the targets: that of the root, and where it is a cluster that within it, for those targets alone."""
-        target_ids, known = self.in_vocabulary(target_ids)
+        """Return ln P of the targets: the root's, plus the cluster's for targets in a cluster."""
+        target_ids, known = self.in_range(target_ids)
         features = ops.cast(features, self.variable_dtype)
         at_root, tails = target_ids, []
         for i, (first, last) in enumerate(self._ends()):
@@ -100,15 +96,15 @@ class AdaptiveSoftmax(Output):
             total += ops.scatter(ops.expand_dims(places, -1), within, ops.shape(total))
         return total * known
 
-    def start_at(self, unigram, lacking):
+    def start_at(self, unigram, held_out):
         parts = np.split(unigram, self.cutoffs)
         masses = [part.sum() for part in parts[1:]]
-        self.root[1].assign(log_probability(np.concatenate([parts[0], masses])))
+        self.root[1].assign(safe_log(np.concatenate([parts[0], masses])))
         for (_, bias), part, mass in zip(self.clusters, parts[1:], masses, strict=True):
-            bias.assign(log_probability(part / mass))
+            bias.assign(safe_log(part / mass))
 
     def _ends(self):
-        """The first id of each cluster, and the first after it."""
+        """Return the first id of each cluster and the first id after it."""
         return itertools.pairwise((*self.cutoffs, self.vocabulary_size))
 
     def _softmax(self, name: str, size: int, width: int):

@@ -1,230 +1,325 @@
-"""What the output layers share: the questions that each answers, where it starts, and the linear ones' weights."""
+"""Base classes of output layers: P(w | context), log-probabilities, the training loss, the unigram start."""
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import EOS_ID, UNK_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import linear_log_prob, linear_logit, penalty, rows
 
-_NEVER = 1e-12  # the probability of an id that is never a target
+NEVER = 1e-12  # the probability of an id that is never a target
 
 
 class Output(keras.layers.Layer):
-    """An output layer turns features f of a context into P(w | context), and answers three questions.
+    """Base class of output layers, which turn features f of a context into P(w | context).
 
-    All log-probabilities: `log_probs(features)`, float [B, |V|]. Those of given targets: `log_prob(features, ids)`,
-    float [B]. What training minimises: `training_loss(features, ids)`. Calling it gives logits [B, |V|]: ln P up to
-    a constant of the context. Probabilities are exactly normalised whatever the training loss.
+    Calling the layer gives probabilities [B, outputs]. `log_probs` gives all log-probabilities, `log_prob` those of
+    given targets, `training_loss` the loss that training minimises. Probabilities are exactly normalised, whatever the
+    training loss.
 
     Args:
         vocabulary_size: int, |V|.
+
+    Attributes:
+        loss_name: str, the name of the training loss in the logs: `"loss"` for a likelihood.
+        is_sampled: bool, whether training computes the logits of sampled words only. Such a loss is no likelihood.
+        has_rows: bool, whether the layer has one kernel with a row of features' width for each word.
+        owns_hidden: bool, whether the layer has a hidden layer of its own, so that its features are x.
+        uses_embedding: bool, whether the layer needs the matrix C of the context (see `tie`).
     """
 
-    loss_name = "loss"  # in the logs of training; another where it is no likelihood
-    held_out_mass = 0.0  # ε of `set_unigram`; some have a share of their own
+    loss_name = "loss"
+    is_sampled = False
+    has_rows = False
+    owns_hidden = False
+    uses_embedding = False
+    held_out_mass = 0.0  # ε of `set_unigram`
+    shortlist_size: int | None = None
+    outside_output = False
 
     def __init__(self, vocabulary_size: int, **kwargs):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
 
+    @property
+    def listed(self) -> int:
+        """The number of words that are predicted: ids below it. With a short-list 4+s, else |V|."""
+        return self.vocabulary_size if self.shortlist_size is None else len(SPECIALS) + self.shortlist_size
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of output units: the predicted words, and one for all words outside the short-list if asked."""
+        return self.listed + bool(self.outside_output)
+
+    def call(self, features):
+        """Return P(w | context), float [B, outputs]."""
+        return ops.exp(self.log_probs(features))
+
     def log_probs(self, features):
-        """ln P(w | context) for every word w, float [B, |V|], in nats."""
-        return ops.log_softmax(self(features))
+        """Return ln P(w | context) of every output, float [B, outputs], in nats."""
+        raise NotImplementedError
 
-    def log_prob(self, features, target_ids, which=None):
-        """ln P(target | context), float [B], in nats, for int targets [B].
+    def log_prob(self, features, output_ids, which=None):
+        """Return ln P(output | context), float [T], in nats, for int outputs [T].
 
-        `which`, int [B], says which row of the features is the context of each target; None: target i has row i.
+        `which`, int [T], is the row of the features of each output. None: output i belongs to row i.
         """
         raise NotImplementedError
 
-    def training_loss(self, features, target_ids):
-        """The loss of each target, float [B], and its exact -ln P(target | context), float [B] or None."""
+    def training_loss(self, features, output_ids):
+        """Return the training loss of each target, float [B], and its exact -ln P, float [B] or None."""
         raise NotImplementedError
 
-    def logits_of(self, features, word_ids):
-        """The logits of few words, the same in all contexts: float [B, k], for int [k] in the vocabulary."""
+    def logits(self, features):
+        """Return the logits y of all outputs, float [B, outputs]: ln P up to a constant of the context."""
         raise NotImplementedError
 
-    def logit(self, features, target_ids):
-        """The logit of one word a context, float [B], for int [B] in the vocabulary."""
+    def project(self, features, training=False):
+        """Return what `logits_of` and `logit` take: the features, or a projection of them."""
+        raise NotImplementedError
+
+    def logits_of(self, projected, word_ids):
+        """Return the logits of a few words, the same in all contexts: float [B, k], for int [k]."""
+        raise NotImplementedError
+
+    def logit(self, projected, output_ids):
+        """Return the logit of one word per context, float [B], for int [B]."""
         raise NotImplementedError
 
     @property
     def biases(self) -> list[keras.Variable]:
-        """The weights that weight decay spares."""
+        """The weights without weight decay."""
         raise NotImplementedError
 
-    def negative_log_likelihood(self, logits, target_ids):
-        """-ln P(target | context) in nats and ln Z, float [B] each, from logits [B, |V|] and int targets [B]."""
-        target_ids, known = self.in_vocabulary(target_ids)
-        chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
-        log_z = ops.logsumexp(logits, axis=-1)
-        return (log_z - chosen) * known, log_z
+    def tie(self, embedding: keras.Variable) -> None:
+        """Use the matrix C, [|V|, m], of the context layer. Called before `build` if `uses_embedding`."""
+        raise NotImplementedError
 
-    def training_loss_of_logits(self, logits, target_ids):
-        """`training_loss` where the logits [B, |V|] are there already."""
-        negative_log_likelihood, _ = self.negative_log_likelihood(logits, target_ids)
-        return negative_log_likelihood, negative_log_likelihood
+    def output_ids(self, target_ids):
+        """Return the outputs that stand for targets: the ids, or the outside output for words outside the list.
 
-    def in_vocabulary(self, target_ids):
-        """Targets int [B], moved into the vocabulary, and float [B]: 1, or NaN for one that lies outside.
-
-        A loss times the latter is NaN for a target that is no id, so that training on such targets does not go unseen.
+        Without an outside output such ids stay, and their loss is NaN: they must not be training data.
         """
-        target_ids = ops.cast(ops.reshape(target_ids, (-1,)), "int32")
-        known = ops.logical_and(target_ids >= 0, target_ids < self.vocabulary_size)
-        inside = ops.clip(target_ids, 0, self.vocabulary_size - 1)
+        if not self.outside_output:
+            return target_ids
+        target_ids = ops.convert_to_tensor(target_ids)
+        return ops.where(target_ids < self.vocabulary_size, ops.minimum(target_ids, self.listed), target_ids)
+
+    def in_range(self, output_ids):
+        """Return output ids int [B], moved into the range of outputs, and float [B]: 1, or NaN for an id out of range.
+
+        A loss times the second is NaN for an id out of range, so that training on such targets does not go unseen.
+        """
+        output_ids = ops.cast(ops.reshape(output_ids, (-1,)), "int32")
+        known = ops.logical_and(output_ids >= 0, output_ids < self.num_outputs)
+        inside = ops.clip(output_ids, 0, self.num_outputs - 1)
         return inside, ops.where(known, 1.0, float("nan"))
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
-        """Begin as the unigram model, so that the network need only learn what the context adds.
+        """Initialise the biases with the unigram model, so that the network learns only what the context adds.
 
             P(w | context) = p(w) = (1-ε) c(w)/N + ε q(w),    q(w) ∝ max(min_count - c(w), 0),    ε = `held_out_mass`
 
-        q goes to words seen in training less often than the vocabulary asks of a word: one counted over the whole
-        corpus promises that each occurs `min_count` times, so what training lacks of that lies in the other splits.
-        Where no word lacks anything q is uniform; without ε a word never seen counts as if seen once. `<pad>` and
-        `<s>`, which are never predicted, get a probability too small to matter; so does `</s>` if training lacks it.
+        q is the distribution over words that training lacks. A vocabulary counted over the whole corpus promises
+        `min_count` occurrences of each word. Occurrences that training does not have lie in the other splits. If no
+        word is short of its promise, q is uniform. If ε is 0, a word never seen counts as seen once. `<pad>` and
+        `<s>` are never predicted: their probability is 1e-12. So is that of `</s>` if training does not predict it.
 
         Args:
-            counts: how often each id is a target in training, int [|V|].
-            min_count: how often a word had to be seen to join the vocabulary.
+            counts: int [|V|], how often each id is a target in training.
+            min_count: int, how often a word had to be seen to join the vocabulary.
 
         Raises:
-            InputError: `counts` is not [|V|] or holds nothing.
+            InputError: `counts` has a shape other than [|V|], or its sum is 0.
         """
         counts = np.asarray(counts, np.float64)
         if counts.shape != (self.vocabulary_size,) or counts.sum() <= 0:
             raise InputError(
-                f"`counts` must be [{self.vocabulary_size}] with a positive sum. Received: {counts.shape}."
+                f"`counts` must be [{self.vocabulary_size}] with a positive sum. Received: {counts.shape}. Fix: count "
+                "the targets of the training text with this vocabulary."
             )
+        outside = [counts[self.listed :].sum()] if self.outside_output else []
+        counts = np.append(counts[: self.listed], outside)
         predicted = counts > 0
-        predicted[UNK_ID] = True  # it may always be met
+        predicted[UNK_ID] = True  # any text may have unknown words
         predicted[EOS_ID + 1 :] = True
         q = np.where(predicted, np.maximum(min_count - counts, 0), 0)
         q = q if q.any() else predicted.astype(np.float64)
         mass = self.held_out_mass
         smoothed = counts if mass else np.where(predicted, np.maximum(counts, 1), 0)
         p = (1 - mass) * smoothed / smoothed.sum() + mass * q / q.sum()
-        self.start_at(np.where(predicted, np.maximum(p, _NEVER), 0), q / q.sum())
+        self.start_at(np.where(predicted, np.maximum(p, NEVER), 0), q / q.sum())
 
-    def start_at(self, unigram: np.ndarray, lacking: np.ndarray) -> None:
-        """Set the weights so that P(w | context) is `unigram`; `lacking` is q of `set_unigram`. Both float [|V|].
+    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
+        """Set the weights so that P(w | context) is `unigram`. Both arguments are float [outputs].
 
-        `unigram` is 0 for words that are never predicted, and 1e-12 or more for the others.
+        `unigram` is 0 for words that are never predicted, and 1e-12 or more for the others. `held_out` is q of
+        `set_unigram`.
         """
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.vocabulary_size)
+        return (*input_shape[:-1], self.num_outputs)
 
     def get_config(self):
         return super().get_config() | {"vocabulary_size": self.vocabulary_size}
 
 
-def check_share(held_out_mass: float) -> None:
-    """Refuse a `held_out_mass` that is no share."""
-    if not 0 <= held_out_mass < 1:
-        raise InputError(f"`held_out_mass` must be in [0, 1). Received: {held_out_mass}.")
+def check_held_out_mass(held_out_mass: float) -> None:
+    """Refuse a `held_out_mass` outside [0, 1)."""
+    in_range = 0 <= held_out_mass < 1
+    check_argument("held_out_mass", in_range, "in [0, 1)", held_out_mass, "0 turns it off; 0.04 is a usual value.")
 
 
-def log_probability(probability: np.ndarray) -> np.ndarray:
-    """ln p, that of a word which is never predicted being ln 1e-12."""
-    return np.log(np.maximum(probability, _NEVER))
+def safe_log(probability: np.ndarray) -> np.ndarray:
+    """Return ln p, with ln 1e-12 for a word that is never predicted."""
+    return np.log(np.maximum(probability, NEVER))
 
 
 class BiasedOutput(Output):
-    """An output whose logits have a bias a word, b, which begins at ln P of the unigram model."""
+    """Base class of output layers with one bias per output, b, which starts at ln P of the unigram model."""
 
     def build(self, input_shape):
-        self.b = self.add_weight(name="b", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
+        self.b = self.add_weight(name="b", shape=(self.num_outputs,), initializer="zeros", autocast=False)
 
     @property
     def biases(self):
         return [self.b]
 
-    def start_at(self, unigram, lacking):
-        self.b.assign(log_probability(unigram))
+    def start_at(self, unigram, held_out):
+        self.b.assign(safe_log(unigram))
+
+    def call(self, features):
+        return ops.softmax(self.logits(features))
+
+    def log_probs(self, features):
+        return ops.log_softmax(self.logits(features))
 
 
 class LinearOutput(BiasedOutput):
-    """Logits that are linear in the features: y = b + [U W] f.
+    """Base class of output layers whose logits are linear in the features.
 
-    The kernel [U W] is kept a row a word, [|V|, w], as in the paper, so that few words cost few rows.
+        y = b + [U W] f,    or of low rank y = b + K P f
+
+    The kernel is kept with one row per output, [outputs, w], as in the paper, so that a few words cost a few rows.
 
     Args:
         vocabulary_size: int, |V|.
-        weight_decay: float, the paper's weight decay on U and W; b has none.
+        weight_decay: float, the paper's weight decay on the matrices. The bias b has none.
+        rank: int r or None. Project the features to r numbers first, so that [U W] has rank r.
+        tied: bool. Use C as the kernel, on features projected to m numbers.
+        shortlist_size: int s in [1, |V|-4], or None. Predict the s most frequent words and the special tokens only,
+            which are the ids below 4+s. The other words have probability 0 (see `keras_nplm.Shortlist`). Train on the
+            n-grams whose target is in the list (see `ngram_dataset(targets_below=…)`).
+        outside_output: bool. Add one last output to a short-list, for "a word outside the list". Then training takes
+            all n-grams, and a row of P over words sums to 1 - P(outside | context).
     """
 
-    def __init__(self, vocabulary_size: int, weight_decay: float = 0.0, **kwargs):
+    has_rows = True
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        weight_decay: float = 0.0,
+        rank: int | None = None,
+        tied: bool = False,
+        shortlist_size: int | None = None,
+        outside_output: bool = False,
+        **kwargs,
+    ):
+        words = vocabulary_size - len(SPECIALS)
+        whole = shortlist_size is None
+        in_range = whole or 1 <= shortlist_size <= words
+        check_argument("rank", rank is None or rank >= 1, "1 or more, or None", rank, "give None for full rank.")
+        check_argument("rank", not (tied and rank), "None if `tied`", rank, "a tied output has rank m.")
+        check_argument("shortlist_size", in_range, f"1 to {words}, or None", shortlist_size, "leave it out for all words.")
+        no_list = whole and outside_output
+        check_argument("outside_output", not no_list, "False without `shortlist_size`", True, "give `shortlist_size`.")
+        check_argument("tied", whole or not tied, "False with `shortlist_size`", True, "C has a row for every word.")
         super().__init__(vocabulary_size, **kwargs)
         self.weight_decay = weight_decay
-        self.kernel = None
+        self.rank = rank
+        self.tied = tied
+        self.shortlist_size = shortlist_size
+        self.outside_output = outside_output
+        self.kernel = self.P = None
 
-    def tie(self, matrix: keras.Variable) -> None:
-        """Take a matrix [|V|, w] of another layer for the kernel; to be called before `build`."""
-        self.kernel = matrix
+    @property
+    def uses_embedding(self):
+        return self.tied
+
+    def tie(self, embedding):
+        self.kernel = embedding
 
     def build(self, input_shape):
+        width = self.kernel.shape[1] if self.tied else self.rank
+        if width:
+            self.P = self._add_matrix("P", (input_shape[-1], width))
         if self.kernel is None:
-            self.kernel = self._new_kernel(input_shape)
+            self.kernel = self._add_matrix("UW", (self.num_outputs, width or input_shape[-1]))
         super().build(input_shape)
 
-    def _new_kernel(self, input_shape):
-        return self.add_weight(
-            name="UW",
-            shape=(self.vocabulary_size, input_shape[-1]),
-            initializer="glorot_uniform",
-            regularizer=penalty(self.weight_decay),
-            autocast=False,
-        )
+    def _add_matrix(self, name: str, shape: tuple[int, int]):
+        options = dict(initializer="glorot_uniform", regularizer=penalty(self.weight_decay), autocast=False)
+        return self.add_weight(name=name, shape=shape, **options)
 
-    def call(self, features):
+    def project(self, features, training=False):
+        """Return what the kernel multiplies: the features f, or P f, float [B, r]."""
+        return features if self.P is None else ops.matmul(features, ops.cast(self.P, features.dtype))
+
+    def logits(self, features):
+        features = self.project(features)
         logits = ops.matmul(features, ops.transpose(ops.cast(self.kernel, features.dtype)))
         return ops.cast(logits, self.variable_dtype) + self.b  # a softmax in half precision would not sum to 1
 
-    def log_prob(self, features, target_ids, which=None):
-        target_ids, known = self.in_vocabulary(target_ids)
-        features = ops.cast(features, self.variable_dtype)
-        return linear_log_prob(features, self.kernel, self.b, target_ids, which) * known
+    def log_prob(self, features, output_ids, which=None):
+        output_ids, known = self.in_range(output_ids)
+        features = self.project(ops.cast(features, self.variable_dtype))
+        return linear_log_prob(features, self.kernel, self.b, output_ids, which) * known
 
-    def logits_of(self, features, word_ids):
-        return ops.matmul(features, ops.transpose(rows(self.kernel, word_ids))) + rows(self.b, word_ids)
+    def logits_of(self, projected, word_ids):
+        return ops.matmul(projected, ops.transpose(rows(self.kernel, word_ids))) + rows(self.b, word_ids)
 
-    def logit(self, features, target_ids):
-        return linear_logit(features, self.kernel, self.b, target_ids)
+    def logit(self, projected, output_ids):
+        return linear_logit(projected, self.kernel, self.b, output_ids)
 
     def grow_from(self, smaller: "LinearOutput", kernel: np.ndarray, b: np.ndarray, frequencies: np.ndarray) -> None:
-        """Take over the weights of the same output of fewer words, and rows for those that have joined.
+        """Copy the weights of the same output of fewer words, and add rows for the new words.
 
         Args:
-            smaller: the output as it was, of |V| - J words.
-            kernel: rows of [U W] for the new words, float [J, w].
-            b: their biases, float [J].
-            frequencies: how often each is met, as a share of all tokens, float [J].
+            smaller: the output before, of |V| - J words.
+            kernel: float [J, w], rows of the kernel for the new words. Of a tied output C has them already.
+            b: float [J], their biases.
+            frequencies: float [J], their shares of all tokens.
         """
         del frequencies
-        self.kernel.assign(_beside(smaller.kernel, kernel))
-        self.b.assign(_beside(smaller.b, b))
+        if self.P is not None:
+            self.P.assign(smaller.P)
+        if not self.tied:
+            self.kernel.assign(_append_rows(smaller.kernel, kernel))
+        self.b.assign(_append_rows(smaller.b, b))
 
     def get_config(self):
-        return super().get_config() | {"weight_decay": self.weight_decay}
+        return super().get_config() | {
+            "weight_decay": self.weight_decay,
+            "rank": self.rank,
+            "tied": self.tied,
+            "shortlist_size": self.shortlist_size,
+            "outside_output": self.outside_output,
+        }
 
 
-def _beside(weight: keras.Variable, rows: np.ndarray) -> np.ndarray:
-    return np.concatenate([ops.convert_to_numpy(weight), rows])
+def _append_rows(weight: keras.Variable, new_rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([ops.convert_to_numpy(weight), new_rows])
 
 
-def with_new_words(lacking: np.ndarray, number: int) -> np.ndarray:
-    """q of `set_unigram` where words have joined: training lacks them as much as any, so they get the greatest share.
+def append_held_out(held_out: np.ndarray, number: int) -> np.ndarray:
+    """Return q of `set_unigram` with new words, each with the greatest share that a word has there.
 
     Args:
-        lacking: q before, float [|V|].
-        number: how many words have joined.
+        held_out: float [|V|], q before.
+        number: how many words are new.
     """
-    lacking = np.append(lacking, np.full(number, lacking.max()))
-    return lacking / lacking.sum()
+    held_out = np.append(held_out, np.full(number, held_out.max()))
+    return held_out / held_out.sum()

@@ -1,51 +1,51 @@
-"""The energy-based output: the target's features enter the hidden layer as the context's do."""
+"""Energy-based output: the target's features enter the hidden layer together with the context's."""
 
 import keras
 from keras import ops
 
 from keras_nplm.data.vocabulary import PAD_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
 from keras_nplm.layers.ops import rows
-from keras_nplm.layers.outputs.sampled import SampledOutput, softmax_of_drawn
+from keras_nplm.layers.outputs.sampled import SampledOutput, sampled_cross_entropy
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class EnergyOutput(SampledOutput):
-    """The energy-based variant: a word goes through the hidden layer together with its context.
+    """Energy-based output of the paper's section 5.1: the hidden layer sees the context and one word.
 
         E(w, context) = -b_w - v · tanh(d + H [x; C(w)]),    P(w | context) = exp(-E(w)) / sum_i exp(-E(i))
 
-    The paper's v and b have the other sign; with ours the logit y = -E grows with b, as in every output, and b begins
-    at the unigram. Its sum of biases has those of the context's words, too, which are the same for all targets and
-    cancel in P: b_w is all that is left. C is the context's own matrix (`tie`), H = [H_x; H_w] has a block for each
-    word of the context and one for the target. So there is no matrix [|V|, h], and nothing but C and b grows with the
-    vocabulary: |V| (m+1) + h (n m + 2) parameters.
+    The paper's v and b have the opposite sign. With ours the logit y = -E grows with b, as in every output layer, and
+    b starts at the unigram model. The paper's sum of biases includes those of the context words. They are the same for
+    all targets and cancel in P. C is the matrix of the context layer (see `tie`). H = [H_x; H_w] has a block for each
+    context word and one for the target. There is no matrix [|V|, h]: only C and b grow with the vocabulary, and the
+    network has |V| (m+1) + h (n m + 2) parameters.
 
-    A probability takes |V| h tanh. Training draws words, and is importance sampling: of the gradient of -ln P,
-    dE(target) - sum_w P(w) dE(w), the sum is estimated from the target and k words of Q, each with the weight
+    One probability takes |V| h tanh. Training is importance sampling: it estimates the sum in the gradient of -ln P,
+    dE(target) - sum_w P(w) dE(w), from the target and k negative samples of Q, each with the weight
 
-        exp(-E(w)) / k Q(w)    over the sum of these weights,
+        exp(-E(w)) / k Q(w)    divided by the sum of these weights.
 
-    which is the gradient of `SampledSoftmax`'s loss on y = -E. A step takes (k+1) h tanh an n-gram, whatever |V|.
+    This is the gradient of the loss of `SampledSoftmax` on y = -E. A step takes (k+1) h tanh per n-gram, whatever |V|.
 
     Args:
         vocabulary_size: int, |V|.
-        hidden_units: int, h, of the layer that context and target share.
+        hidden_units: int, h, of the hidden layer that context and target share.
+        dropout: float in [0, 1), the share of hidden units that training leaves out, the same units for all words.
         num_sampled, proposal, held_out_mass, self_normalisation, seed: see `SampledOutput`.
 
     Call arguments:
-        features: float [B, (n-1) m], x; in training x may be followed by what dropout leaves of the hidden units,
-            [B, h], the same for all words.
+        features: float [B, (n-1) m], x.
 
     Returns:
-        logits y = -E, float [B, |V|].
+        P(w | context), float [B, |V|].
 
     Example:
 
     >>> import numpy as np
     >>> from keras_nplm import NPLM
-    >>> model = NPLM(vocabulary_size=1000, order=5, embedding_dim=30, hidden_units=50, output_layer="energy")
+    >>> model = NPLM(vocabulary_size=1000, order=5, embedding_dim=30, hidden_units=50, output="energy")
     >>> sum(weight.numpy().size for weight in model.trainable_weights) == 1000 * 31 + 50 * (5 * 30 + 2)
     True
     >>> probabilities = np.exp(model.next_log_probs(np.array([[4, 5, 6, 7]])))
@@ -57,83 +57,89 @@ class EnergyOutput(SampledOutput):
     """
 
     loss_name = "sampled_loss"
+    owns_hidden = True
+    uses_embedding = True
 
-    def __init__(self, vocabulary_size: int, hidden_units: int = 100, **kwargs):
-        if hidden_units < 1:
-            raise InputError(f"`hidden_units` must be 1 or more with the energy output. Received: {hidden_units}.")
+    def __init__(self, vocabulary_size: int, hidden_units: int = 100, dropout: float = 0.0, **kwargs):
+        wanted = "1 or more with the energy output"
+        check_argument("hidden_units", hidden_units >= 1, wanted, hidden_units, "100 is a usual value.")
         super().__init__(vocabulary_size, **kwargs)
         self.hidden_units = hidden_units
-        self._words = None
+        self.dropout = dropout
+        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
+        self._embedding = None
 
-    def tie(self, matrix: keras.Variable) -> None:
-        """Take C, [|V|, m], for the features of the targets; to be called before `build`."""
-        self._words = lambda: matrix  # as an attribute it would be saved here, too
+    def tie(self, embedding: keras.Variable) -> None:
+        self._embedding = lambda: embedding  # as an attribute Keras would save it here, too
 
     def build(self, input_shape):
-        if self._words is None:
-            raise InputError("The energy output needs C for its targets: give it to an NPLM, or call `tie` first.")
+        if self._embedding is None:
+            raise InputError(
+                "EnergyOutput must have the matrix C of the context before it is built. Received: none. Fix: pass the "
+                "layer to NPLM(output=…), or call `tie` first."
+            )
         self.context_width = input_shape[-1]
         self.H = self.add_weight(
             name="H",
-            shape=(self.context_width + self._words().shape[1], self.hidden_units),
+            shape=(self.context_width + self._embedding().shape[1], self.hidden_units),
             initializer="glorot_uniform",
             autocast=False,
         )
-        # Around d = 0 tanh is linear: no product of z and t in it, and nothing that tells contexts apart
-        self.d = self._vector("d", 2)
-        self.v = self._vector("v", 1)
+        # Around d = 0 tanh is linear: contexts and words would not interact
+        self.d = self._add_vector("d", 2)
+        self.v = self._add_vector("v", 1)
+        self.drop.build((None, self.hidden_units))
         super().build(input_shape)
 
-    def _vector(self, name: str, spread: float):
+    def _add_vector(self, name: str, spread: float):
         initializer = keras.initializers.RandomUniform(-spread, spread)
         return self.add_weight(name=name, shape=(self.hidden_units,), initializer=initializer, autocast=False)
 
-    def contexts(self, features):
-        """z = d + H_x x, float [B, h]."""
-        features = ops.cast(features[:, : self.context_width], self.variable_dtype)
-        return ops.matmul(features, self.H[: self.context_width]) + self.d
+    def project(self, features, training=False):
+        """Return z = d + H_x x, float [B, h], and v, float [h], or [B, h] after dropout."""
+        features = ops.cast(features, self.variable_dtype)
+        contexts = ops.matmul(features, self.H[: self.context_width]) + self.d
+        v = ops.convert_to_tensor(self.v)
+        if training and self.dropout:
+            v = self.drop(ops.ones_like(contexts), training=True) * v
+        return contexts, v
 
     def words(self, word_ids=None):
-        """t = H_w C(w) of some words, float [k, h], or of all, [|V|, h]; of `<pad>` 0, as in a context."""
+        """Return t = H_w C(w), float [k, h] for word ids [k], or [|V|, h] for all words; 0 for `<pad>`."""
         if word_ids is None:
-            vectors, word_ids = ops.convert_to_tensor(self._words()), ops.arange(self.vocabulary_size)
+            vectors, word_ids = ops.convert_to_tensor(self._embedding()), ops.arange(self.vocabulary_size)
         else:
-            vectors = rows(self._words(), word_ids)
+            vectors = rows(self._embedding(), word_ids)
         present = ops.cast(ops.not_equal(word_ids, PAD_ID), vectors.dtype)
         return ops.matmul(vectors * ops.expand_dims(present, -1), self.H[self.context_width :])
 
-    def logits_of(self, features, word_ids):
-        return energies(self.contexts(features), self.words(word_ids), self._left(features)) + rows(self.b, word_ids)
+    def logits_of(self, projected, word_ids):
+        contexts, v = projected
+        return energies(contexts, self.words(word_ids), v) + rows(self.b, word_ids)
 
-    def logit(self, features, target_ids):
-        return self._logit(self.contexts(features), target_ids, self._left(features))
-
-    def _logit(self, contexts, target_ids, v):
-        a = ops.tanh(contexts + self.words(target_ids))  # [B, h]
-        return ops.sum(a * v, axis=-1) + rows(self.b, target_ids)
-
-    def _left(self, features):
-        """v, [h], or what dropout leaves of it in each context, [B, h]."""
-        left = features[:, self.context_width :]
-        return ops.cast(left, self.variable_dtype) * self.v if left.shape[1] else self.v
+    def logit(self, projected, output_ids):
+        contexts, v = projected
+        a = ops.tanh(contexts + self.words(output_ids))  # [B, h]
+        return ops.sum(a * v, axis=-1) + rows(self.b, output_ids)
 
     def contrast(self, target, sampled):
-        return softmax_of_drawn(target, sampled)
+        return sampled_cross_entropy(target, sampled)
 
-    def call(self, features):
-        return all_energies(self.contexts(features), self.words(), self.v) + self.b
+    def logits(self, features):
+        contexts, v = self.project(features)
+        return all_energies(contexts, self.words(), v) + self.b
 
-    def log_prob(self, features, target_ids, which=None):
-        target_ids, known = self.in_vocabulary(target_ids)
-        contexts = self.contexts(features)
-        log_z = energy_log_normaliser(contexts, self.words(), self.v, self.b)
+    def log_prob(self, features, output_ids, which=None):
+        output_ids, known = self.in_range(output_ids)
+        contexts, v = self.project(features)
+        log_z = energy_log_normaliser(contexts, self.words(), v, self.b)
         if which is not None:
             contexts, log_z = ops.take(contexts, which, axis=0), ops.take(log_z, which)
-        return (self._logit(contexts, target_ids, self.v) - log_z) * known
+        return (self.logit((contexts, v), output_ids) - log_z) * known
 
     @property
     def biases(self):
         return [self.b, self.d]
 
     def get_config(self):
-        return super().get_config() | {"hidden_units": self.hidden_units}
+        return super().get_config() | {"hidden_units": self.hidden_units, "dropout": self.dropout}

@@ -1,45 +1,47 @@
-"""The full softmax: every word's logit is computed, in training too."""
+"""Full softmax output: the logits of all words, in training too."""
 
 import keras
 from keras import ops
 
 from keras_nplm.layers.ops import linear_softmax
-from keras_nplm.layers.outputs.base import LinearOutput, check_share, with_new_words
+from keras_nplm.layers.outputs.base import LinearOutput, append_held_out, check_held_out_mass
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class FullSoftmax(LinearOutput):
-    """The full, exactly normalised softmax over the vocabulary.
+    """Full softmax over the vocabulary, exactly normalised in training too.
 
         y = b + [U W] [a; x],    P(w | context) = exp(y_w) / sum_i exp(y_i)
 
-    What training minimises, for each target:
+    Training minimises, for each target:
 
         loss = (1-ε) (-ln P(target)) + ε sum_w q(w) (-ln P(w)) + α (ln Z)²,    Z = sum_i exp(y_i)
 
-    ε is `held_out_mass` and q a distribution over words that the training text lacks (see `set_unigram`). The
-    likelihood alone drives the probability of words that training never shows to zero, whatever the context; with ε
-    their share stays about ε. α is `self_normalisation`: it keeps ln Z near 0, so that y alone will do as ln P (Devlin
-    et al. 2014). Both are 0 by default, and no part of them enters a perplexity.
+    ε is `held_out_mass`, a label smoothing, and q a distribution over words that training lacks (see `set_unigram`).
+    Without it the likelihood drives the probability of words unseen in training to zero. With it their share stays
+    about ε. α is `self_normalisation`: it keeps log Z near 0, so that a logit can serve as a log-probability (Devlin et
+    al. 2014). Both are 0 by default. Neither enters a perplexity.
+
+    The logits are computed in tiles of words, and [B, |V|] logits are never stored (see `linear_softmax`).
 
     Args:
         vocabulary_size: int, |V|.
-        held_out_mass: float in [0, 1), ε; q is uniform over all words before `set_unigram` is called.
+        held_out_mass: float in [0, 1), ε. Before `set_unigram` is called q is uniform over all outputs.
         self_normalisation: float, α.
-        weight_decay: float, the paper's weight decay on U and W; b has none.
+        weight_decay, rank, tied, shortlist_size, outside_output: see `LinearOutput`.
 
     Call arguments:
         features: float [B, h + (n-1) m].
 
     Returns:
-        logits y, float [B, |V|].
+        P(w | context), float [B, outputs].
 
     Example:
 
     >>> import numpy as np
     >>> output = FullSoftmax(vocabulary_size=7)
     >>> features = np.ones((2, 3), "float32")
-    >>> float(ops.sum(ops.exp(output.log_probs(features)[0]))).__round__(5)
+    >>> float(ops.sum(output(features)[0])).__round__(5)
     1.0
     >>> loss, negative_log_likelihood = output.training_loss(features, np.array([4, 5]))
     >>> bool(ops.all(loss == negative_log_likelihood))
@@ -49,15 +51,10 @@ class FullSoftmax(LinearOutput):
     """
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        held_out_mass: float = 0.0,
-        self_normalisation: float = 0.0,
-        weight_decay: float = 0.0,
-        **kwargs,
+        self, vocabulary_size: int, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs
     ):
-        check_share(held_out_mass)
-        super().__init__(vocabulary_size, weight_decay, **kwargs)
+        check_held_out_mass(held_out_mass)
+        super().__init__(vocabulary_size, **kwargs)
         self.held_out_mass = held_out_mass
         self.self_normalisation = self_normalisation
 
@@ -66,43 +63,34 @@ class FullSoftmax(LinearOutput):
         if self.held_out_mass:
             self.q = self.add_weight(
                 name="q",
-                shape=(self.vocabulary_size,),
-                initializer=keras.initializers.Constant(1 / self.vocabulary_size),
+                shape=(self.num_outputs,),
+                initializer=keras.initializers.Constant(1 / self.num_outputs),
                 trainable=False,
                 autocast=False,
             )
 
-    def training_loss(self, features, target_ids):
-        target_ids, known = self.in_vocabulary(target_ids)
+    def training_loss(self, features, output_ids):
+        output_ids, known = self.in_range(output_ids)
         q = ops.convert_to_tensor(self.q) if self.held_out_mass else None
         log_z, target_logit, q_logit = linear_softmax(
-            features, self.kernel, self.b, target_ids, self.compute_dtype, expected=q
+            self.project(features), self.kernel, self.b, output_ids, self.compute_dtype, expected=q
         )
-        negative_log_likelihood = (log_z - target_logit) * known
-        return self._loss(negative_log_likelihood, log_z, q_logit), negative_log_likelihood
-
-    def training_loss_of_logits(self, logits, target_ids):
-        negative_log_likelihood, log_z = self.negative_log_likelihood(logits, target_ids)
-        q_logit = ops.matmul(logits, self.q) if self.held_out_mass else 0.0
-        return self._loss(negative_log_likelihood, log_z, q_logit), negative_log_likelihood
-
-    def _loss(self, negative_log_likelihood, log_z, q_logit):
-        loss = negative_log_likelihood
+        loss = negative_log_likelihood = (log_z - target_logit) * known
         if self.held_out_mass:
             loss = (1 - self.held_out_mass) * loss + self.held_out_mass * (log_z - q_logit)
         if self.self_normalisation:
             loss += self.self_normalisation * ops.square(log_z)
-        return loss
+        return loss, negative_log_likelihood
 
-    def start_at(self, unigram, lacking):
-        super().start_at(unigram, lacking)
+    def start_at(self, unigram, held_out):
+        super().start_at(unigram, held_out)
         if self.held_out_mass:
-            self.q.assign(lacking)
+            self.q.assign(held_out)
 
     def grow_from(self, smaller, kernel, b, frequencies):
         super().grow_from(smaller, kernel, b, frequencies)
         if self.held_out_mass:
-            self.q.assign(with_new_words(ops.convert_to_numpy(smaller.q), len(b)))
+            self.q.assign(append_held_out(ops.convert_to_numpy(smaller.q), len(b)))
 
     def get_config(self):
         return super().get_config() | {

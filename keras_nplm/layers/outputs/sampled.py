@@ -1,43 +1,45 @@
-"""Outputs that train on the target and a few words drawn at random: sampled softmax, noise-contrastive estimation."""
+"""Sampled outputs: sampled softmax and noise-contrastive estimation train on the target and negative samples."""
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs.base import (
     BiasedOutput,
     LinearOutput,
-    check_share,
-    log_probability,
-    with_new_words,
+    append_held_out,
+    check_held_out_mass,
+    safe_log,
 )
 
 PROPOSALS = ("unigram", "log-uniform")
 
 
 class SampledOutput(BiasedOutput):
-    """An output that is trained on k words drawn from a distribution Q, the proposal, once for a batch.
+    """Base class of outputs that train on the target and k negative samples, words from a proposal distribution Q.
 
-    A step computes and updates the rows of the targets and of the k words: with a lazy optimiser its cost is free of
-    |V|. A `weight_decay` of the layer's own would pass over every row, and there is none. The words are
-    drawn from k strata of equal mass of Q, one each, which keeps the estimate of a sum over words steady: a word with
-    Q(w) = 3/k comes thrice. Whatever the loss, `log_probs` and `log_prob` are exactly normalised.
+    The samples are the same for all n-grams of a batch. A training step computes and updates the rows of the targets
+    and of the samples only. With a lazy optimiser (`LazySGD`) its cost does not depend on |V|. Weight decay of the
+    layer would touch every row, and is refused. The samples come from k strata of equal mass of Q, one from each, which
+    lowers the variance: a word with Q(w) = 3/k comes three times. `log_probs` and `log_prob` are exactly normalised.
 
     Args:
         vocabulary_size: int, |V|.
-        num_sampled: int, k.
-        proposal: `"unigram"`: Q is the training text's, as `set_unigram` is told; `"log-uniform"`: Q(w) ∝
-            ln((r+2)/(r+1)), r the word's rank by frequency, 0 for the most frequent. Before `set_unigram` is called it
-            is log-uniform by id. Words that are never predicted are never drawn.
-        held_out_mass: float in [0, 1), ε: each target is replaced, with probability ε, by a word drawn from the
-            distribution over words that training lacks (see `FullSoftmax`, whose loss this is on average).
-        self_normalisation: float, α: adds α (ln Ẑ)² to the loss, Ẑ = sum_j exp(y_j) / (k Q(w_j)) over the drawn words,
-            which is Z on average: it keeps ln Z near 0.
-        seed: int, of the drawing; None draws one.
+        num_sampled: int, k, the number of negative samples per batch.
+        proposal: `"unigram"`: Q is the unigram distribution of the training text (see `set_unigram`).
+            `"log-uniform"`: Q(w) ∝ ln((r+2)/(r+1)), with r the word's rank by frequency, from 0. Before `set_unigram`
+            is called Q is log-uniform by id. Words that are never predicted are never sampled.
+        held_out_mass: float in [0, 1), ε. With probability ε a target is replaced by a word from the distribution over
+            words that training lacks. On average this is the loss of `FullSoftmax`.
+        self_normalisation: float, α: adds α (ln Ẑ)² to the loss, with Ẑ = sum_j exp(y_j) / (k Q(w_j)) over the samples.
+            Ẑ is Z on average, so the term keeps log Z near 0.
+        seed: int, of the sampling. Default: a random seed.
     """
+
+    is_sampled = True
 
     def __init__(
         self,
@@ -49,12 +51,13 @@ class SampledOutput(BiasedOutput):
         seed: int | None = None,
         **kwargs,
     ):
-        check_share(held_out_mass)
-        if num_sampled < 1:
-            raise InputError(f"`num_sampled` must be 1 or more. Received: {num_sampled}.")
-        if proposal not in PROPOSALS:
-            raise InputError(f"`proposal` must be one of {', '.join(PROPOSALS)}. Received: {proposal!r}.")
+        check_held_out_mass(held_out_mass)
+        names, decay = ", ".join(PROPOSALS), kwargs.get("weight_decay", 0.0)
+        check_argument("num_sampled", num_sampled >= 1, "1 or more", num_sampled, "256 is a usual value.")
+        check_argument("proposal", proposal in PROPOSALS, f"one of {names}", repr(proposal), "choose one of these.")
+        check_argument("weight_decay", not decay, "0 with a sampled output", decay, "give it to LazySGD.")
         super().__init__(vocabulary_size, **kwargs)
+        self.supports_jit = False  # XLA is slower here, since it makes gradients dense
         self.num_sampled = num_sampled
         self.proposal = proposal
         self.held_out_mass = held_out_mass
@@ -66,68 +69,68 @@ class SampledOutput(BiasedOutput):
         super().build(input_shape)
         self.noise = self._distribution("noise")
         self.log_q = self.add_weight(
-            name="log_q", shape=(self.vocabulary_size,), initializer="zeros", trainable=False, autocast=False
+            name="log_q", shape=(self.num_outputs,), initializer="zeros", trainable=False, autocast=False
         )
-        self.lacking = self._distribution("lacking") if self.held_out_mass else None
-        predicted = np.ones(self.vocabulary_size)
+        self.held_out = self._distribution("held_out") if self.held_out_mass else None
+        predicted = np.ones(self.num_outputs)
         predicted[[PAD_ID, BOS_ID]] = 0
-        self._propose(_log_uniform(np.arange(self.vocabulary_size, 0, -1) * predicted))
-        if self.lacking is not None:
-            self._assign(self.lacking, predicted / predicted.sum())
+        self._propose(_log_uniform(np.arange(self.num_outputs, 0, -1) * predicted))
+        if self.held_out is not None:
+            self._assign(self.held_out, predicted / predicted.sum())
 
-    def training_loss(self, features, target_ids):
-        target_ids, known = self.in_vocabulary(target_ids)
-        features = ops.cast(features, self.variable_dtype)
+    def training_loss(self, features, output_ids):
+        output_ids, known = self.in_range(output_ids)
+        projected = self.project(ops.cast(features, self.variable_dtype), training=True)
         if self.held_out_mass:
-            target_ids = self._some_held_out(target_ids)
-        sampled_ids = self._draw(self.noise, self._strata(self.num_sampled))
-        log_k = float(np.log(self.num_sampled))  # k Q(w): how often w is drawn
-        sampled = self.logits_of(features, sampled_ids) - rows(self.log_q, sampled_ids) - log_k  # [B, k]
-        target = self.logit(features, target_ids) - rows(self.log_q, target_ids) - log_k
+            output_ids = self._replace_by_held_out(output_ids)
+        sampled_ids = self._sample(self.noise, self._strata(self.num_sampled))
+        log_k = float(np.log(self.num_sampled))  # k Q(w): how often w is expected among the samples
+        sampled = self.logits_of(projected, sampled_ids) - rows(self.log_q, sampled_ids) - log_k  # [B, k]
+        target = self.logit(projected, output_ids) - rows(self.log_q, output_ids) - log_k
         loss = self.contrast(target, sampled)
         if self.self_normalisation:
             loss += self.self_normalisation * ops.square(ops.logsumexp(sampled, axis=-1))
         return loss * known, None
 
     def contrast(self, target, sampled):
-        """The loss, float [B], from y - ln k Q(w) of the targets, [B], and of the drawn words, [B, k]."""
+        """Return the loss, float [B], from y - ln k Q(w) of the targets, [B], and of the samples, [B, k]."""
         raise NotImplementedError
 
-    def start_at(self, unigram, lacking):
-        super().start_at(unigram, lacking)
+    def start_at(self, unigram, held_out):
+        super().start_at(unigram, held_out)
         self._propose(_log_uniform(unigram) if self.proposal == "log-uniform" else unigram)
-        if self.lacking is not None:
-            self._assign(self.lacking, lacking)
+        if self.held_out is not None:
+            self._assign(self.held_out, held_out)
 
     def grow_from(self, smaller, kernel, b, frequencies):
         super().grow_from(smaller, kernel, b, frequencies)
         self._propose(np.append(_probabilities(smaller.noise) * (1 - frequencies.sum()), frequencies))
-        if self.lacking is not None:
-            self._assign(self.lacking, with_new_words(_probabilities(smaller.lacking), len(b)))
+        if self.held_out is not None:
+            self._assign(self.held_out, append_held_out(_probabilities(smaller.held_out), len(b)))
 
     def _strata(self, number: int):
-        """A number drawn from each of equal parts of [0, 1)."""
+        """Return a random number from each of `number` equal parts of [0, 1)."""
         return (
             ops.arange(number, dtype="float32") + keras.random.uniform((number,), seed=self.seed_generator)
         ) / number
 
-    def _some_held_out(self, target_ids):
-        shape = ops.shape(target_ids)
-        drawn = self._draw(self.lacking, keras.random.uniform(shape, seed=self.seed_generator))
-        held_out = keras.random.uniform(shape, seed=self.seed_generator) < self.held_out_mass
-        return ops.where(held_out, drawn, target_ids)
+    def _replace_by_held_out(self, output_ids):
+        shape = ops.shape(output_ids)
+        words = self._sample(self.held_out, keras.random.uniform(shape, seed=self.seed_generator))
+        is_held_out = keras.random.uniform(shape, seed=self.seed_generator) < self.held_out_mass
+        return ops.where(is_held_out, words, output_ids)
 
     def _propose(self, probabilities: np.ndarray) -> None:
         probabilities = probabilities / probabilities.sum()
         self._assign(self.noise, probabilities)
-        self.log_q.assign(log_probability(probabilities))
+        self.log_q.assign(safe_log(probabilities))
 
     def _distribution(self, name: str):
-        """Weights that hold a distribution over words: its cumulated sums, the rarest word first, and those words.
+        """Return weights that hold a distribution over words: cumulative sums, rarest word first, and the words.
 
-        The rarest are first because float32 tells small numbers apart better than numbers near 1.
+        The rarest words come first because float32 is more precise near 0 than near 1.
         """
-        options = dict(shape=(self.vocabulary_size,), trainable=False, autocast=False)
+        options = dict(shape=(self.num_outputs,), trainable=False, autocast=False)
         return (
             self.add_weight(name=f"{name}_cumulated", initializer="ones", **options),
             self.add_weight(name=f"{name}_words", initializer="zeros", dtype="int32", **options),
@@ -139,8 +142,8 @@ class SampledOutput(BiasedOutput):
         distribution[0].assign(np.cumsum(probabilities[words]))
         distribution[1].assign(words)
 
-    def _draw(self, distribution, uniform):
-        """Words, int [k], from numbers in [0, 1), [k]."""
+    def _sample(self, distribution, uniform):
+        """Return words, int [k], of a distribution from numbers in [0, 1), [k]."""
         cumulated, words = distribution
         place = ops.searchsorted(ops.convert_to_tensor(cumulated), uniform, side="right")
         return rows(words, place)
@@ -157,12 +160,13 @@ class SampledOutput(BiasedOutput):
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class SampledSoftmax(SampledOutput, LinearOutput):
-    """The softmax over the target and k drawn words, each logit corrected by how often its word is drawn.
+    """Sampled softmax over the target and k negative samples, with logits corrected for the sampling.
 
         loss = -ln( exp(s_t) / (exp(s_t) + sum_{j=1..k} exp(s_j)) ),    s_w = y_w - ln k Q(w)
 
-    See `SampledOutput` for the arguments. A drawn word that is the target stays. It is the likelihood of telling which
-    of k+1 words was the target, and leads where the likelihood of the words leads, but for terms of order 1/k.
+    See `SampledOutput` and `LinearOutput` for the arguments. A sample that equals the target is kept. The loss is a
+    log-likelihood: which of the k+1 words is the target? Its minimum differs from that of the full softmax by terms of
+    order 1/k.
 
     Example:
 
@@ -179,17 +183,17 @@ class SampledSoftmax(SampledOutput, LinearOutput):
     loss_name = "sampled_loss"
 
     def contrast(self, target, sampled):
-        return softmax_of_drawn(target, sampled)
+        return sampled_cross_entropy(target, sampled)
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class NoiseContrastive(SampledOutput, LinearOutput):
-    """Noise-contrastive estimation: tell the target from k words of noise, each by itself.
+    """Noise-contrastive estimation (NCE): classify the target against k noise words, each by itself.
 
         loss = -ln σ(s_t) - sum_{j=1..k} ln σ(-s_j),    s_w = y_w - ln k Q(w),    σ(s) = 1/(1 + exp(-s))
 
-    See `SampledOutput` for the arguments. At its minimum exp(y_w) is P(w | context) itself, without normalising: ln Z
-    stays near 0, and y alone will do as ln P (see `keras_nplm.models.self_normalised`).
+    See `SampledOutput` and `LinearOutput` for the arguments. At the minimum exp(y_w) is P(w | context) itself. So log Z
+    stays near 0, and a logit can serve as a log-probability (see `keras_nplm.models.self_normalised`).
 
     Example:
 
@@ -208,14 +212,14 @@ class NoiseContrastive(SampledOutput, LinearOutput):
         return ops.softplus(-target) + ops.sum(ops.softplus(sampled), axis=-1)
 
 
-def softmax_of_drawn(target, sampled):
-    """-ln( exp(s_t) / (exp(s_t) + sum_j exp(s_j)) ), float [B], from s_t [B] and s_j [B, k]."""
-    everything = ops.logsumexp(ops.concatenate([ops.expand_dims(target, -1), sampled], axis=-1), axis=-1)
-    return everything - target
+def sampled_cross_entropy(target, sampled):
+    """Return -ln( exp(s_t) / (exp(s_t) + sum_j exp(s_j)) ), float [B], from s_t [B] and s_j [B, k]."""
+    together = ops.concatenate([ops.expand_dims(target, -1), sampled], axis=-1)
+    return ops.logsumexp(together, axis=-1) - target
 
 
 def _probabilities(distribution) -> np.ndarray:
-    """What `_assign` was given, float64 [|V|]."""
+    """Return the probabilities that `_assign` stored, float64 [outputs]."""
     cumulated, words = (ops.convert_to_numpy(weight) for weight in distribution)
     probabilities = np.zeros(len(words))
     probabilities[words] = np.diff(cumulated.astype(np.float64), prepend=0)
@@ -223,6 +227,6 @@ def _probabilities(distribution) -> np.ndarray:
 
 
 def _log_uniform(frequencies: np.ndarray) -> np.ndarray:
-    """ln((r+2)/(r+1)), r the rank by frequency; 0 where the frequency is."""
+    """Return ln((r+2)/(r+1)), with r the rank by frequency; 0 where the frequency is 0."""
     rank = np.argsort(np.argsort(-frequencies, kind="stable"), kind="stable")
     return np.log1p(1 / (rank + 1)) * (frequencies > 0)
