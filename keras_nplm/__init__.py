@@ -22,7 +22,8 @@ _PUBLIC = {
     "keras_nplm.data.shuffling": ["Resampled"],
     "keras_nplm.data.dataset": ["ngram_dataset"],
     "keras_nplm.layers.context": ["AveragedContext", "ContextEmbedding"],
-    "keras_nplm.layers.hidden": ["DeepHidden", "DirectConnection", "ResidualBlock", "TanhHidden"],
+    "keras_nplm.layers.direct": ["DirectConnection"],
+    "keras_nplm.layers.hidden": ["DeepHidden", "ResidualBlock", "TanhHidden"],
     "keras_nplm.layers.outputs": [
         "AdaptiveSoftmax",
         "EnergyOutput",

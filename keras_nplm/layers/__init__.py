@@ -1,7 +1,7 @@
 """Keras layers of the network, from the context's words to the output.
 
-ops: the costly operations. context: C and the concatenated context. hidden: tanh(d + H x), residual blocks, direct
-connections. outputs: full, sampled, adaptive and energy-based softmax.
+ops, energy_ops: the costly operations. context: C and the concatenated context. hidden: tanh(d + H x), residual
+blocks. direct: direct connections. outputs: full, sampled, adaptive and energy-based softmax.
 """
 
 import keras  # noqa: F401  before the modules here, which the hook of `keras_nplm/__init__.py` imports after Keras

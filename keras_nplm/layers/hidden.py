@@ -1,4 +1,4 @@
-"""Hidden layers: tanh(d + H x), residual blocks on top of it, and direct connections past it."""
+"""Hidden layers: tanh(d + H x), and residual blocks on top of it."""
 
 import keras
 from keras import ops
@@ -263,68 +263,6 @@ class ResidualBlock(keras.layers.Layer):
         }
 
 
-@keras.saving.register_keras_serializable("keras_nplm")
-class DirectConnection(keras.layers.Layer):
-    """Direct connections from the word features to the output, past the hidden layer.
-
-        y = b + U a + W x
-
-    The layer computes W x. In a functional model `Dense(V)(a) + DirectConnection(V)(x)` is y. In `NPLM` the matrix W
-    is the last columns of the output layer's kernel [U W], so that one matrix product gives U a + W x (see `fuse`).
-
-    Args:
-        units: int, |V|, the rows of W.
-        weight_decay: float, the paper's weight decay on W.
-
-    Call arguments:
-        x: float [B, w].
-
-    Returns:
-        W x, float [B, |V|].
-
-    Example:
-
-    >>> import numpy as np
-    >>> DirectConnection(7)(np.ones((2, 4), "float32")).shape
-    TensorShape([2, 7])
-
-    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
-    """
-
-    def __init__(self, units: int, weight_decay: float = 0.0, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
-        self.weight_decay = weight_decay
-        self._fused = None
-
-    def fuse(self, kernel: keras.Variable, width: int) -> None:
-        """Use the last `width` columns of a kernel [U W] as W instead of a weight of this layer's own."""
-        self._fused = lambda: kernel[:, kernel.shape[1] - width :]  # a function, so that Keras does not track it twice
-        self.built = True
-
-    def build(self, input_shape):
-        self._W = self.add_weight(
-            name="W",
-            shape=(self.units, input_shape[-1]),
-            initializer="glorot_uniform",
-            regularizer=penalty(self.weight_decay),
-        )
-
-    @property
-    def W(self):
-        """The matrix of the direct connections, [|V|, w]."""
-        return self._W if self._fused is None else self._fused()
-
-    def call(self, x):
-        return ops.matmul(x, ops.transpose(ops.cast(self.W, x.dtype)))
-
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.units)
-
-    def get_config(self):
-        return super().get_config() | {"units": self.units, "weight_decay": self.weight_decay}
-
-
 def check_activation(activation: str) -> None:
     """Refuse an unknown activation.
 
@@ -363,7 +301,9 @@ def build_hidden(
         check_argument("hidden", hidden in ACTIVATIONS, wanted, repr(hidden), "choose one of these.")
         return DeepHidden(hidden_units, weight_decay, hidden, dropout=dropout, name="hidden", dtype=dtype)
     is_layer = isinstance(hidden, keras.layers.Layer)
-    check_argument("hidden", is_layer, "a name, a Keras layer, or None", hidden, "pass a layer such as DeepHidden(100).")
+    check_argument(
+        "hidden", is_layer, "a name, a Keras layer, or None", hidden, "pass a layer such as DeepHidden(100)."
+    )
     check_argument("dropout", not dropout, "0 if `hidden` is a layer", dropout, "give it to the layer.")
     return hidden
 

@@ -25,12 +25,16 @@ class ReplicatedTraining:
         under = "under tf.distribute"
         check_argument("steps_per_execution", steps <= 1, f"1 {under}", steps, "leave it out; Keras's loop fails.")
         jit = self.jit_compile
-        check_argument("jit_compile", jit is not True, f"False {under}", jit, "leave it out; XLA sees one replica only.")
+        check_argument(
+            "jit_compile", jit is not True, f"False {under}", jit, "leave it out; XLA sees one replica only."
+        )
         accumulates = f"None {under}"
         check_argument("gradient_accumulation_steps", not accumulation, accumulates, accumulation, "leave it out.")
         for clip in ("clipnorm", "global_clipnorm", "clipvalue"):
             value = getattr(optimizer, clip)
-            check_argument(clip, not value, f"None {under}", value, "leave it out; each replica clips its own gradient.")
+            check_argument(
+                clip, not value, f"None {under}", value, "leave it out; each replica clips its own gradient."
+            )
         name = type(optimizer).__name__
         fix = f"use LazySGD, LazyAdagrad or LazyAdam; {name} counts a row twice that two replicas update."
         check_argument("optimizer", not repeats, f"a lazy optimiser for a sampled output {under}", name, fix)

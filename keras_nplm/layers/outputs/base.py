@@ -92,6 +92,10 @@ class Output(keras.layers.Layer):
         """The weights without weight decay."""
         raise NotImplementedError
 
+    def input_columns(self, columns: slice):
+        """Return the part of [U W] that multiplies some of the features, [outputs, …]: U, or W."""
+        raise NotImplementedError
+
     def tie(self, embedding: keras.Variable) -> None:
         """Use the matrix C, [|V|, m], of the context layer. Called before `build` if `uses_embedding`."""
         raise NotImplementedError
@@ -233,7 +237,9 @@ class LinearOutput(BiasedOutput):
         in_range = whole or 1 <= shortlist_size <= words
         check_argument("rank", rank is None or rank >= 1, "1 or more, or None", rank, "give None for full rank.")
         check_argument("rank", not (tied and rank), "None if `tied`", rank, "a tied output has rank m.")
-        check_argument("shortlist_size", in_range, f"1 to {words}, or None", shortlist_size, "leave it out for all words.")
+        check_argument(
+            "shortlist_size", in_range, f"1 to {words}, or None", shortlist_size, "leave it out for all words."
+        )
         no_list = whole and outside_output
         check_argument("outside_output", not no_list, "False without `shortlist_size`", True, "give `shortlist_size`.")
         check_argument("tied", whole or not tied, "False with `shortlist_size`", True, "C has a row for every word.")
@@ -267,6 +273,11 @@ class LinearOutput(BiasedOutput):
     def project(self, features, training=False):
         """Return what the kernel multiplies: the features f, or P f, float [B, r]."""
         return features if self.P is None else ops.matmul(features, ops.cast(self.P, features.dtype))
+
+    def input_columns(self, columns):
+        if self.P is None:
+            return self.kernel[:, columns]
+        return ops.matmul(self.kernel, ops.transpose(self.P[columns]))
 
     def logits(self, features):
         features = self.project(features)

@@ -50,9 +50,7 @@ class FullSoftmax(LinearOutput):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
-    def __init__(
-        self, vocabulary_size: int, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs
-    ):
+    def __init__(self, vocabulary_size: int, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs):
         check_held_out_mass(held_out_mass)
         super().__init__(vocabulary_size, **kwargs)
         self.held_out_mass = held_out_mass

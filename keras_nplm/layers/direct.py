@@ -1,0 +1,72 @@
+"""Direct connections from the word features to the output, past the hidden layer."""
+
+import keras
+from keras import ops
+
+from keras_nplm.layers.ops import penalty
+
+
+@keras.saving.register_keras_serializable("keras_nplm")
+class DirectConnection(keras.layers.Layer):
+    """Direct connections from the word features to the output, past the hidden layer.
+
+        y = b + U a + W x
+
+    The layer computes W x. In a functional model `Dense(V)(a) + DirectConnection(V)(x)` is y. In `NPLM` the matrix W
+    is the last columns of the output layer's kernel [U W], so that one matrix product gives U a + W x (see `fuse`).
+
+    Args:
+        units: int, |V|, the rows of W.
+        weight_decay: float, the paper's weight decay on W.
+
+    Call arguments:
+        x: float [B, w].
+
+    Returns:
+        W x, float [B, |V|].
+
+    Example:
+
+    >>> import numpy as np
+    >>> DirectConnection(7)(np.ones((2, 4), "float32")).shape
+    TensorShape([2, 7])
+
+    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
+    """
+
+    def __init__(self, units: int, weight_decay: float = 0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.weight_decay = weight_decay
+        self._fused = None
+
+    def fuse(self, output: keras.layers.Layer, width: int) -> None:
+        """Use the last `width` columns of an output layer's kernel [U W] as W, instead of a weight of this layer.
+
+        A low-rank output has W = K P_W, the product of its kernel and the last rows of its projection. An output
+        without such a kernel (adaptive) has no W.
+        """
+        self._fused = lambda: output.input_columns(slice(-width, None))  # a function: Keras would track the output
+        self.built = True
+
+    def build(self, input_shape):
+        self._W = self.add_weight(
+            name="W",
+            shape=(self.units, input_shape[-1]),
+            initializer="glorot_uniform",
+            regularizer=penalty(self.weight_decay),
+        )
+
+    @property
+    def W(self):
+        """The matrix of the direct connections, [|V|, w]."""
+        return self._W if self._fused is None else self._fused()
+
+    def call(self, x):
+        return ops.matmul(x, ops.transpose(ops.cast(self.W, x.dtype)))
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.units)
+
+    def get_config(self):
+        return super().get_config() | {"units": self.units, "weight_decay": self.weight_decay}
