@@ -1,4 +1,4 @@
-"""A network whose vocabulary grows: rows for new words, and probabilities renormalised by a pass for these alone."""
+"""Add out-of-vocabulary words to a network: new rows of weights, and renormalised probabilities."""
 
 import dataclasses
 
@@ -7,7 +7,6 @@ import numpy as np
 from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.outputs import LinearOutput
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.self_normalised import SelfNormalised
 
@@ -16,13 +15,13 @@ _ROWS = 1024  # n-grams at a time
 
 @dataclasses.dataclass(frozen=True)
 class NewRows:
-    """The weights of J words that join a network, and how often they are met.
+    """The weights of J words that are added to a network, and their frequencies.
 
     Args:
-        C: their feature vectors, float [J, m].
-        kernel: their rows of the output's kernel [U W], float [J, w]; where the output is tied, `C` again.
-        b: their biases, float [J].
-        frequencies: their shares of all tokens, float [J]: how often a sampled output is to draw them.
+        C: float [J, m], their feature vectors.
+        kernel: float [J, w], their rows of the output layer's kernel; of a tied output, `C` again.
+        b: float [J], their biases.
+        frequencies: float [J], their shares of all tokens: how often a sampled output samples them.
     """
 
     C: np.ndarray
@@ -32,38 +31,43 @@ class NewRows:
 
 
 def check_growable(model: object) -> None:
-    """Refuse what has no rows to add to.
+    """Refuse a model that words cannot be added to.
 
     Raises:
-        InputError: it is no network, its output has no row for each word, or it predicts a short-list alone.
+        InputError: it is not an NPLM, its output layer has no row for each word, or it has a short-list.
     """
+    name = type(model).__name__
     if not isinstance(model, NPLM):
-        raise InputError("The model is no network of all words: it has no weights for new ones. Train one.")
-    if not isinstance(model.prob, LinearOutput):
+        raise InputError(f"Words can only be added to an NPLM. Received: {name}. Fix: train one with `train`.")
+    name = type(model.prob).__name__
+    if not model.prob.has_rows:
         raise InputError(
-            f"Words cannot join a network whose output is {type(model.prob).__name__}, which has no row for each: "
-            "train one with --output-layer full, sampled or nce."
+            f"The output layer must have a row for each word. Received: {name}. Fix: train with --output-layer full, "
+            "sampled or nce."
         )
-    if model.shortlist_size is not None:
-        raise InputError("The network predicts a short-list alone, which new words are not in: train one without it.")
+    if model.prob.shortlist_size is not None:
+        raise InputError(
+            f"`shortlist_size` must be None to add words. Received: {model.prob.shortlist_size}. Fix: train a network "
+            "without a short-list, which new words are not in."
+        )
 
 
 def grow(model: NPLM, rows: NewRows) -> NPLM:
-    """The same network with more words: the old ones keep their ids and weights, the new ones come after them.
+    """Return the same network with more words. Old words keep their ids and weights, new words follow them.
 
-    What training draws from grows, too: a sampled output's proposal gives new words their frequencies, and the
-    distribution over words that training lacks (see `Output.set_unigram`) the greatest share that a word has there. So
-    the grown network can be trained on.
+    The distributions that training samples from grow, too. A sampled output's proposal gives new words their
+    frequencies. The distribution over words that training lacks (see `Output.set_unigram`) gives each the greatest
+    share that a word has there. So the new network can be trained further.
 
     Args:
-        model: a network whose output is linear; it stays as it is.
+        model: a network whose output layer has a row for each word. It is not changed.
         rows: the new words' weights.
 
     Returns:
         a network of |V| + J words, not compiled.
 
     Raises:
-        InputError: the model is no such network.
+        InputError: words cannot be added to the model.
 
     Example:
 
@@ -76,30 +80,28 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
     """
     check_growable(model)
     config = model.get_config()
-    config["vocabulary_size"] += len(rows.b)
-    if isinstance(config["output_layer"], dict):
-        config["output_layer"]["config"]["vocabulary_size"] = config["vocabulary_size"]
+    sized = [config, *(config[part]["config"] for part in ("context", "output") if isinstance(config[part], dict))]
+    for part in sized:
+        part["vocabulary_size"] = model.vocabulary_size + len(rows.b)
     grown = type(model).from_config(config)
-    for old, new in ((model.hidden, grown.hidden), (model.project, grown.project)):
-        if old is not None:
-            new.set_weights(old.get_weights())
+    if model.hidden is not None:
+        grown.hidden.set_weights(model.hidden.get_weights())
     grown.embed.C.assign(np.concatenate([model.embed.C.numpy(), rows.C]))
     grown.prob.grow_from(model.prob, rows.kernel, rows.b, rows.frequencies)
-    states = grown.random_states()
-    for name, state in model.random_states().items():
-        states[name].assign(state)
+    for new, old in zip(grown.random_states(), model.random_states(), strict=True):
+        new.assign(old)
     return grown
 
 
 def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities after words have joined the vocabulary, from those before and the new words' logits alone.
+    """Return log-probabilities after words were added, from those before and the new words' logits.
 
         Z_new = Z + sum_j exp(y_j),    P_new(i) = P(i) Z / Z_new,    P_new(j) = exp(y_j) / Z_new
 
     Args:
-        log_prob: ln P(i | context) before, of one word i a context, float [B]; or of several, [B, N].
-        log_z: ln Z before, float [B].
-        new_logits: y_j, float [B, J].
+        log_prob: ln P(i | context) before, float [B] for one word i per context, or [B, N] for several.
+        log_z: float [B], ln Z before.
+        new_logits: float [B, J], y_j.
 
     Returns:
         ln P_new(i | context), shaped as `log_prob`, and ln P_new(j | context), [B, J], in nats.
@@ -122,30 +124,32 @@ def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray)
 def updated_log_prob(
     grown: NPLM, vocabulary_size: int, context_ids: np.ndarray, target_ids: np.ndarray, log_prob: np.ndarray
 ) -> np.ndarray:
-    """ln P of a text's n-grams by a network that has grown, where that by the network before is known.
+    """Return ln P of n-grams by a network with new words, given their ln P by the network before.
 
-    An n-gram whose context has no new word costs one look-up of the context's features and J + 1 rows of the output,
-    not |V| of them: ln Z = y_i - ln P(i | context) for the word i whose log-probability is known; see `renormalise`.
-    The others are computed anew.
+    An n-gram without a new word in its context costs one lookup of features and J + 1 rows of the output, not |V|
+    rows: ln Z = y_i - ln P(i | context) for the word i whose log-probability is known; see `renormalise`. For the other
+    n-grams the whole distribution is computed.
 
     Args:
-        grown: the network with its new words.
-        vocabulary_size: |V| before: the ids from it on are new.
-        context_ids: int [B, n-1], oldest first.
+        grown: the network with new words.
+        vocabulary_size: |V| before. Ids from it on are new words.
+        context_ids: int [B, n-1], oldest word first.
         target_ids: int [B].
-        log_prob: ln P(target | context) before, float [B], nats; that of `<unk>` for a new word. Where the context has
-            a new word it plays no part.
+        log_prob: float [B], nats, ln P(target | context) before; of `<unk>` for a new word. It is ignored where the
+            context has a new word.
 
     Returns:
         float32 [B], nats.
 
     Raises:
-        InputError: ids out of range, or shapes that do not fit.
+        InputError: ids out of range, or shapes that do not match.
     """
     context_ids, target_ids = check_ngrams(context_ids, target_ids, grown.order, grown.vocabulary_size)
     log_prob = np.asarray(log_prob)
     if log_prob.shape != target_ids.shape:
-        raise InputError(f"`log_prob` must be [{len(target_ids)}]. Received: {list(log_prob.shape)}.")
+        raise InputError(
+            f"`log_prob` must be [{len(target_ids)}]. Received: {list(log_prob.shape)}. Fix: give one per n-gram."
+        )
     changed = (context_ids >= vocabulary_size).any(axis=1)
     result = np.empty(len(target_ids), np.float32)
     result[changed] = grown.log_prob(context_ids[changed], target_ids[changed])

@@ -1,72 +1,85 @@
-"""`model.keras`, read without trust: no class but the package's is made of it, and nothing larger than the file."""
+"""Load `model.keras` from an untrusted source: classes of this package only, weights no larger than the file."""
 
 import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import h5py
 import keras
 import numpy as np
 
+import keras_nplm.layers.context as context_layers
+import keras_nplm.layers.hidden as hidden_layers
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, open_archive, summarize_error
+from keras_nplm.io.files import check_is_file, summarize_error, open_archive
 from keras_nplm.io.shapes import number_of_blocks
-from keras_nplm.layers.outputs import OUTPUTS, LinearOutput
+from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.nplm import NPLM
 
 _WEIGHTS = "model.weights.h5"
 _PARTS = {"metadata.json", "config.json", _WEIGHTS}
-_CLASSES = {f"keras_nplm>{kind.__name__}" for kind in (NPLM, *OUTPUTS.values())}
+_CONTEXTS = (context_layers.ContextEmbedding, context_layers.AveragedContext)
+_HIDDEN = (hidden_layers.TanhHidden, hidden_layers.DeepHidden)
+_CLASSES = {f"keras_nplm>{kind.__name__}" for kind in (NPLM, *_CONTEXTS, *_HIDDEN, *OUTPUTS.values())}
 _KERAS_CLASSES = {("keras", "DTypePolicy")}
 _FLOAT = 4  # bytes
-_MOST = 1 << 10  # residual blocks, and words of a context whose averages are taken: as many as `train` lets one have
+_MOST = 1 << 10  # residual blocks, and the order: the limits of `keras_nplm.io.options`
+_MOST_SAMPLED = 1 << 20
 
 
 def load_network(path: Path) -> NPLM:
-    """Read a network, not compiled.
+    """Load a network from a `.keras` file, not compiled.
 
-    Keras makes objects of whatever classes a file names, after the sizes that it names. So the file is looked at
-    first: it may name the package's own classes alone (or Keras layers that this program has registered itself), and
-    weights that are as large as those it holds.
+    Keras creates objects of the classes and sizes that a file names. So the file is checked first. It may name the
+    classes of this package, and Keras layers that the program has registered. Its weights must lie in the file and be
+    as many as its configuration describes.
 
     Args:
         path: the `.keras` file.
 
     Raises:
-        InputError: it is absent, damaged or not such a file, or its weights are not finite.
+        InputError: the file is absent, damaged, of an earlier version, or holds weights that are not finite.
     """
     check_is_file(path)
     try:
         with open_archive(path) as archive:
             _check_parts(archive)
         model = keras.models.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:  # of many kinds: whatever zipfile, h5py and Keras come upon in a damaged file
-        raise InputError(f"{path} is not a whole model file ({summarize_error(error)}): train it again.") from error
+    except InputError:
+        raise
+    except Exception as error:  # zipfile, h5py and Keras raise many kinds on a damaged file
+        raise InputError(
+            f"{path} must be a whole model file ({summarize_error(error)}). Fix: train the model again."
+        ) from error
     if not isinstance(model, NPLM):
-        raise InputError(f"{path} holds a {type(model).__name__}, not an NPLM: name a directory of this package.")
+        raise InputError(
+            f"{path} must hold an NPLM. Received: {type(model).__name__}. Fix: name a directory of `train`."
+        )
     for weight in model.weights:
         if not np.isfinite(weight.numpy()).all():
-            raise InputError(f"{path} holds weights that are not finite ({weight.path}): train it again.")
+            raise InputError(f"{path}: the weights {weight.path} must be finite. Fix: train the model again.")
     return model
 
 
 def _check_parts(archive: zipfile.ZipFile) -> None:
-    """Look at what the archive holds; a ValueError says what is wrong."""
+    """Check the parts of the archive; a ValueError names the fault."""
     if sorted(archive.namelist()) != sorted(_PARTS):
         raise ValueError(f"its parts must be {', '.join(sorted(_PARTS))}")
     described = json.loads(archive.read("config.json"))
     weights = archive.read(_WEIGHTS)
     if not isinstance(described, dict):
         raise ValueError("its config.json holds no object")
-    described.pop("compile_config", None)  # of which nothing is made
+    described.pop("compile_config", None)  # loading does not compile
     _refuse_foreign_classes(described)
+    config = described.get("config")
+    if isinstance(config, dict) and "output_layer" in config:
+        raise ValueError("written by keras_nplm before the layers were arguments of NPLM")
     with h5py.File(io.BytesIO(weights), "r") as stored:
-        number = _number_stored(stored, len(weights))
-    if _number_described(described.get("config")) > number:
+        number = _count_stored_weights(stored, len(weights))
+    if _count_described_weights(config) > number:
         raise ValueError(f"it describes more weights than the {number:,} that it holds")
 
 
@@ -92,8 +105,8 @@ def _is_known(described: dict) -> bool:
     return isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
 
 
-def _number_stored(stored: h5py.File, size: int) -> int:
-    """How many numbers the weights hold, which must lie in the file itself."""
+def _count_stored_weights(stored: h5py.File, size: int) -> int:
+    """Return the number of weights that the file holds; a ValueError if they lie in a different file."""
     found: list[h5py.Dataset] = []
     links: list[object] = []
     stored.visititems(lambda name, item: found.append(item) if isinstance(item, h5py.Dataset) else None)
@@ -107,64 +120,67 @@ def _number_stored(stored: h5py.File, size: int) -> int:
     return sum(part.size for part in found)
 
 
-def _number_described(config: object) -> int:
-    names = ("vocabulary_size", "order", "embedding_dim", "hidden_units")
-    if not isinstance(config, dict) or any(type(config.get(name)) is not int or config[name] < 0 for name in names):
+def _count_described_weights(config: object) -> int:
+    """Return a lower bound of the number of weights that a configuration describes, from its matrices."""
+    if not isinstance(config, dict):
         raise ValueError("its config.json describes no network")
-    for name in ("output_rank", "shortlist_size"):
-        if type(config.get(name)) not in (int, type(None)):
-            raise ValueError(f"its config.json describes a network whose `{name}` is no integer")
-    after = config.get("averages_after") or []
-    if not isinstance(after, list) or any(type(edge) is not int for edge in after):
-        raise ValueError("its config.json describes averages after what are no integers")
-    blocks = config.get("residual_blocks", 0)
-    if type(blocks) is not int or not 0 <= blocks < _MOST:
-        raise ValueError("its config.json describes no possible number of residual blocks")
-    if after and config["order"] >= _MOST:
-        raise ValueError("its config.json describes averages over a context that is too long")
-    output = config.get("output_layer")
-    chosen = output.get("class_name") if isinstance(output, dict) else output
-    linear = any(chosen in (name, kind.__name__) for name, kind in OUTPUTS.items() if issubclass(kind, LinearOutput))
-    return least_number_of_weights(config, config["vocabulary_size"], linear)
+    context, hidden, output = (_layer_config(config, part) for part in ("context", "hidden", "output"))
+    size, order = _read_integer(config, "vocabulary_size"), _read_integer(config, "order", _MOST)
+    m = _read_integer(context if "embedding_dim" in context else config, "embedding_dim")
+    h = _read_integer(hidden if "hidden_units" in hidden else config, "hidden_units")
+    _read_integer(output, "num_sampled", _MOST_SAMPLED, default=0)
+    blocks = _read_integer(hidden, "residual_blocks", _MOST, default=0)
+    width = m * number_of_blocks(order, _check_edges(context.get("averages_after") or []))
+    rank, tied = _read_integer(output, "rank", default=0), output.get("tied") is True
+    listed = _read_integer(output, "shortlist_size", default=0)
+    features = h + width * (config.get("direct_connections") is True)
+    columns = m if tied else rank or features
+    rows = 0 if tied else len(SPECIALS) + listed if listed else size
+    kind = config.get("output") if isinstance(config.get("output"), str) else _class_name(config.get("output"))
+    linear = any(kind in (name, known.__name__) for name, known in OUTPUTS.items() if known.has_rows)
+    kernel = rows * columns if linear else columns
+    return size * m + h * width + blocks * h * h + kernel + (features * columns if tied or rank else 0)
 
 
-def least_number_of_weights(options: Mapping, vocabulary_size: int, linear: bool) -> int:
-    """How many weights the matrices of a network have, those of an output that is not linear left out.
+def _layer_config(config: dict, part: str) -> dict:
+    layer = config.get(part)
+    inner = layer.get("config") if isinstance(layer, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
-    Args:
-        options: the arguments of `NPLM`.
-        vocabulary_size: |V|.
-        linear: whether the output has a row of the features' width a word.
 
-    Example:
+def _class_name(layer: object) -> object:
+    return layer.get("class_name") if isinstance(layer, dict) else None
 
-    >>> least_number_of_weights(dict(order=5, embedding_dim=30, hidden_units=50), 1000, linear=True)
-    86000
-    """
-    m, h = options["embedding_dim"], options["hidden_units"]
-    context = number_of_blocks(options["order"], options.get("averages_after") or ())
-    features = h + context * m * bool(options.get("direct_connections"))
-    tied, rank = options.get("tied_output"), options.get("output_rank")
-    width = m if tied else rank or features
-    projection = features * width if tied or rank else 0
-    shortlist_size = options.get("shortlist_size")
-    predicted = vocabulary_size if shortlist_size is None else len(SPECIALS) + shortlist_size
-    hidden = h * context * m + options.get("residual_blocks", 0) * h * h
-    return vocabulary_size * m + hidden + projection + (0 if tied else (predicted * linear or 1) * width)
+
+def _read_integer(config: dict, name: str, most: int = 1 << 40, default: int | None = None) -> int:
+    value = config.get(name)
+    value = default if value is None and default is not None else value
+    if type(value) is not int or not 0 <= value < most:
+        raise ValueError(f"its config.json describes a network whose `{name}` is no possible size")
+    return value
+
+
+def _check_edges(averages_after: object) -> list[int]:
+    if not isinstance(averages_after, list) or any(type(edge) is not int or edge < 0 for edge in averages_after):
+        raise ValueError("its config.json describes `averages_after` that are no integers")
+    return averages_after
 
 
 def check_memory(number: int) -> None:
-    """Refuse a network whose weights alone are larger than this machine's memory, before it is exhausted.
+    """Refuse a network whose weights alone are larger than this machine's memory.
+
+    Args:
+        number: int, how many weights the network has.
 
     Raises:
-        InputError: so many weights are.
+        InputError: the weights are too many.
     """
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # a system that does not say
+    except (AttributeError, ValueError, OSError):  # the system does not tell its memory
         return
     if number * _FLOAT > memory:
         raise InputError(
-            f"The network would have {number:,} weights, more than the {memory:,} bytes of memory hold: lower `order`, "
+            f"The network must fit into {memory:,} bytes of memory. Received: {number:,} weights. Fix: lower `order`, "
             "`embedding_dim`, `hidden_units` or `max_size`."
         )

@@ -3,7 +3,6 @@
 import tensorflow as tf
 
 from keras_nplm.layers.ops import log_sum_exp
-from keras_nplm.layers.outputs import EnergyOutput, LinearOutput
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.serving.graph_model import GraphModel, compute_in_blocks, find_top_k
 
@@ -25,12 +24,12 @@ class NetworkGraph(GraphModel):
         self.weights = list(inference.get_concrete_function(*ids).graph.variables)
 
     def log_prob(self, context_ids, target_ids):
-        listed = self._network().listed
+        listed = self._network().prob.listed
         log_prob = self.output_log_prob(context_ids, tf.minimum(target_ids, listed - 1))
         return log_prob if listed == self.vocabulary_size else tf.where(target_ids < listed, log_prob, _LOG_ZERO)
 
     def next_log_probs(self, context_ids):
-        listed = self._network().listed
+        listed = self._network().prob.listed
         log_probs = self.next_output_log_probs(context_ids)[:, :listed]
         return tf.pad(log_probs, [[0, 0], [0, self.vocabulary_size - listed]], constant_values=_LOG_ZERO)
 
@@ -39,7 +38,7 @@ class NetworkGraph(GraphModel):
         network = self._network()
 
         def compute(rows: slice) -> tf.Tensor:
-            if isinstance(network.prob, EnergyOutput):  # its `log_prob` needs XLA, which a server may not have
+            if network.prob.owns_hidden:  # its `log_prob` needs XLA, which a server may not have
                 return tf.gather(self.next_log_probs(context_ids[rows]), output_ids[rows], batch_dims=1)
             return network.prob.log_prob(network.features(context_ids[rows]), output_ids[rows])
 
@@ -52,8 +51,8 @@ class NetworkGraph(GraphModel):
 
     def most_probable(self, context_ids, first, k):
         network = self._network()
-        if not isinstance(network.prob, LinearOutput) or network.shortlist_size is not None:
+        if not network.prob.has_rows or network.prob.shortlist_size is not None:
             return super().most_probable(context_ids, first, k)
-        logits = network.prob(network.features(context_ids))
+        logits = network.prob.logits(network.features(context_ids))
         top, ids = find_top_k(logits[:, first:], k)  # only k log-probabilities are needed, so logits are not normalised
         return ids + first, tf.exp(top - log_sum_exp(logits)[:, None])

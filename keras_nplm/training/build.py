@@ -1,62 +1,100 @@
-"""TODO doc."""
+"""Build the network and the optimiser that a configuration describes."""
 
 import keras
 
-from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.options import parse_integers
-from keras_nplm.layers.outputs import OUTPUTS, LinearOutput, Output, SampledOutput
+from keras_nplm.layers.context import AveragedContext
+from keras_nplm.layers.hidden import DeepHidden
+from keras_nplm.layers.outputs import OUTPUTS, Output
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.nplm_file import check_memory, least_number_of_weights
+from keras_nplm.models.nplm_file import check_memory
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.optimizers import OPTIMIZERS
+from keras_nplm.training.sizes import compute_sizes
 
 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
-    """The network that a configuration describes, not yet compiled."""
-    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "dropout", "embedding_dropout")
-    names += ("output_rank", "tied_output", "shortlist_size", "outside_output", "word_dropout", "activation")
-    names += ("residual_blocks", "layer_norm", "dtype")
+    """Build the network that a configuration describes, not compiled.
+
+    Args:
+        configuration: the options.
+        vocabulary_size: int, |V|, special tokens included.
+
+    Raises:
+        InputError: options that do not fit together or the vocabulary, or weights larger than the memory.
+
+    Example:
+
+    >>> build_model(Configuration(embedding_dim=8, hidden_units=16), vocabulary_size=100).hidden
+    <DeepHidden name=hidden, built=True>
+    """
+    check_memory(compute_sizes(configuration, vocabulary_size)["parameters"])
+    output = _build_output(configuration, vocabulary_size)
+    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "boundary", "dtype")
     options = {name: getattr(configuration, name) for name in names}
-    options["averages_after"] = configuration.averages
-    if not configuration.hidden_units or configuration.output_layer == "energy":  # no hidden layer of its own
-        options |= dict(activation="tanh", residual_blocks=0, layer_norm=False)
-    linear = issubclass(OUTPUTS[configuration.output_layer], LinearOutput)
-    check_memory(least_number_of_weights(options, vocabulary_size, linear))
-    outputs = vocabulary_size
-    if configuration.shortlist_size:
-        outputs = len(SPECIALS) + configuration.shortlist_size + configuration.outside_output
-    return NPLM(vocabulary_size, output_layer=_build_output(configuration, outputs), **options)
+    shares = {name: getattr(configuration, name) for name in ("dropout", "embedding_dropout", "word_dropout")}
+    if configuration.averages:
+        options["context"] = AveragedContext(
+            vocabulary_size,
+            configuration.embedding_dim,
+            word_dropout=shares.pop("word_dropout"),
+            dropout=shares.pop("embedding_dropout"),
+            averages_after=configuration.averages,
+            name="embed",
+            dtype=configuration.dtype,
+        )
+    if configuration.hidden_units and not output.owns_hidden and _is_deep(configuration):
+        options["hidden"] = DeepHidden(
+            configuration.hidden_units,
+            activation=configuration.activation,
+            residual_blocks=configuration.residual_blocks,
+            layer_norm=configuration.layer_norm,
+            dropout=shares.pop("dropout"),
+            name="hidden",
+            dtype=configuration.dtype,
+        )
+    return NPLM(vocabulary_size, output=output, **options, **shares)
 
 
-def _build_output(configuration: Configuration, outputs: int) -> Output:
+def _is_deep(configuration: Configuration) -> bool:
+    return bool(configuration.residual_blocks or configuration.layer_norm or configuration.activation != "tanh")
+
+
+def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
+    kind = OUTPUTS[configuration.output_layer]
     if configuration.output_layer == "adaptive":
         options = {"cutoffs": parse_integers(configuration.cutoffs) or None}
     else:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
-    if is_sampled(configuration):
+    if kind.is_sampled:
         options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
-    if configuration.output_layer == "energy":
-        options["hidden_units"] = configuration.hidden_units
-    return OUTPUTS[configuration.output_layer](outputs, name="prob", dtype=configuration.dtype, **options)
+    if kind.has_rows:
+        options |= {name: getattr(configuration, name) for name in ("shortlist_size", "outside_output")}
+        options |= {"rank": configuration.output_rank, "tied": configuration.tied_output}
+    if kind.owns_hidden:
+        options |= {"hidden_units": configuration.hidden_units, "dropout": configuration.dropout}
+    return kind(vocabulary_size, name="prob", dtype=configuration.dtype, **options)
 
 
 def is_sampled(configuration: Configuration) -> bool:
-    return issubclass(OUTPUTS[configuration.output_layer], SampledOutput)
+    """Return whether the output layer trains on negative samples."""
+    return OUTPUTS[configuration.output_layer].is_sampled
 
 
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
-    """The optimiser and its schedule.
+    """Build the optimiser with its learning-rate schedule and weight decay.
 
-    Under plain SGD the paper's weight decay and the optimiser's are the same, theta <- theta - eps_t (gradient + lambda
-    theta), and the optimiser's needs no pass over the weights for the penalty's value; under the others it is
-    decoupled, and not the paper's. With a sampled output it falls on the rows that a step touches (see
+    Under plain SGD the optimiser's weight decay equals the paper's: theta <- theta - eps_t (gradient + lambda theta).
+    It needs no pass over the weights for the value of the penalty. Under the other optimisers weight decay is decoupled
+    and differs from the paper's. With a sampled output it applies to the rows that a step touches (see
     `keras_nplm.training.optimizers`).
 
-    linear: eps_t = eps_0 (1 - t/T), T the updates of all epochs; inverse-time: eps_t = eps_0 / (1 + r t), the paper's.
+    Schedules: linear, eps_t = eps_0 (1 - t/T), where T is the number of updates of all epochs; inverse-time, the
+    paper's, eps_t = eps_0 / (1 + r t); constant.
 
     Args:
         configuration: the options.
-        steps_per_epoch: updates in an epoch.
+        steps_per_epoch: int, updates in an epoch.
 
     Example:
 

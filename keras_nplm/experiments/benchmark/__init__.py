@@ -329,7 +329,7 @@ def _sampled(vocabulary_size: int, dtype: str = "float32") -> Output:
 def _network(shape: Shape, make: Callable[..., Output], dtype: str = "float32") -> NPLM:
     size = shape.vocabulary_size
     output = make(size, dtype=dtype)
-    return NPLM(size, shape.order, EMBEDDING_DIM, shape.hidden_units, shape.direct, output_layer=output, dtype=dtype)
+    return NPLM(size, shape.order, EMBEDDING_DIM, shape.hidden_units, shape.direct, output=output, dtype=dtype)
 
 
 def _fit(shape: Shape, make: Callable[..., Output], steps: int, ready: bool = False, dtype: str = "float32") -> Work:

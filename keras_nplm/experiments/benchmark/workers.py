@@ -96,7 +96,7 @@ def main(core: str, output: str) -> None:
     keras.utils.set_random_seed(1)
     ids = zipf_ids(_SIZE, batch_size * 30)
     with strategy.scope():
-        model = NPLM(_SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS, output_layer=output)
+        model = NPLM(_SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS, output=output)
         model.prob.set_unigram(np.bincount(ids, minlength=_SIZE))
         model.compile(optimizer=LazySGD(0.1))
     dataset = sharded(ngram_dataset(ids, _ORDER, batch_size, boundary="stream", drop_remainder=True, first_epoch=0))
