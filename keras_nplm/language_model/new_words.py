@@ -117,8 +117,8 @@ def add_words(
         C = model.embed.C.numpy()[UNK_ID] + _step_of_features(model, scores, text)
         step = _step_of_row(model, scores, text, features, log_z)
         kernel = model.prob.kernel.numpy()[UNK_ID] + step
-        C = C + step if model.tied_output else C
-    kernel = C if model.tied_output else kernel
+        C = C + step if model.prob.tied else C
+    kernel = C if model.prob.tied else kernel
     b = _biases(features @ kernel.T, log_z, shares)
     grown.model = grow(model, NewRows(C, kernel, b, shares))
     return grown
@@ -220,7 +220,7 @@ def _reference(model: NPLM, scores: SelfNormalised, text: _Text) -> tuple[np.nda
 def _projected(model: NPLM, scores: SelfNormalised, contexts: np.ndarray) -> np.ndarray:
     """The features that the output sees, float32 [B, w]."""
     features = scores.features(contexts)
-    return features if model.project is None else features @ model.project.kernel.numpy()
+    return np.asarray(model.prob.project(features))
 
 
 def _means(sums: np.ndarray, which: np.ndarray) -> np.ndarray:

@@ -44,9 +44,10 @@ class Shortlist(NextWordModel):
     Example:
 
     >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> from keras_nplm.models.nplm import NPLM
+    >>> from keras_nplm import NPLM, FullSoftmax
     >>> background = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 7, 3]), vocabulary_size=8, order=3)
-    >>> model = Shortlist(NPLM(8, order=2, embedding_dim=2, hidden_units=3, shortlist_size=2), background)
+    >>> output = FullSoftmax(8, shortlist_size=2)
+    >>> model = Shortlist(NPLM(8, order=2, embedding_dim=2, hidden_units=3, output=output), background)
     >>> p = np.exp(model.next_log_probs(np.array([[4, 5], [7, 7]])))
     >>> np.allclose(p.sum(axis=1), 1), np.allclose(p[:, 6:], np.exp(background.next_log_probs([[4, 5], [7, 7]]))[:, 6:])
     (True, True)
@@ -56,10 +57,10 @@ class Shortlist(NextWordModel):
     """
 
     def __init__(self, network: "NPLM", background: NextWordModel):
-        if getattr(network, "shortlist_size", None) is None:
+        if getattr(getattr(network, "prob", None), "shortlist_size", None) is None:
             raise InputError(
                 f"`network` must be an NPLM with a short-list. Received: {type(network).__name__}. "
-                "Fix: make an NPLM with `shortlist_size`."
+                "Fix: give its output layer a `shortlist_size`."
             )
         sizes = [network.vocabulary_size, background.vocabulary_size]
         if sizes[0] != sizes[1]:
@@ -69,7 +70,7 @@ class Shortlist(NextWordModel):
             )
         self.network = network
         self.background = background
-        self.listed = network.listed  # ids below this are in the list
+        self.listed = network.prob.listed  # ids below this are in the list
         self.order = max(network.order, background.order)
         self.vocabulary_size = network.vocabulary_size
         self.boundary = shared_boundary([network, background])
@@ -92,7 +93,7 @@ class Shortlist(NextWordModel):
         background_contexts = cut_contexts(self.background, context_ids[~is_listed])
         result[~is_listed] = self.background.log_prob(background_contexts, target_ids[~is_listed])
         with np.errstate(divide="ignore"):
-            if not self.network.outside_output:
+            if not self.network.prob.outside_output:
                 log_share = np.log1p(-self.outside_mass(context_ids[is_listed]))
                 result[is_listed] = self._network_log_prob(context_ids[is_listed], target_ids[is_listed]) + log_share
                 return result
@@ -115,7 +116,7 @@ class Shortlist(NextWordModel):
         inside, outside = outputs[:, : self.listed], of_background[:, self.listed :]
         mass = np.minimum(np.exp(outside).sum(axis=1, keepdims=True), 1)
         with np.errstate(divide="ignore"):
-            if not self.network.outside_output:
+            if not self.network.prob.outside_output:
                 return np.concatenate([inside + np.log1p(-mass), outside], axis=1)
             log_outside, is_full = outputs[:, self.listed :], mass == 0
             outside = outside + np.where(is_full, 0, log_outside - np.log(mass))

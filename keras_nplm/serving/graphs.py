@@ -103,7 +103,7 @@ class ShortlistGraph(GraphModel):
     def __init__(self, model: Shortlist):
         super().__init__(model)
         self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
-        self.listed, self.outside_output = model.listed, model.network.outside_output
+        self.listed, self.outside_output = model.listed, model.network.prob.outside_output
         if isinstance(model.mass, BackoffMass):
             self.mass = BackoffMassGraph(model.mass, self.background.contexts)
         else:

@@ -171,7 +171,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _state(self) -> dict[str, list[keras.Variable]]:
         model = self.model
-        state = {"weights": model.weights, "random": list(model.random_states().values())}
+        state = {"weights": model.weights, "random": model.random_states()}
         state["optimizer"] = model.optimizer.variables
         state["average"] = self.average.variables if self.average is not None else []
         if not has_several_workers(self.devices):  # to read them all workers would have to ask

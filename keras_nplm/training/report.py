@@ -116,11 +116,13 @@ def _head(language_model: LanguageModel, config: dict, metrics: dict) -> str:
 def _shape(network: NPLM) -> str:
     """The sizes of a network, and what it has beyond the paper's."""
     parts = [f"n = {network.order}", f"m = {network.embedding_dim}", f"h = {network.hidden_units}"]
-    if network.averages_after:
-        parts.append(f"words beyond {', '.join(map(str, network.averages_after))} as averages")
-    parts += [network.activation] if network.activation != "tanh" else []
-    parts += [f"residual blocks: {network.residual_blocks}"] if network.residual_blocks else []
-    parts += ["layer normalisation"] if network.layer_norm else []
+    if averages := getattr(network.embed, "averages_after", ()):
+        parts.append(f"words beyond {', '.join(map(str, averages))} as averages")
+    hidden = network.hidden
+    activation, blocks = getattr(hidden, "activation", "tanh"), getattr(hidden, "residual_blocks", 0)
+    parts += [activation] if activation != "tanh" else []
+    parts += [f"residual blocks: {blocks}"] if blocks else []
+    parts += ["layer normalisation"] if getattr(hidden, "layer_norm", False) else []
     return ", ".join(parts)
 
 

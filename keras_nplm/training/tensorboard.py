@@ -189,13 +189,13 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _matrices(self) -> list[tuple[keras.Variable, dict[str, slice]]]:
         """The matrices that are trained, and the columns of each that have a name: the output's are U's, then W's."""
         model, matrices = self.model, []
-        names = {id(block.hidden.H): f"H{i}" for i, block in enumerate(getattr(model.hidden, "blocks", []), start=1)}
-        if model.project is not None:
-            names[id(model.project.kernel)] = "project"
+        names = {id(block.H): f"H{i}" for i, block in enumerate(getattr(model.hidden, "blocks", []), start=1)}
+        h = 0 if model.hidden is None else model.hidden_units
+        full_rank = getattr(model.prob, "P", None) is None
         for weight in model.trainable_variables:
-            if weight is getattr(model.prob, "kernel", None) and model.project is None:
-                columns = {"U": slice(model.hidden_units)} if model.hidden_units else {}
-                columns |= {"W": slice(model.hidden_units, None)} if model.direct_connections else {}
+            if weight is getattr(model.prob, "kernel", None) and full_rank:
+                columns = {"U": slice(h)} if h else {}
+                columns |= {"W": slice(h, None)} if model.direct_connections else {}
                 matrices.append((weight, columns))
             elif len(weight.shape) == 2:
                 matrices.append((weight, {names.get(id(weight), weight.name): slice(None)}))
@@ -215,17 +215,17 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _over_probe(self) -> dict[str, float]:
         """`gradient_norm` and `ln_z`, from the logits, whatever the output is trained by: no word is drawn."""
         context_ids, target_ids = map(ops.convert_to_tensor, self.probe)
-        target_ids = self.model.output_ids(target_ids)
+        output_ids = self.model.prob.output_ids(target_ids)
         prob, scalars = self.model.prob, {}
         with tf.GradientTape() as tape:
-            logits = prob(self.model.features(context_ids, training=False))
-            negative_log_likelihood, log_z = prob.negative_log_likelihood(logits, target_ids)
-            loss = ops.mean(negative_log_likelihood)
+            log_probs = prob.log_probs(self.model.features(context_ids, training=False))
+            loss = -ops.mean(ops.take_along_axis(log_probs, ops.expand_dims(output_ids, -1), axis=-1))
         if keras.backend.backend() == "tensorflow":
             gradients = tape.gradient(loss, [weight.value for weight, _ in self._matrices()])
             scalars |= self._norms("gradient_norm", gradients)
         if isinstance(prob, NoiseContrastive) or getattr(prob, "self_normalisation", 0):
-            log_z = ops.convert_to_numpy(log_z)
+            logits = prob.logits(self.model.features(context_ids, training=False))
+            log_z = ops.convert_to_numpy(ops.logsumexp(logits, axis=-1))
             scalars |= {"ln_z/mean": log_z.mean(), "ln_z/mean_absolute": np.abs(log_z).mean()}
         return scalars
 

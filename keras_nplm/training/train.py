@@ -29,7 +29,6 @@ from keras_nplm.language_model.directory import (
     read_metrics,
 )
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.layers.outputs import SampledOutput
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
@@ -242,7 +241,7 @@ def _fit(
         model.set_unigram(shares / shares.min() @ frequencies, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
         model.optimizer.build(model.trainable_variables)
-    if isinstance(model.prob, SampledOutput) and replicas == 1:
+    if model.prob.is_sampled and replicas == 1:
         model.steps_per_execution = max(k for k in range(1, _STEPS_PER_EXECUTION + 1) if steps % k == 0)
     run = Checkpoint(model, directory, configuration, steps, batch_size, devices)
     validation_data = ngram_dataset(encoded.ids("validation"), batch_size=_VALIDATION_BATCH, shuffle=False, **options)

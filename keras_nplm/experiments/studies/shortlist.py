@@ -115,8 +115,8 @@ def _updates(directory: Path, language_model: LanguageModel):
     configuration = Configuration(**{name: config[name] for name in names if name in config})
     network, clock = build_model(configuration, len(language_model.vocabulary)), _Clock()
     network.compile(optimizer=build_optimizer(configuration, 1 << 20))
-    below = network.listed if configuration.shortlist_size and not configuration.outside_output else None
-    options = dict(order=configuration.order, batch_size=configuration.batch_size, targets_below=below)
+    below = network.prob.listed if configuration.shortlist_size and not configuration.outside_output else None
+    options = dict(order=configuration.order, batch_size=configuration.batch_size, targets_below=below, boundary=configuration.boundary)
     data = ngram_dataset(language_model.corpus.ids("train"), first_epoch=0, drop_remainder=True, **options)
 
     def step() -> float:
