@@ -116,7 +116,12 @@ def _updates(directory: Path, language_model: LanguageModel):
     network, clock = build_model(configuration, len(language_model.vocabulary)), _Clock()
     network.compile(optimizer=build_optimizer(configuration, 1 << 20))
     below = network.prob.listed if configuration.shortlist_size and not configuration.outside_output else None
-    options = dict(order=configuration.order, batch_size=configuration.batch_size, targets_below=below, boundary=configuration.boundary)
+    options = dict(
+        order=configuration.order,
+        batch_size=configuration.batch_size,
+        targets_below=below,
+        boundary=configuration.boundary,
+    )
     data = ngram_dataset(language_model.corpus.ids("train"), first_epoch=0, drop_remainder=True, **options)
 
     def step() -> float:
