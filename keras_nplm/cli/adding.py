@@ -6,7 +6,7 @@ from pathlib import Path
 from keras_nplm.cli.options import AddCommand, directory, output
 from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
 from keras_nplm.io.files import write_json
-from keras_nplm.language_model.directory import refuse_foreign
+from keras_nplm.language_model.directory import check_output_directory
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES, add_words, count_new_words
 
@@ -30,7 +30,7 @@ def add(command: AddCommand) -> None:
 
 def _add_words(options: argparse.Namespace) -> dict:
     target = Path(options.output)
-    refuse_foreign(target)
+    check_output_directory(target)
     language_model = LanguageModel.load(options.directory)
     sentences = list(read_lines(expand_patterns(options.text)))
     grown = add_words(

@@ -11,7 +11,7 @@ from keras_nplm.cli.shown import line
 from keras_nplm.data.corpora.compressed import decode_lines
 from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
 from keras_nplm.data.tokenizers import get_separator
-from keras_nplm.language_model.directory import metrics_if_there
+from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 
 
@@ -48,7 +48,7 @@ def add(command: AddCommand) -> None:
 def _evaluate(options: argparse.Namespace) -> dict:
     model = LanguageModel.load(options.directory)
     if options.text:
-        return model.evaluate_text(list(read_lines(expand_patterns(options.text))), ln_z=options.ln_z)
+        return model.evaluate(list(read_lines(expand_patterns(options.text))), ln_z=options.ln_z)
     return model.evaluate(options.split, ln_z=options.ln_z)
 
 
@@ -74,7 +74,7 @@ def _score(options: argparse.Namespace) -> dict:
 
 def _how_near(directory: Path) -> str:
     """What is known of ln Z, which self-normalised scores leave in."""
-    metrics = metrics_if_there(directory)
+    metrics = read_metrics(directory, missing_ok=True)
     if "ln_z" in metrics.get("test", {}):
         return f"Scores are off by ln Z, on test {metrics['test']['ln_z']['mean_absolute']:.3f} nats a word on average."
     return "Scores are off by ln Z, which this network was not trained to keep near 0: see `evaluate --ln-z`."

@@ -7,7 +7,7 @@ from keras_nplm.cli.options import AddCommand, directory
 from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
 from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.directory import metrics_if_there, read_config, refuse_within
+from keras_nplm.language_model.directory import check_output_file, read_config, read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.models.ngrams import BackoffModel, prune, write_arpa
@@ -44,17 +44,17 @@ def _export(options: argparse.Namespace) -> dict:
     language_model = LanguageModel.load(options.directory)
     told = {"format": chosen}
     if chosen == "arpa":
-        refuse_within(options.target)
+        check_output_file(options.target)
         model = _backoff_model(options, language_model)
         write_arpa(options.target, model, language_model.vocabulary)
         written = [options.target]
         told["ngrams"] = model.num_ngrams
     elif chosen == "saved-model":
         path = Path(options.directory)
-        known = {"config": read_config(path), "metrics": metrics_if_there(path)}
+        known = {"config": read_config(path), "metrics": read_metrics(path, missing_ok=True)}
         written = [export_saved_model(language_model, options.target, top_k=options.top_k or 10, **known)]
     elif chosen == "word2vec":
-        refuse_within(options.target)
+        check_output_file(options.target)
         write_word2vec(options.target, *language_model.word_vectors())
         written = [options.target]
     elif chosen == "litert":

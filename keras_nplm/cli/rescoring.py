@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from keras_nplm.cli.options import AddCommand, directory
 from keras_nplm.data.tokenizers import CHARACTERS, WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.directory import refuse_within
+from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB
 from keras_nplm.language_model.rescoring.files import rescore_file
-from keras_nplm.language_model.rescoring.lines import number
+from keras_nplm.language_model.rescoring.line_formats import parse_number
 from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
 from keras_nplm.language_model.rescoring.nbest import FORMATS, NBestFile
-from keras_nplm.language_model.rescoring.reranking import FLOOR, NAME, RESTARTS
+from keras_nplm.language_model.rescoring.tuning import RESTARTS
 
 METRICS = ("wer", "loss")
 
@@ -27,7 +28,7 @@ def add(command: AddCommand) -> None:
     parser.add_argument("--format", choices=FORMATS, help="default: by the first line, and .tsv in the name")
     help = "Kaldi's archives of costs, -ln P, and names for them"
     parser.add_argument("--scores", metavar="NAME=FILE", nargs="+", default=(), help=help)
-    help = f"of features; default: 1 for the score (without one: for each feature) and for {NAME}"
+    help = f"of features; default: 1 for the score (without one: for each feature) and for {FEATURE_NAME}"
     parser.add_argument("--weights", metavar="NAME=W", nargs="+", default=(), help=help)
     known = parser.add_mutually_exclusive_group()
     help = "tune the weights on these lists, from --weights; FILE has the references"
@@ -39,7 +40,7 @@ def add(command: AddCommand) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the restarts; default: 0")
     help = "in the same format, gzipped where it ends in .gz; default: standard output, with --json nothing"
     parser.add_argument("--output", metavar="FILE", help=help)
-    parser.add_argument("--name", default=NAME, help=f"of the features that are added; default: {NAME}")
+    parser.add_argument("--name", default=FEATURE_NAME, help=f"of the features that are added; default: {FEATURE_NAME}")
     help = "of hypotheses; default: the model's"
     parser.add_argument("--tokenizer", choices=WORD_TOKENIZERS, help=help)
     help = "a network's logits as they are: fast, off by ln Z a word"
@@ -52,7 +53,7 @@ def _rescore(options: argparse.Namespace) -> dict:
     if options.seed < 0:
         raise InputError(f"`seed` must be 0 or more. Received: {options.seed}.")
     if options.output is not None:
-        refuse_within(options.output)
+        check_output_file(options.output)
     nbest = NBestFile(options.nbest, options.format, _pairs("--scores", options.scores))
     weights = {name: _weight(name, text) for name, text in _pairs("--weights", options.weights).items()} or None
     known = options.tune or options.references
@@ -68,21 +69,21 @@ def _rescore(options: argparse.Namespace) -> dict:
         named = "+".join([options.tokenizer, *steps])
         language_model.tokenize = get_tokenizer(named, language_model.vocabulary.forms)
     result = rescore_file(
-        functools.partial(language_model.scores, floor=FLOOR),
+        functools.partial(language_model.score, min_log_prob=MIN_LOG_PROB),
         nbest,
         options.output,
         weights=weights,
         losses=losses,
-        tuned=bool(options.tune),
-        written=options.output is not None or not options.json,
+        tune_weights=bool(options.tune),
+        write=options.output is not None or not options.json,
         name=options.name,
         restarts=options.restarts,
         seed=options.seed,
     )
     if losses:
-        losses.end()
+        losses.check_end()
         result["metric"] = options.metric
-        result |= {key: result[key] / losses.unit for key in ("baseline", "oracle", "rescored")}
+        result |= {key: result[key] / losses.denominator for key in ("baseline", "oracle", "rescored")}
     return result | {"output": options.output}
 
 
@@ -99,7 +100,7 @@ def _pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
 
 def _weight(name: str, text: str) -> float:
     try:
-        return number(text)
+        return parse_number(text)
     except ValueError as error:
         raise InputError(f"The weight of {name} must be a number: {error}.") from error
 

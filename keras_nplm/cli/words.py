@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.cli.options import AddCommand, directory
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
-from keras_nplm.language_model.directory import refuse_within
+from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.training.charts import stand_alone, word_chart
@@ -66,7 +66,7 @@ def _map(options: argparse.Namespace) -> dict:
         raise InputError(f"The name of a map must end in .svg or .tsv. Received: {options.target!r}.")
     if not 1 <= options.num_words <= _MOST_MAPPED:
         raise InputError(f"`num_words` must be 1 to {_MOST_MAPPED}. Received: {options.num_words}.")
-    refuse_within(target)
+    check_output_file(target)
     words, vectors = LanguageModel.load(options.directory).word_vectors()
     row = {word: number for number, word in enumerate(words)}
     chosen = options.words or [word for word in words if any(map(str.isalpha, word))][: options.num_words]

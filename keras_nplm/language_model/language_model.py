@@ -1,11 +1,10 @@
-"""A trained directory as one object: words in, log-probabilities, words and texts out."""
+"""LanguageModel: a trained model with its vocabulary and tokenizer; text in, probabilities and words out."""
 
-import dataclasses
 import functools
-import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,204 +21,241 @@ from keras_nplm.data.vocabulary import (
 )
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
-from keras_nplm.language_model.directory import (
-    kind_of,
-    load_model,
-    load_vocabulary,
-    open_encoded,
-    read_config,
-    save_model,
-)
+from keras_nplm.language_model.directory import load_encoded_corpus, load_vocabulary, read_config
+from keras_nplm.language_model.generation import generate_sentences
+from keras_nplm.language_model.model_files import get_kind, load_model, save_model
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores
 from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.rescoring.reranking import FLOOR, NAME, ranked, with_scores
-from keras_nplm.language_model.sentences import SentenceScores, score_sentences
+from keras_nplm.language_model.rescoring.ranking import rank_lists
+from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, score_sentences
 from keras_nplm.language_model.word_vectors import analogies, nearest
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
-from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.self_normalised import SelfNormalised, evaluate_with_ln_z
-from keras_nplm.models.shortlist import Shortlist
 
-_SENTENCES = 256  # scored together
-_MOST_WORDS = 1_000_000  # drawn at once
+if TYPE_CHECKING:
+    from keras_nplm.models.nplm import NPLM
 
-
-@dataclasses.dataclass(frozen=True)
-class SentenceScore:
-    """ln P of a sentence in nats, the number of tokens predicted (with `</s>` if the model predicts it), and how many
-    of them are unknown words."""
-
-    log_prob: float
-    tokens: int
-    unk_tokens: int
+_CHARACTERS = 1 << 21  # of sentences that are scored together; more than the rescoring of N-best lists passes at a time
 
 
 class LanguageModel:
-    """A language model of any kind with the vocabulary, the tokenizer and the boundary that it was trained with.
+    """A language model with its vocabulary and tokenizer: score, complete, generate and rescore text.
 
     Args:
-        model: answers `log_prob(context_ids, target_ids)` and `next_log_probs(context_ids)`, and has an `order`.
-        vocabulary: its words.
-        tokenizer_name: how text is split and normalised: `"words"`, `"whitespace"`, `"words+lower"` …; see
-            `keras_nplm.data.tokenizers.get_tokenizer`. With lemmas, a vocabulary without forms is given those that are
-            known.
-        boundary: `"stream"`: a text begins from nothing, and its words are predicted; `"sentence"`: each line begins
-            from `<s>`, and its words and `</s>` are predicted.
+        model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`.
+        vocabulary: the words of the model.
+        tokenizer_name: tokenizer and normalisation, such as `"words"`, `"whitespace"` or `"words+lower"`; see
+            `keras_nplm.data.tokenizers.get_tokenizer`. With `+lemmas`, a vocabulary without word forms receives the forms
+            of the dictionary.
+        boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"stream"`: the
+            text is one stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
+
+    Raises:
+        InputError: `boundary` differs from the model's, or the vocabulary holds lemmas and the tokenizer does not.
 
     Example:
 
-    >>> from keras_nplm import NPLM
+    >>> from keras_nplm import encode_sentences, kneser_ney
     >>> vocabulary = Vocabulary(["the", "cat", "sat"])
-    >>> model = LanguageModel(NPLM(len(vocabulary), order=3), vocabulary, "words", "sentence")
-    >>> next(model.score(["The cat sat"])).tokens
+    >>> ids = encode_sentences([["the", "cat", "sat"], ["the", "cat"]], vocabulary)
+    >>> model = kneser_ney(ids, len(vocabulary), order=3, boundary="sentence")
+    >>> language_model = LanguageModel(model, vocabulary, "words")
+    >>> language_model
+    LanguageModel(BackoffModel, order=3, |V|=7, tokenizer='words', boundary='sentence')
+    >>> next(language_model.score(["The cat sat"])).tokens
     4
-    >>> len(model.next_words("the", top_k=2))
-    2
+    >>> [word for word, probability in language_model.next_words("the", top_k=2)]
+    ['cat', 'sat']
     """
 
-    def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
-        if boundary not in BOUNDARIES:
-            raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+    def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str | None = None):
         if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
             vocabulary = vocabulary.with_forms(load_forms(tokenizer_name))
         elif vocabulary.forms is not None and not uses_lemmas(tokenizer_name):
-            raise InputError(f"The vocabulary is one of lemmas, which {tokenizer_name!r} does not take: add `+lemmas`.")
+            raise InputError(
+                f"A vocabulary of lemmas needs a tokenizer with `+lemmas`. Received: {tokenizer_name!r}. "
+                f"Fix: use {tokenizer_name + '+lemmas'!r}."
+            )
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
         self.tokenize = get_tokenizer(tokenizer_name, vocabulary.forms)
-        self.boundary = boundary
+        self.boundary = _choose_boundary(model, boundary)
         self.corpus: EncodedCorpus | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"LanguageModel({type(self.model).__name__}, order={self.model.order}, |V|={len(self.vocabulary)}, "
+            f"tokenizer={self.tokenizer_name!r}, boundary={self.boundary!r})"
+        )
 
     @classmethod
     def load(cls, directory: str | os.PathLike, self_normalised: bool = False) -> "LanguageModel":
-        """Read a model directory.
+        """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
         Args:
-            directory: where it lies.
-            self_normalised: take a network's logits for log-probabilities, much faster: see `SelfNormalised`.
+            directory: the model directory.
+            self_normalised: use the logits of an NPLM as log-probabilities, without computing log Z. This is faster;
+                see `keras_nplm.models.self_normalised.SelfNormalised`.
 
         Raises:
-            InputError: it is absent or incomplete, its vocabulary is not the model's, or the model has no logits.
+            InputError: the directory is missing, incomplete or damaged, its files belong to different models, or
+                `self_normalised` is set and the model has no logits.
         """
         directory = Path(directory)
         if not directory.is_dir():
-            raise InputError(f"There is no model directory {directory}: train one with `keras-nplm train --output`.")
+            raise InputError(
+                f"Model directory {directory} does not exist. Fix: train a model with "
+                f"`keras-nplm train --output {directory}`."
+            )
         config = read_config(directory)
         vocabulary = load_vocabulary(directory, config["tokenizer"])
         try:
             model = load_model(directory, config, len(vocabulary))
-            if self_normalised and not isinstance(model, NPLM):
-                raise InputError(f"{directory} is no network, whose probabilities alone need normalising.")
-            model = SelfNormalised(model) if self_normalised else model
+            if self_normalised:
+                model = _skip_normalisation(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except (KeyError, IndexError, TypeError) as error:
-            raise InputError(f"The files of {directory} do not fit together: {error}. Make the model again.") from error
+            raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
         if (directory / "corpus" / "corpus.json").is_file():
-            language_model.corpus = open_encoded(directory, len(vocabulary))
+            language_model.corpus = load_encoded_corpus(directory, len(vocabulary))
         return language_model
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Write a model directory that `load` and the command line take: for a model fitted or estimated in Python.
+        """Save a model directory, which `load` and all commands read.
 
         Raises:
-            InputError: the directory holds a model, or the model is of no kind that has files.
-            RunError: the files cannot be written.
+            InputError: the directory already holds a model, or models of this class cannot be saved.
+            RunError: a file cannot be written.
         """
         directory = Path(directory)
         if (directory / "config.json").exists():
-            raise InputError(f"{directory} holds a model already: choose another directory, or remove it.")
+            raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
         save_model(directory, self.model)
         self.vocabulary.save(directory / "vocabulary.txt")
-        options = {"kind": kind_of(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
-        write_json(directory / "config.json", options)
+        config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
+        write_json(directory / "config.json", config)
 
-    def evaluate(self, split: str = "test", ln_z: bool = False) -> dict:
-        """The exact perplexity of a split of the corpus it was trained on; see `keras_nplm.models.evaluation.evaluate`.
-
-        Args:
-            split: `"train"`, `"validation"` or `"test"`.
-            ln_z: add `ln_z`, how near to 0 a network keeps ln Z; see
-            `keras_nplm.models.self_normalised.evaluate_with_ln_z`.
-
-        Raises:
-            InputError: the model directory has no encoded corpus, or no such split, or the model no ln Z.
-        """
-        if self.corpus is None:
-            raise InputError("The model directory has no corpus/: name a text with --text.")
-        return self._evaluate(self.corpus.ids(split), ln_z)
-
-    def evaluate_text(self, lines: Sequence[str], ln_z: bool = False) -> dict:
-        """The exact perplexity of a text, one sentence a line; otherwise as `evaluate`.
-
-        Raises:
-            InputError: the text holds no word, or a reserved token, or the model has no ln Z.
-        """
-        return self._evaluate(encode_sentences(filter(None, map(self.tokenize, lines)), self.vocabulary), ln_z)
-
-    def _evaluate(self, ids: np.ndarray, ln_z: bool) -> dict:
-        if isinstance(self.model, SelfNormalised):
-            raise InputError("Self-normalised scores have no exact perplexity: load the model without them.")
-        if ln_z and not isinstance(self.model, NPLM):
-            raise InputError("The model is no network, whose probabilities alone need normalising: it has no ln Z.")
-        return (evaluate_with_ln_z if ln_z else evaluate)(self.model, ids, self.boundary)
-
-    def score(self, sentences: Sequence[str]) -> Iterator[SentenceScore]:
-        """The log-probability of each sentence by itself; a sentence without words in a stream has 0 tokens and 0."""
-        for start in range(0, len(sentences), _SENTENCES):
-            scores = self.scores(sentences[start : start + _SENTENCES])
-            columns = (scores.log_probs, scores.tokens, scores.unk_tokens)
-            yield from itertools.starmap(SentenceScore, zip(*(column.tolist() for column in columns), strict=True))
-
-    def scores(self, sentences: Sequence[str], floor: float = -np.inf) -> SentenceScores:
-        """The same of all sentences at once, as arrays, and what the model was asked for; see `score_sentences`.
+    def evaluate(self, text: str | Sequence[str] | np.ndarray = "test", ln_z: bool = False) -> dict:
+        """Return the exact perplexity of a text; see `keras_nplm.models.evaluation.evaluate`.
 
         Args:
-            sentences: S texts.
-            floor: what ln P of an n-gram is at least.
-        """
-        return score_sentences(self.model, self.vocabulary, self.tokenize, self.boundary, sentences, floor)
+            text: lines of text, one sentence each; or token ids, int [T], each sentence closed by `</s>`; or a split
+                of the training corpus: `"train"`, `"validation"` or `"test"`.
+            ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM. A self-normalised model has log Z close
+                to 0. See `keras_nplm.models.self_normalised.evaluate_with_ln_z`.
 
-    def rescore(
-        self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = NAME
-    ) -> Iterator[NBestList]:
-        """N-best lists, ranked by features of their own and of this language model, the greatest sum first.
-
-        A feature is added: NAME, ln P of the hypothesis (at least -228 a word); and those that have a weight of
-        NAME_words, how many tokens were predicted, and NAME_unk, how many of these are unknown words. N-grams that
-        hypotheses share are scored once; contexts that n-grams share are passed through a network once.
-
-        Args:
-            lists: of any number, as `NBestFile` reads them; some are scored at a time.
-            weights: by the names of features. Default: 1 for `"score"`, or for each feature where there is no such one,
-                and 1 for NAME. `keras_nplm.language_model.rescoring.tune` finds better ones.
-            name: NAME.
+        Returns:
+            `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats), `bits_per_word`.
 
         Raises:
-            InputError: a hypothesis holds a reserved token, a feature has the name already, or a weight none.
+            InputError: the text has no word or holds a reserved token; the split does not exist, or the model
+                directory has no encoded corpus; or log Z is requested of a model that has none.
 
         Example:
 
-        >>> from keras_nplm import NPLM
-        >>> language_model = LanguageModel(NPLM(6, order=2), Vocabulary(["the", "cat"]), "whitespace", "sentence")
+        >>> from keras_nplm import Uniform
+        >>> language_model = LanguageModel(Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "words")
+        >>> round(language_model.evaluate(["The cat sat.", "The cat."])["perplexity"], 3)
+        5.0
+        """
+        ids = self._encode(text)
+        if self.kind == "self-normalised":
+            raise InputError(
+                "Self-normalised log-probabilities have no exact perplexity, because they do not sum to 1. "
+                "Fix: load the model without `self_normalised`."
+            )
+        if not ln_z:
+            return evaluate(self.model, ids, self.boundary)
+        if self.kind != "nplm":
+            raise InputError(f"log Z can only be reported for an NPLM. Received: {type(self.model).__name__}.")
+        from keras_nplm.models.self_normalised import evaluate_with_ln_z
+
+        return evaluate_with_ln_z(self.model, ids, self.boundary)
+
+    def _encode(self, text: str | Sequence[str] | np.ndarray) -> np.ndarray:
+        """Return the ids of lines of text or of a split, int32 [T]; ids are returned as they are."""
+        if isinstance(text, str):
+            if self.corpus is None:
+                raise InputError(
+                    f"The model directory has no corpus/, so the split {text!r} is not available. "
+                    "Fix: evaluate lines of text (`--text FILE`)."
+                )
+            return self.corpus.ids(text)
+        if len(text) and not isinstance(text[0], str):
+            return np.asarray(text, np.int32)
+        return encode_sentences(filter(None, map(self.tokenize, text)), self.vocabulary)
+
+    def score(
+        self, sentences: Sequence[str], *, min_log_prob: float = -np.inf, counts: ScoringCounts | None = None
+    ) -> Iterator[SentenceScore]:
+        """Yield the log-probability of each sentence; see `keras_nplm.language_model.scoring.score_sentences`.
+
+        Args:
+            sentences: texts. Sentences do not see each other as context.
+            min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
+            counts: counters of n-grams that are increased.
+
+        Raises:
+            InputError: a sentence holds a reserved token.
+        """
+        start = size = 0
+        for end, sentence in enumerate(sentences, start=1):
+            size += len(sentence) + 1
+            if size >= _CHARACTERS or end == len(sentences):
+                yield from score_sentences(
+                    self.model,
+                    self.vocabulary,
+                    self.tokenize,
+                    self.boundary,
+                    sentences[start:end],
+                    min_log_prob=min_log_prob,
+                    counts=counts,
+                )
+                start, size = end, 0
+
+    def rescore(
+        self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME
+    ) -> Iterator[NBestList]:
+        """Rescore N-best lists: add this model's features and sort the hypotheses by the weighted sum of features.
+
+        The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number of predicted
+        tokens, and `name_unk` the number of out-of-vocabulary words; these two are kept only if they have a weight.
+
+        Args:
+            lists: N-best lists, as `NBestFile` reads them. They are scored in batches, so any number is possible.
+            weights: weight of each feature. Default: 1 for `"score"` (or for each feature of a list without
+                `"score"`), and 1 for `name`. `keras_nplm.language_model.rescoring.tune` finds better weights.
+            name: name of the log-probability feature.
+
+        Raises:
+            InputError: a hypothesis holds a reserved token, a list already has a feature `name`, or no list has a
+                feature that has a weight.
+
+        Example:
+
+        >>> from keras_nplm import Uniform
+        >>> language_model = LanguageModel(Uniform(6, "sentence"), Vocabulary(["the", "cat"]), "whitespace")
         >>> [nbest.texts for nbest in language_model.rescore([NBestList("0", ["the cat the cat", "cat"])])]
         [['cat', 'the cat the cat']]
         """
-        return ranked(with_scores(lists, functools.partial(self.scores, floor=FLOOR), name), weights, name)
+        score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB)
+        return rank_lists(add_scores(lists, score, name), weights, name)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
-        """The most probable words after a context, with P(w | context); `<unk>` is never proposed.
+        """Return the most probable next words with P(w | context); `<unk>` is left out.
 
         Args:
             context: text; its last n-1 tokens count.
-            top_k: how many at most, 1 or more.
+            top_k: number of words, 1 or more.
 
         Raises:
             InputError: `top_k` is out of range, or the context holds a reserved token.
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-        log_probs = self.model.next_log_probs(self._context(self._ids(context))[None])[0, self.proposed_ids]
+        context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
+        log_probs = self.model.next_log_probs(context_ids[None])[0, self.proposed_ids]
         best = np.argsort(-log_probs, kind="stable")[:top_k]
         return [(self.vocabulary.words[self.proposed_ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
@@ -232,134 +268,143 @@ class LanguageModel:
         temperature: float = 1.0,
         top_k: int | None = None,
     ) -> str:
-        """Continue a prompt by drawing words from P(w | context).
+        """Generate text: continue a prompt with words sampled from P(w | context).
 
         Args:
             prompt: the text to continue; may be empty.
-            num_words: how many words to draw, 1 to 1,000,000; a drawn `</s>` ends a line and does not count.
-            seed: the same seed gives the same text.
-            temperature: P is taken to the power 1/temperature and renormalised; 0 takes the most probable word.
-            top_k: draw from this many words only. Default: all.
+            num_words: number of words, 1 to 1,000,000. `</s>` ends a line and does not count.
+            seed: random seed, 0 or more; the same seed gives the same text.
+            temperature: 0 or more. P is raised to the power 1/temperature and normalised; 0 takes the most probable
+                word.
+            top_k: sample from this many most probable words. Default: all.
 
         Returns:
-            the drawn words, separated by spaces, or characters as they are; a sentence a line where the model knows
-            sentences.
+            the words separated by spaces, or the characters of a character model. With the boundary `"sentence"` each
+            sentence is a line.
 
         Raises:
             InputError: an option is out of range, or the prompt holds a reserved token.
         """
-        if not 1 <= num_words <= _MOST_WORDS:
-            raise InputError(f"`num_words` must be 1 or more, at most {_MOST_WORDS}. Received: {num_words}.")
-        if not 0 <= temperature < np.inf:
-            raise InputError(f"`temperature` must be 0 or more. Received: {temperature}.")
-        if top_k is not None and top_k < 1:
-            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-        if seed < 0:
-            raise InputError(f"`seed` must be 0 or more. Received: {seed}.")
-        random = np.random.default_rng(seed)
-        context, lines, drawn = self._context(self._ids(prompt)), [[]], 0
-        while drawn < num_words:
-            log_probs = self.model.next_log_probs(context[None])[0, self.proposed_ids].astype(np.float64)
-            word = int(self.proposed_ids[_draw(log_probs, random, temperature, top_k)])
-            if word == EOS_ID:
-                context = self._context(np.zeros(0, np.int32))
-                lines.append([])
-                if len(lines) - drawn > num_words:  # nothing but empty sentences
-                    break
-                continue
-            drawn += 1
-            lines[-1].append(self.vocabulary.words[word])
-            context = np.append(context[1:], word).astype(np.int32)
-        return "\n".join(join_tokens(line, self.tokenizer_name) for line in lines)
+        sentences = generate_sentences(
+            self.model,
+            self._first_context(),
+            self._word_ids(prompt),
+            self.proposed_ids,
+            num_words,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
+        )
+        return "\n".join(join_tokens(self.vocabulary.decode(np.array(ids)), self.tokenizer_name) for ids in sentences)
 
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
-        """The words whose feature vectors, rows of C, have the smallest angle to a word's, with the cosine.
-
-        Special tokens are never among them, nor is the word itself; see
-        `keras_nplm.language_model.word_vectors.nearest`.
+        """Return the nearest neighbours of a word with the cosine similarity of the word vectors (rows of C).
 
         Args:
-            word: a word of the vocabulary, or what is normalised to one.
-            top_k: how many at most, 1 or more.
-            among: find the so many most frequent words alone. Default: all.
+            word: a word of the vocabulary, before or after normalisation.
+            top_k: number of neighbours, 1 or more. The word itself and special tokens are left out.
+            among: search only this many most frequent words. Default: all.
 
         Raises:
-            InputError: an option is out of range, the vocabulary lacks the word, or the model has no word vectors.
+            InputError: an option is out of range, the word is out of the vocabulary, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _named(words, nearest(vectors, [self._row(word)], top_k, among))
+        return _pair_words(words, *nearest(vectors, [self._row(word)], top_k, among))
 
     def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
-        """The words that are to `c` as `b` is to `a`, by their feature vectors, with the cosine.
-
-        None of the three is among them, nor a special token; see `keras_nplm.language_model.word_vectors.analogies`.
+        """Solve a word analogy, "a is to b as c is to …", with the cosine similarity of the word vectors.
 
         Args:
-            a, b, c: words of the vocabulary, or what is normalised to them.
-            top_k: how many at most, 1 or more.
-            among: find the so many most frequent words alone. Default: all.
+            a, b, c: words of the vocabulary, before or after normalisation. The answers exclude these words.
+            top_k: number of answers, 1 or more.
+            among: search only this many most frequent words. Default: all.
 
         Raises:
-            InputError: an option is out of range, the vocabulary lacks a word, or the model has no word vectors.
+            InputError: an option is out of range, a word is out of the vocabulary, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _named(words, analogies(vectors, [[self._row(word) for word in (a, b, c)]], top_k, among))
+        return _pair_words(words, *analogies(vectors, [[self._row(word) for word in (a, b, c)]], top_k, among))
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
-        """The words, special tokens left out, and their feature vectors, rows of C: float32 [N, m].
+        """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m].
 
         Raises:
-            InputError: the model has none.
+            InputError: the model has no word vectors.
         """
         if self.network is None:
-            raise InputError("The model is no network: it has no word vectors. Train one with `train`.")
+            raise InputError(
+                f"Word vectors need an NPLM. Received: {type(self.model).__name__}. "
+                "Fix: train one with `keras-nplm train`."
+            )
         return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
 
     @property
-    def network(self) -> NPLM | None:
-        """The network, with a short-list or without, whose word vectors C are the model's; None of other models."""
-        model = self.model.network if isinstance(self.model, Shortlist) else self.model
-        return model if isinstance(model, NPLM) else None
+    def kind(self) -> str | None:
+        """The kind of the model as in `config.json`, such as `"nplm"` or `"back-off"`; None if it cannot be saved."""
+        return getattr(self.model, "kind", None)
+
+    @property
+    def network(self) -> "NPLM | None":
+        """The NPLM, also that of a `Shortlist`; None for models of other classes."""
+        if self.kind == "shortlist":
+            return self.model.network
+        return self.model if self.kind == "nplm" else None
 
     @property
     def proposed_ids(self) -> np.ndarray:
-        """The ids that may be proposed as a next word, ascending without a gap."""
+        """The ids that may be proposed as next words: the words, and `</s>` with the boundary `"sentence"`."""
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
     def _row(self, word: str) -> int:
-        """The row of a word among `word_vectors`."""
+        """Return the row of a word in `word_vectors`."""
         words = self.vocabulary.words[len(SPECIALS) :]
-        for written in (word, " ".join(self.tokenize(word))):
-            if written in words:
-                return words.index(written)
-        raise InputError(f"The vocabulary has no word {word!r}: write it as the text does.")
+        for spelling in (word, " ".join(self.tokenize(word))):
+            if spelling in words:
+                return words.index(spelling)
+        raise InputError(f"The word {word!r} is out of the vocabulary. Fix: choose a word of vocabulary.txt.")
 
-    def _ids(self, text: str) -> np.ndarray:
+    def _word_ids(self, text: str) -> np.ndarray:
         tokens = self.tokenize(text)
         check_reserved(tokens)
         return self.vocabulary.encode(tokens)
 
-    def _context(self, ids: np.ndarray) -> np.ndarray:
-        """The last n-1 ids, filled up at the front as the boundary has it."""
-        start = np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
-        return np.concatenate([start, ids])[-len(start) :]
+    def _first_context(self) -> np.ndarray:
+        """Return the context of the first word of a sentence, int32 [n-1]."""
+        return np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
 
 
-def _named(words: list[str], found: tuple[np.ndarray, np.ndarray]) -> list[tuple[str, float]]:
-    """The words of the one row of neighbours, each with its cosine."""
-    return [(words[i], float(cosine)) for i, cosine in zip(found[0][0], found[1][0], strict=True)]
+def _choose_boundary(model: NextWordModel, boundary: str | None) -> str:
+    """Return the boundary of the model, or `boundary` if the model has none.
+
+    Raises:
+        InputError: the two differ, or `boundary` is unknown.
+    """
+    own = getattr(model, "boundary", None)
+    if boundary is None:
+        return own or "sentence"
+    if boundary not in BOUNDARIES:
+        raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+    if own not in (None, boundary):
+        raise InputError(
+            f"`boundary` must be {own!r}, the boundary that this {type(model).__name__} was trained with. "
+            f"Received: {boundary!r}. Fix: leave `boundary` out."
+        )
+    return boundary
 
 
-def _draw(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:
-    """The place of a word drawn from a distribution."""
-    if np.isneginf(log_probs).all():
-        raise InputError("The model gives every word that may be proposed here probability 0: mix it with --uniform.")
-    if temperature == 0:
-        return int(np.argmax(log_probs))
-    places = np.arange(len(log_probs))
-    if top_k is not None and top_k < len(places):
-        places = np.argpartition(-log_probs, top_k - 1)[:top_k]
-    with np.errstate(over="ignore"):  # a temperature near 0: the others' weights are 0
-        weights = np.exp((log_probs[places] - log_probs[places].max()) / temperature)
-    return int(random.choice(places, p=weights / weights.sum()))
+def _skip_normalisation(model: NextWordModel) -> NextWordModel:
+    """Return a view of an NPLM whose log-probabilities are its logits."""
+    if getattr(model, "kind", None) != "nplm":
+        raise InputError(
+            f"Only an NPLM has logits to use as log-probabilities. Received: {type(model).__name__}. "
+            "Fix: leave `self_normalised` (`--self-normalised`) out."
+        )
+    from keras_nplm.models.self_normalised import SelfNormalised
+
+    return SelfNormalised(model)
+
+
+def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:
+    """Pair the words of the first row of neighbours with their cosines."""
+    return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]

@@ -22,6 +22,7 @@ class NextWordModel:
         order: int, n. A context has n-1 words.
         vocabulary_size: int, |V|, special tokens included.
         boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. None: not known.
+        kind: the name of this kind of model in `config.json`. None: it cannot be saved in a model directory.
 
     Example:
 
@@ -37,6 +38,7 @@ class NextWordModel:
     order: int
     vocabulary_size: int
     boundary: str | None = None
+    kind: str | None = None
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P(target | context), the log-probability of given target words.

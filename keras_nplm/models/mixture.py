@@ -28,6 +28,7 @@ class Uniform(NextWordModel):
     """
 
     order = 2
+    kind = "uniform"
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
         if boundary not in BOUNDARIES:
@@ -73,6 +74,8 @@ class Mixture(NextWordModel):
 
     Reference: Bengio et al. (2003), section 4.1; Jelinek & Mercer (1980).
     """
+
+    kind = "mixture"
 
     def __init__(
         self, models: Sequence[NextWordModel], weights: Sequence[float] | np.ndarray, bins: FrequencyBins | None = None

@@ -85,6 +85,8 @@ class NPLM(ReplicatedTraining, NextWordModel, keras.Model):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), A neural probabilistic language model, JMLR 3.
     """
 
+    kind = "nplm"  # in config.json of a model directory
+
     def __init__(
         self,
         vocabulary_size: int,

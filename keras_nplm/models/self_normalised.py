@@ -46,6 +46,7 @@ class SelfNormalised(NextWordModel):
     sections 2.4 and 2.5.
     """
 
+    kind = "self-normalised"
     rows = 1024  # so that intermediate results stay in cache
 
     def __init__(self, model: NPLM):

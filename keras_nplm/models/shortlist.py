@@ -56,6 +56,8 @@ class Shortlist(NextWordModel):
     Improved neural network based language modelling and adaptation, for the output o.
     """
 
+    kind = "shortlist"
+
     def __init__(self, network: "NPLM", background: NextWordModel):
         if getattr(getattr(network, "prob", None), "shortlist_size", None) is None:
             raise InputError(

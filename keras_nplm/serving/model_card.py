@@ -4,8 +4,8 @@ import json
 
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, parse_tokenizer
 from keras_nplm.io.markdown import markdown_table
-from keras_nplm.language_model.directory import kind_of
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
 from keras_nplm.training.configuration import train_command
@@ -62,7 +62,7 @@ def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
     context = f"{model.order - 1} tokens" if model.order > 2 else "token"
     size = len(language_model.vocabulary)
     sentences = [
-        f"{_KINDS[kind_of(model)]} of order {model.order}, exported by keras_nplm.",
+        f"{_KINDS[get_kind(model)]} of order {model.order}, exported by keras_nplm.",
         f"It predicts the next token from the {context} before it.",
         f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for any other word.",
         f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_nplm.data.vocabulary import get_forms_path
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import replace_file
-from keras_nplm.language_model.directory import refuse_within
+from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.serving.graphs import build_graph
@@ -90,7 +90,7 @@ def _build_module(language_model: LanguageModel, target: Path) -> _NextWordModul
             f"LiteRT and ONNX files can hold an NPLM only. Received: {type(model).__name__}. "
             "Fix: export this model as a SavedModel."
         )
-    refuse_within(target)
+    check_output_file(target)
     return _NextWordModule(model)
 
 

@@ -9,14 +9,9 @@ from keras_nplm.data.encoding import EncodedCorpus
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
-from keras_nplm.language_model.directory import (
-    BACKGROUND,
-    NETWORK,
-    component_directory,
-    freed_if_refused,
-    save_component,
-)
+from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.model_files import BACKGROUND, NETWORK, component_directory, save_component
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams import kneser_ney
@@ -48,7 +43,7 @@ def write_background(
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         return
-    with freed_if_refused(directory):
+    with remove_config_if_refused(directory):
         most = len(vocabulary) - len(SPECIALS)
         if configuration.shortlist_size > most:
             raise InputError(

@@ -16,10 +16,7 @@ from keras_nplm.io.files import (
     write_arrays,
     write_json,
 )
-from keras_nplm.language_model.directory import (
-    NETWORK,
-    component_directory,
-)
+from keras_nplm.language_model.model_files import NETWORK, component_directory
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
 from keras_nplm.training.configuration import Configuration

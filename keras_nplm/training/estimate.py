@@ -17,13 +17,8 @@ from keras_nplm.data.encoding import EncodedCorpus
 from keras_nplm.data.vocabulary import EOS_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
-from keras_nplm.language_model.directory import (
-    freed_if_refused,
-    kind_of,
-    read_metrics,
-    refuse_foreign,
-    save_model,
-)
+from keras_nplm.language_model.directory import check_output_directory, read_metrics, remove_config_if_refused
+from keras_nplm.language_model.model_files import get_kind, save_model
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
@@ -106,7 +101,7 @@ def estimate(
         check_fields(directory / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
         return metrics
     began = time.perf_counter(), time.process_time()
-    with freed_if_refused(directory, unless=directory / _CLASSES_FILE):
+    with remove_config_if_refused(directory, unless=directory / _CLASSES_FILE):
         model = _estimate_model(directory, options, encoded, vocabulary)
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
@@ -213,7 +208,7 @@ def import_arpa(
         InputError: the ARPA file or an option is invalid, or the directory exists.
     """
     directory = Path(directory)
-    refuse_foreign(directory)
+    check_output_directory(directory)
     model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
     if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
         raise InputError(
@@ -253,7 +248,7 @@ def mix(
         RunError: a file cannot be written.
     """
     output = Path(output)
-    refuse_foreign(output)
+    check_output_directory(output)
     if weights is not None and by_frequency:
         raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")
     parts = [LanguageModel.load(directory) for directory in directories]
@@ -268,7 +263,7 @@ def mix(
     else:
         bins = _count_bins(corpus, len(vocabulary), boundary) if by_frequency else None
         mixture = fit_mixture(models, corpus.ids("validation"), boundary, bins)
-    metrics = {"weights": mixture.weights.round(6).tolist(), "components": [kind_of(model) for model in models]}
+    metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
     if corpus:
         _copy_corpus(corpus, output / "corpus")
         metrics |= _evaluate_splits(mixture, corpus, boundary)

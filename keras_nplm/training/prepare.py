@@ -11,7 +11,7 @@ from keras_nplm.io.files import (
     read_json,
     write_json,
 )
-from keras_nplm.language_model.directory import load_vocabulary, open_encoded, refuse_foreign
+from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
 _PREPARED = {"corpus", "vocabulary.txt", "forms.tsv"}  # names that a run killed before config.json may leave
@@ -43,8 +43,8 @@ def prepare_directory(
         if not (directory / "metrics.json").exists():
             print(f"Resuming the run in {directory}.", file=sys.stderr)
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
-        return open_encoded(directory, len(vocabulary)), vocabulary
-    refuse_foreign(directory, _PREPARED)
+        return load_encoded_corpus(directory, len(vocabulary)), vocabulary
+    check_output_directory(directory, _PREPARED)
     splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")

@@ -23,11 +23,8 @@ from keras_nplm.io.files import (
     read_json,
     write_json,
 )
-from keras_nplm.language_model.directory import (
-    freed_if_refused,
-    load_model,
-    read_metrics,
-)
+from keras_nplm.language_model.directory import read_metrics, remove_config_if_refused
+from keras_nplm.language_model.model_files import load_model
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
@@ -150,7 +147,7 @@ def _train(
         if not (directory / "report.html").exists():
             _write_report(directory, metrics)
         return metrics
-    with freed_if_refused(directory, unless=directory / "last.npz"):
+    with remove_config_if_refused(directory, unless=directory / "last.npz"):
         targets = _targets(configuration, encoded)
     if chief and configuration.shortlist_size:
         write_background(directory, configuration, encoded, vocabulary, background)

@@ -1,6 +1,7 @@
 """The study of rescoring: wrong versions are wrong in the way that they say, and accuracy is counted by hand."""
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
 from keras_nplm.experiments.studies import rescoring as study
 from keras_nplm.experiments.studies.corruptions import (
@@ -10,7 +11,7 @@ from keras_nplm.experiments.studies.corruptions import (
     homophones,
     similar_words,
 )
-from keras_nplm.language_model.rescoring import NBestList, edit_distances
+from keras_nplm.language_model.rescoring import NBestList
 
 WORDS = "the a of to their there cat cut cart dog saw see sea two too He Their".split()
 
@@ -27,12 +28,12 @@ def test_wrong_versions_have_one_error_of_their_kind():
             assert len(changed) == 2 and changed[0] == changed[1][::-1] and sorted(wrong) == sorted(sentence)
         elif kind in ("homophone", "substitution"):
             ((old, new),) = changed
-            letters = edit_distances([[*old]], [[*new]])[0]
+            letters = Levenshtein.distance(old, new)
             assert len(wrong) == len(sentence)
             assert new in homophones()[old] if kind == "homophone" else letters == 1
         else:
             longer, shorter = (wrong, sentence) if kind == "insertion" else (sentence, wrong)
-            assert edit_distances([wrong], [sentence])[0] == 1 and len(longer) == len(shorter) + 1
+            assert Levenshtein.distance(wrong, sentence) == 1 and len(longer) == len(shorter) + 1
             assert FUNCTION_WORDS & {*longer}
     once = corruptions.of(sentence, random, each=2)
     assert len({tuple(wrong) for _, wrong in once}) == len(once)
@@ -44,7 +45,7 @@ def test_similar_words_are_those_one_letter_away():
     found = similar_words(words)
     assert set(found) == {word for word in words if len(word) > 2 and word.islower()}
     for word, others in found.items():
-        expected = [other for other in found if edit_distances([[*word]], [[*other]])[0] == 1]
+        expected = [other for other in found if Levenshtein.distance(word, other) == 1]
         assert others == sorted(expected)
 
 

@@ -38,7 +38,7 @@ def test_a_sentences_score_is_the_sum_over_its_words(boundary, start, end):
 def test_the_perplexity_of_sentences_is_that_of_their_scores():
     language_model = _random("sentence")
     lines = ["the cat sat", "", "on the mat"]  # a line without words is no sentence of a text
-    result = language_model.evaluate_text(lines)
+    result = language_model.evaluate(lines)
     scores = [score for line, score in zip(lines, language_model.score(lines), strict=True) if line]
     assert result["log_prob"] == pytest.approx(sum(score.log_prob for score in scores), rel=1e-6)
     assert result["tokens"] == sum(score.tokens for score in scores) == 8

@@ -188,13 +188,13 @@ def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
 def test_words_follow_what_they_were_met_in_and_the_model_stays_as_it_is():
     language_model = _language_model("sentence")
     weights = [weight.numpy().copy() for weight in language_model.model.weights]
-    before = language_model.evaluate_text(TEXT)
+    before = language_model.evaluate(TEXT)
     grown = add_words(language_model, TEXT, ["rug", "dog"])
     assert grown.vocabulary.words[V:] == ["dog", "rug"] and grown.corpus is None
     assert (grown.boundary, grown.tokenizer_name) == ("sentence", "whitespace")
-    after = grown.evaluate_text(TEXT)
+    after = grown.evaluate(TEXT)
     assert (before["unk_tokens"], after["unk_tokens"]) == (8, 3)
-    assert language_model.evaluate_text(TEXT) == before and len(language_model.vocabulary) == V
+    assert language_model.evaluate(TEXT) == before and len(language_model.vocabulary) == V
     for weight, value in zip(language_model.model.weights, weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
     several = add_words(add_words(language_model, TEXT, ["dog"]), TEXT, min_count=2)  # and the others, met beside it

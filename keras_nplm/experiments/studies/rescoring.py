@@ -1,5 +1,7 @@
 """Which of several versions of a sentence was written: Brown's sentences among wrong versions, told by each model."""
 
+import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,14 +14,8 @@ from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.studies.corruptions import KINDS, Corruptions
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.rescoring import (
-    Asked,
-    NBestList,
-    WordErrors,
-    tune,
-    with_scores,
-)
-from keras_nplm.language_model.sentences import sentence_ngrams
+from keras_nplm.language_model.rescoring import NBestList, WordErrors, add_scores, tune
+from keras_nplm.language_model.scoring import ScoringCounts, build_sentence_ngrams
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.nplm import NPLM
@@ -123,26 +119,28 @@ def _accuracy(lists: Sequence[NBestList], weights: Mapping[str, float], kinds: M
     errors = WordErrors(references)
     wrong = sum(float(error[0]) for error in errors(first))
     shares = {kind: float(np.mean(found)) for kind, found in ahead.items() if found}
-    return shares | {"weights": dict(weights), "word_error_rate": wrong / errors.unit}
+    return shares | {"weights": dict(weights), "word_error_rate": wrong / errors.denominator}
 
 
 def _timed(model: LanguageModel, lists: Scored) -> tuple[dict, Scored]:
     """What was asked of a model and the hypotheses a CPU second, with n-grams shared and without; the lists scored."""
-    asked = Asked()
-    scored = {"validation": list(with_scores(lists["validation"], model.scores))}
-    scored["test"] = list(with_scores(lists["test"], model.scores, asked=asked))
+    counts = ScoringCounts()
+    scored = {"validation": list(add_scores(lists["validation"], model.score))}
+    scored["test"] = list(add_scores(lists["test"], functools.partial(model.score, counts=counts)))
     texts = [text for nbest in lists["test"] for text in nbest.texts]
+    hypotheses = len(texts)
     began = time.process_time()
-    model.scores(texts)
+    list(model.score(texts))
     shared = time.process_time() - began
     texts, ask = texts[:_TIMED], _one_by_one(model.model)
     ask(np.full((1, model.model.order), EOS_ID, np.int32))  # which compiles it
     began = time.process_time()
-    ngrams, _ = sentence_ngrams(list(map(model.tokenize, texts)), model.vocabulary, model.model.order, model.boundary)
+    tokens = [model.tokenize(text) for text in texts]
+    ngrams, _ = build_sentence_ngrams(tokens, model.vocabulary, model.model.order, model.boundary)
     ask(ngrams)
     alone = time.process_time() - began
-    figures = {name: getattr(asked, name) for name in ("ngrams", "distinct_ngrams", "contexts")}
-    figures["hypotheses_per_second"] = round(asked.hypotheses / shared)
+    figures = dataclasses.asdict(counts)
+    figures["hypotheses_per_second"] = round(hypotheses / shared)
     figures["hypotheses_per_second_unshared"] = round(len(texts) / alone)
     return figures, scored
 

@@ -1,72 +1,76 @@
-"""What hypotheses lose: their word errors against references, or numbers from a file."""
+"""Losses of hypotheses: word errors against references (word error rate), or numbers of a file."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
-import keras_nplm.language_model.rescoring.lines as lines_of
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.rescoring.edit_distance import edit_distances
-from keras_nplm.language_model.rescoring.nbest import NBestList, numbered_lines, wrong_line
+from keras_nplm.language_model.rescoring.line_formats import parse_number
+from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
-Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists, float [H] of each
+Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
 
 
 class WordErrors:
-    """The word errors of each hypothesis, of words between white space; the usual thing to minimise.
+    """Word errors of hypotheses: the edit distance to the reference, in words separated by white space.
 
-        word error rate = sum of errors / sum of the references' words
+        word error rate = sum of insertions, deletions and substitutions / number of reference words
 
     Args:
-        references: what was said, by the names of lists.
+        references: reference text by the name of the list.
+
+    Attributes:
+        denominator: int, the number of reference words so far.
 
     Example:
 
     >>> errors = WordErrors({"0": "the old cat"})
-    >>> errors([NBestList("0", ["the cat", "the old cat"])])
-    [array([1., 0.])]
-    >>> errors.unit  # words of the references met so far
-    3
+    >>> errors([NBestList("0", ["the cat", "the old cat"])]), errors.denominator
+    ([array([1., 0.])], 3)
+
+    Reference: Levenshtein (1966), Binary codes capable of correcting deletions, insertions, and reversals.
     """
 
     def __init__(self, references: Mapping[str, str]):
         self._references = references
-        self.unit = 0
+        self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Errors, float64 [H], of each list.
+        """Return the word errors of each list, float64 [H].
 
         Raises:
             InputError: a list has no reference.
         """
-        hypotheses, references = [], []
+        errors = []
         for nbest in lists:
             if nbest.name not in self._references:
-                raise InputError(f"There is no reference for the list {nbest.name}: give one for each list.")
+                raise InputError(f"List {nbest.name} has no reference. Fix: give one reference for each list.")
             words = self._references[nbest.name].split()
-            self.unit += len(words)
-            hypotheses += [text.split() for text in nbest.texts]
-            references += [words] * len(nbest)
-        errors = edit_distances(hypotheses, references).astype(np.float64)
-        return np.split(errors, np.cumsum([len(nbest) for nbest in lists])[:-1])
+            self.denominator += len(words)
+            errors.append(np.array([Levenshtein.distance(text.split(), words) for text in nbest.texts], np.float64))
+        return errors
 
-    def end(self) -> None:
-        """Say that there are no more lists.
+    def check_end(self) -> None:
+        """Check, after the last list, that the word error rate is defined.
 
         Raises:
-            InputError: the references had no word, so that there is no rate.
+            InputError: the references have no word.
         """
-        if not self.unit:
-            raise InputError("The references of these lists have no word: there is no word error rate.")
+        if not self.denominator:
+            raise InputError("The references must have 1 word or more for a word error rate. Received: 0.")
 
 
 class LossFile:
-    """Numbers from a file, one a line for each hypothesis in the order of the lists: the less the better.
+    """Losses from a file, one number per line for each hypothesis, in the order of the lists.
 
     Args:
         path: the file; `.gz` and `.zst` are decompressed.
+
+    Attributes:
+        denominator: int, the number of lists so far.
 
     Raises:
         InputError: the file cannot be read.
@@ -74,48 +78,50 @@ class LossFile:
 
     def __init__(self, path: str | os.PathLike):
         self._path = Path(path)
-        self._lines = numbered_lines(self._path)
-        self.unit = 0  # lists met so far
+        self._lines = read_numbered_lines(self._path)
+        self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Losses, float64 [H], of each list.
+        """Return the losses of each list, float64 [H].
 
         Raises:
-            InputError: the file ends, or a line is no number.
+            InputError: the file has too few lines, or a line is not a number.
         """
-        self.unit += len(lists)
-        return [np.array([self._next(nbest.name) for _ in range(len(nbest))]) for nbest in lists]
+        self.denominator += len(lists)
+        return [np.array([self._read_loss(nbest.name) for _ in range(len(nbest))]) for nbest in lists]
 
-    def _next(self, name: str) -> float:
-        place, line = next(self._lines, (None, ""))
-        if place is None:
-            raise InputError(f"{self._path} ends before list {name} does: it must have a number for each hypothesis.")
+    def _read_loss(self, name: str) -> float:
+        line_number, line = next(self._lines, (None, ""))
+        if line_number is None:
+            raise InputError(f"{self._path} ends before list {name} does. Fix: give one number for each hypothesis.")
         try:
-            return lines_of.number(line)
+            return parse_number(line)
         except ValueError as error:
-            raise wrong_line(self._path, place, str(error)) from error
+            raise line_error(self._path, line_number, str(error)) from error
 
-    def end(self) -> None:
-        """Say that there are no more lists.
+    def check_end(self) -> None:
+        """Check, after the last list, that the file has no more lines.
 
         Raises:
-            InputError: there are more numbers.
+            InputError: the file has more numbers than there are hypotheses.
         """
-        for place, _ in self._lines:
-            raise wrong_line(self._path, place, "there is no hypothesis for it")
+        for line_number, _ in self._lines:
+            raise line_error(self._path, line_number, "there is no hypothesis for this number")
 
 
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
-    """What was said, by the names of lists.
+    """Read reference texts, by the name of the list.
 
-    `moses`: line i, from 0, is for the list i. `kaldi`: `utterance words`. `tsv`: id and words with a tab between.
+    - `moses`: line i, from 0, is the reference of list i.
+    - `kaldi`: `utterance words`.
+    - `tsv`: id, tab, words.
 
     Args:
         path: the file; `.gz` and `.zst` are decompressed.
-        format: of the lists.
+        format: the format of the N-best lists.
 
     Raises:
-        InputError: the file cannot be read, a line is of another form, or two are for one list.
+        InputError: the file cannot be read, a line has no name, or a list has two references.
 
     Example:
 
@@ -125,15 +131,15 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     {'utt1': 'the cat', 'utt2': 'a dog'}
     """
     references: dict[str, str] = {}
-    for place, line in numbered_lines(Path(path)):
+    for line_number, line in read_numbered_lines(Path(path)):
         if format == "moses":
-            name, text = str(place - 1), line
+            name, text = str(line_number - 1), line
         else:
             name, text = (*line.split("\t" if format == "tsv" else None, maxsplit=1), "", "")[:2]
         name = name.strip()
         if not name:
-            raise wrong_line(path, place, "expected the name of a list and its reference")
+            raise line_error(path, line_number, "expected the name of a list and its reference")
         if name in references:
-            raise wrong_line(path, place, f"{name} comes again: give one reference for each list")
+            raise line_error(path, line_number, f"{name} has a second reference: keep one per list")
         references[name] = text
     return references

@@ -1,4 +1,4 @@
-"""N-best lists of decoders, read list by list: Moses, Kaldi, and tab-separated columns."""
+"""N-best lists of a decoder, and a reader of their files: Moses, Kaldi, and tab-separated columns (TSV)."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-import keras_nplm.language_model.rescoring.lines as lines_of
+import keras_nplm.language_model.rescoring.line_formats as line_formats
 from keras_nplm.data.corpora.compressed import decode_lines, open_text
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file
@@ -19,20 +19,20 @@ FORMATS = ("moses", "kaldi", "tsv")
 
 @dataclasses.dataclass
 class NBestList:
-    """The hypotheses for one input, column by column.
+    """An N-best list: the hypotheses of a decoder for one input, with their features.
 
     Args:
-        name: which input they are for: Moses's sentence number, Kaldi's utterance, the first column of TSV.
+        name: id of the input: Moses's sentence number, Kaldi's utterance, the first column of TSV.
         texts: H hypotheses, in the order of the file.
-        features: what is known of each, float64 [H], the greater the better; the decoder's total is `"score"`.
-        lines: each as it stands in its file. Default: the hypotheses are from no file.
-        added: names of features that the lines lack.
-        totals: what the hypotheses were ranked by, float64 [H], if they were.
+        features: values of each feature, float64 [H], the greater the better. The decoder's total is `"score"`.
+        lines: the lines of the file. Default: the hypotheses were not read from a file.
+        new_features: names of the features that are not in `lines`.
+        totals: weighted sums of features, float64 [H], if the list was ranked.
 
     Example:
 
     >>> nbest = NBestList("0", ["the cat", "a cat"], {"score": np.array([-2.0, -1.5])})
-    >>> nbest.ordered(np.array([1, 0])).texts
+    >>> nbest.reorder(np.array([1, 0])).texts
     ['a cat', 'the cat']
     """
 
@@ -40,24 +40,28 @@ class NBestList:
     texts: list[str]
     features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     lines: list[str] | None = None
-    added: tuple[str, ...] = ()
+    new_features: tuple[str, ...] = ()
     totals: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
-        """The same hypotheses with more known of each.
+        """Return a copy with more features.
 
         Raises:
-            InputError: one of the names is taken.
+            InputError: the list already has a feature of one of these names.
         """
-        if taken := [name for name in features if name in self.features]:
-            raise InputError(f"List {self.name} has a feature {taken[0]} already: choose another name (`--name`).")
-        return dataclasses.replace(self, features=self.features | features, added=(*self.added, *features))
+        if duplicates := [name for name in features if name in self.features]:
+            raise InputError(
+                f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new name (`--name`)."
+            )
+        return dataclasses.replace(
+            self, features=self.features | features, new_features=(*self.new_features, *features)
+        )
 
-    def ordered(self, order: np.ndarray) -> "NBestList":
-        """The same hypotheses in another order, int [H]."""
+    def reorder(self, order: np.ndarray) -> "NBestList":
+        """Return a copy with the hypotheses in a new order, int [H]."""
         return dataclasses.replace(
             self,
             texts=[self.texts[i] for i in order],
@@ -68,27 +72,25 @@ class NBestList:
 
 
 class NBestFile:
-    """A file of N-best lists, of any size: iterating reads it list by list.
+    """A file of N-best lists, read list by list, so it may be larger than memory.
 
-    `moses`: `id ||| hypothesis ||| name= value … name= value … ||| score`, with more fields or without the score.
-    Names may also end in `:`, or stand before the value as in `name=value`. A name with several values stands for the
-    features `name.1`, `name.2`, …; values without one are `feature.1`, …. What a hypothesis lacks is 0.
+    - `moses`: `id ||| hypothesis ||| name= value … name= value … ||| score`, with or without the score or more fields.
+      Names may also be written `name:` or `name=value`. A name with several values gives the features `name.1`,
+      `name.2`, …; values without a name are `feature.1`, …. A missing feature is 0.
+    - `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it. Archives of costs,
+      `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its negative.
+    - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
+      `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it, with archives of numbers,
-    `utterance-k cost`, in the same order. Those are costs, -ln P: features are their negatives.
-
-    `tsv`: id, hypothesis and any number of scores between tabs, called `score`, `score.2`, … or as a first line
-    `id<TAB>hypothesis<TAB>NAME…` has it. The greater the better.
-
-    Lines of one id follow one another. `.gz` and `.zst` are decompressed.
+    The lines of one id must be adjacent. `.gz` and `.zst` are decompressed.
 
     Args:
         path: the file.
-        format: one of `FORMATS`. Default: by the first line, and `.tsv` in the name.
-        scores: of Kaldi alone: names of features, and the archives that hold them.
+        format: one of `FORMATS`. Default: detected from the first line and the suffix `.tsv`.
+        archives: Kaldi only: archives of costs by the name of the feature.
 
     Raises:
-        InputError: the file cannot be read, or a line is not of the format (when that line is read).
+        InputError: the file cannot be read, or a line has a wrong format (raised when that line is read).
 
     Example:
 
@@ -105,110 +107,114 @@ class NBestFile:
         self,
         path: str | os.PathLike,
         format: str | None = None,
-        scores: Mapping[str, str | os.PathLike] | None = None,
+        archives: Mapping[str, str | os.PathLike] | None = None,
     ):
         check_format(format)
         self.path = Path(path)
-        self.scores = {name: Path(archive) for name, archive in (scores or {}).items()}
-        for file in (self.path, *self.scores.values()):
+        self.archives = {name: Path(archive) for name, archive in (archives or {}).items()}
+        for file in (self.path, *self.archives.values()):
             check_is_file(file)
-        with contextlib.closing(numbered_lines(self.path)) as lines:
+        with contextlib.closing(read_numbered_lines(self.path)) as lines:
             _, first = next(lines, (1, ""))
         if not first:
-            raise InputError(f"{path} is empty, or its first line is: name a file that holds N-best lists.")
-        self.format = format or _format_of(self.path, first)
+            raise InputError(f"The first line of {path} is empty. Fix: give a file of N-best lists.")
+        self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
         self._columns: list[str] = []
         if self.format == "tsv":
-            with _at(self.path, 1):
-                self._columns = lines_of.tsv_columns(first)
-            self.header = first if lines_of.is_tsv_header(first) else None
-        if self.scores and self.format != "kaldi":
-            raise InputError(f"Archives of scores are Kaldi's, and {path} is of the format {self.format}.")
+            with _name_line(self.path, 1):
+                self._columns = line_formats.name_tsv_columns(first)
+            self.header = first if line_formats.is_tsv_header(first) else None
+        if self.archives and self.format != "kaldi":
+            raise InputError(
+                f"Archives of costs need the format kaldi. Received: {self.format} ({path}). Fix: leave them out."
+            )
 
     def __iter__(self) -> Iterator[NBestList]:
         with contextlib.ExitStack() as stack:
             lines, *archives = (
-                stack.enter_context(contextlib.closing(numbered_lines(path)))
-                for path in (self.path, *self.scores.values())
+                stack.enter_context(contextlib.closing(read_numbered_lines(path)))
+                for path in (self.path, *self.archives.values())
             )
             if self.header:
                 next(lines)
-            rows = (self._row(number, line, archives) for number, line in lines)
+            rows = (self._parse_row(number, line, archives) for number, line in lines)
             seen: set[int] = set()
             for name, group in itertools.groupby(rows, key=lambda row: row[0]):
-                numbers, texts, features, kept = zip(*(row[1:] for row in group), strict=True)
+                numbers, texts, features, raw_lines = zip(*(row[1:] for row in group), strict=True)
                 if hash(name) in seen:
-                    message = f"the id {name} comes again. Put the hypotheses for one input one after the other"
-                    raise wrong_line(self.path, numbers[0], message)
+                    message = f"the id {name} occurs again; the lines of one id must be adjacent"
+                    raise line_error(self.path, numbers[0], message)
                 seen.add(hash(name))
-                yield NBestList(name, list(texts), _by_name(features), list(kept))
+                yield NBestList(name, list(texts), _build_columns(features), list(raw_lines))
             if not seen:
-                raise InputError(f"{self.path} holds no hypothesis: name a file that holds N-best lists.")
-            for path, archive in zip(self.scores.values(), archives, strict=True):
+                raise InputError(f"{self.path} holds no hypothesis. Fix: give a file of N-best lists.")
+            for path, archive in zip(self.archives.values(), archives, strict=True):
                 for number, _ in archive:
-                    raise wrong_line(path, number, f"there is no hypothesis for it in {self.path}")
+                    raise line_error(path, number, f"there is no hypothesis for this line in {self.path}")
 
-    def _row(self, number: int, line: str, archives: list) -> tuple[str, int, str, dict[str, float], str]:
-        """Id, line number, hypothesis, features, and the line."""
-        with _at(self.path, number):
+    def _parse_row(self, number: int, line: str, archives: list) -> tuple[str, int, str, dict[str, float], str]:
+        """Return id, line number, hypothesis, features and the line."""
+        with _name_line(self.path, number):
             if self.format == "moses":
-                name, text, features = lines_of.read_moses(line)
+                name, text, features = line_formats.parse_moses_line(line)
             elif self.format == "tsv":
-                name, text, features = lines_of.read_tsv(line, self._columns)
+                name, text, features = line_formats.parse_tsv_line(line, self._columns)
             else:
-                name, text, features = lines_of.read_kaldi(line)
-        for (feature, path), archive in zip(self.scores.items(), archives, strict=True):
+                name, text, features = line_formats.parse_kaldi_line(line)
+        for (feature, path), archive in zip(self.archives.items(), archives, strict=True):
             key = line.split(maxsplit=1)[0]
-            place, cost = next(archive, (None, ""))
-            if place is None:
-                raise InputError(f"{path} ends before {key}: it must have a line for each hypothesis, in their order.")
-            with _at(path, place):
-                features[feature] = -lines_of.read_cost(cost, key)
+            archive_number, cost = next(archive, (None, ""))
+            if archive_number is None:
+                raise InputError(f"{path} ends before {key}. Fix: give one line for each hypothesis, in their order.")
+            with _name_line(path, archive_number):
+                features[feature] = -line_formats.parse_kaldi_cost(cost, key)
         return name, number, text, features, line
 
 
 def check_format(format: str | None) -> None:
-    """Refuse what names no format.
+    """Check the name of a format.
 
     Raises:
-        InputError: it is neither None nor one of `FORMATS`.
+        InputError: `format` is neither None nor one of `FORMATS`.
     """
     if format not in (None, *FORMATS):
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
 
 
-def _format_of(path: Path, line: str) -> str:
-    if lines_of.BAR in line:
+def _detect_format(path: Path, line: str) -> str:
+    if line_formats.SEPARATOR in line:
         return "moses"
     if path.name.removesuffix(".gz").removesuffix(".zst").endswith(".tsv") or "\t" in line:
         return "tsv"
     try:
-        lines_of.read_kaldi(line)
+        line_formats.parse_kaldi_line(line)
     except ValueError as error:
-        raise InputError(f"The first line of {path} is of no known format: name it with `--format`.") from error
+        raise InputError(f"The first line of {path} is not in a known format. Fix: give `--format`.") from error
     return "kaldi"
 
 
-def numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """The lines of a file, numbered from 1; `.gz` and `.zst` are decompressed."""
+def read_numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers, from 1; `.gz` and `.zst` are decompressed."""
     with open_text(path) as file:
         yield from enumerate(decode_lines(file, str(path)), start=1)
 
 
-def wrong_line(path: str | os.PathLike, number: int, message: str) -> InputError:
-    """The error for a line that is not as it should be."""
+def line_error(path: str | os.PathLike, number: int, message: str) -> InputError:
+    """Return an error that names a file and a line number."""
     return InputError(f"{path}, line {number}: {message}.")
 
 
 @contextlib.contextmanager
-def _at(path: Path, number: int) -> Iterator[None]:
+def _name_line(path: Path, number: int) -> Iterator[None]:
+    """Turn a ValueError of the block into an InputError that names the line."""
     try:
         yield
     except ValueError as error:
-        raise wrong_line(path, number, str(error)) from error
+        raise line_error(path, number, str(error)) from error
 
 
-def _by_name(rows: tuple[dict[str, float], ...]) -> dict[str, np.ndarray]:
+def _build_columns(rows: tuple[dict[str, float], ...]) -> dict[str, np.ndarray]:
+    """Turn the features of each hypothesis into one array per feature; a missing feature is 0."""
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
     return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}

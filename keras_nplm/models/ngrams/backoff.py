@@ -47,6 +47,8 @@ class BackoffModel(NextWordModel):
     recognizer.
     """
 
+    kind = "back-off"
+
     contexts: ContextTrie
     unigrams: np.ndarray
     keys: list[np.ndarray]

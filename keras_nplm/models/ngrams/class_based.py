@@ -36,6 +36,8 @@ class ClassBased(NextWordModel):
     Reference: Brown et al. (1992), Class-based n-gram models of natural language; Kneser & Ney (1993).
     """
 
+    kind = "class-based"
+
     class_model: BackoffModel
     classes: np.ndarray
     word_log_probs: np.ndarray

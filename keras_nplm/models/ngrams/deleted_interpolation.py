@@ -42,6 +42,8 @@ class DeletedInterpolation(NextWordModel):
     Reference: Jelinek & Mercer (1980); Bengio et al. (2003), section 4.1.
     """
 
+    kind = "deleted-interpolation"
+
     bins: FrequencyBins
     uniform: np.ndarray
     unigrams: np.ndarray

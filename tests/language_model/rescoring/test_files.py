@@ -18,8 +18,9 @@ from keras_nplm import (
     Vocabulary,
 )
 from keras_nplm.cli.main import main
+from keras_nplm.language_model.rescoring.features import MIN_LOG_PROB, add_scores
 from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
-from keras_nplm.language_model.rescoring.reranking import FLOOR, with_scores
+from keras_nplm.language_model.scoring import ScoringCounts
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.self_normalised import SelfNormalised
 
@@ -48,10 +49,10 @@ def _model(kind, boundary) -> LanguageModel:
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 @pytest.mark.parametrize("kind", ["network", "self-normalised", "kneser-ney", "mixture"])
-def test_features_are_the_scores_of_sentences_by_themselves(kind, boundary):
+def test_features_are_the_scores_of_the_sentences(kind, boundary):
     model = _model(kind, boundary)
     lists = [NBestList("0", HYPOTHESES), NBestList("1", HYPOTHESES[::-1])]
-    found = list(with_scores(lists, model.scores))
+    found = list(add_scores(lists, model.score))
     expected = {text: next(model.score([text])) for text in HYPOTHESES}
     for nbest in found:
         scores = [expected[text] for text in nbest.texts]
@@ -64,7 +65,7 @@ def test_features_are_the_scores_of_sentences_by_themselves(kind, boundary):
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_each_ngram_is_asked_once(boundary):
+def test_each_ngram_is_evaluated_once(boundary):
     model, asked = _model("kneser-ney", boundary), []
 
     class Watched:
@@ -75,18 +76,19 @@ def test_each_ngram_is_asked_once(boundary):
             return model.model.log_prob(context_ids, target_ids)
 
     watched = LanguageModel(Watched(), model.vocabulary, "words", boundary)
-    scores = watched.scores(HYPOTHESES * 2)
+    counts = ScoringCounts()
+    list(watched.score(HYPOTHESES * 2, counts=counts))
     ends = [3] if boundary == "sentence" else []
     expected = set()
     for text in HYPOTHESES:
         ids = [0 if boundary == "stream" else 2] * 3 + model.vocabulary.encode(text.split()).tolist() + ends
         expected |= {tuple(ids[i : i + 4]) for i in range(len(ids) - 3)}
     assert sorted(asked) == sorted(expected)
-    assert scores.distinct_ngrams == len(expected) and scores.contexts == len({ngram[:-1] for ngram in expected})
-    assert scores.ngrams == 2 * sum(len(text.split()) + len(ends) for text in HYPOTHESES)
+    assert counts.distinct_ngrams == len(expected) and counts.contexts == len({ngram[:-1] for ngram in expected})
+    assert counts.ngrams == 2 * sum(len(text.split()) + len(ends) for text in HYPOTHESES)
 
 
-def test_what_has_no_probability_has_the_floor():
+def test_an_impossible_word_gets_the_minimum_log_prob():
     class Never:
         order = 2
 
@@ -95,10 +97,10 @@ def test_what_has_no_probability_has_the_floor():
 
     model = LanguageModel(Never(), Vocabulary(WORDS), "words", "stream")
     (nbest,) = model.rescore([NBestList("0", ["the the cat", "cat"])])
-    assert nbest.texts == ["cat", "the the cat"] and nbest.totals.tolist() == [-1, 2 * FLOOR - 1]
+    assert nbest.texts == ["cat", "the the cat"] and nbest.totals.tolist() == [-1, 2 * MIN_LOG_PROB - 1]
 
 
-def test_lists_are_read_as_they_are_needed():
+def test_lists_are_read_lazily():
     model, read = _model("kneser-ney", "sentence"), itertools.count()
     lists = (NBestList(str(i), ["the cat " * 1000] * 10) for i in read)  # endless
     assert [nbest.name for nbest in itertools.islice(model.rescore(lists), 3)] == ["0", "1", "2"]
@@ -121,7 +123,7 @@ def moses(tmp_path_factory):
 
 
 @pytest.mark.parametrize("known", ["references", "losses"])
-def test_weights_are_tuned_and_taken_again(model_directory, moses, tmp_path, capsys, known):
+def test_the_command_tunes_weights_and_takes_them(model_directory, moses, tmp_path, capsys, known):
     command = ["rescore", str(model_directory), str(moses / "list"), "--metric", {"losses": "loss"}.get(known, "wer")]
     assert main([*command, "--tune", str(moses / known), "--output", str(tmp_path / "tuned"), "--json"]) == 0
     tuned = json.loads(capsys.readouterr().out)
@@ -141,7 +143,7 @@ def test_weights_are_tuned_and_taken_again(model_directory, moses, tmp_path, cap
     assert all("nplm_before" in nbest.features for nbest in read)
 
 
-def test_standard_output_has_the_lists_and_nothing_else(model_directory, moses, tmp_path, capsysbinary):
+def test_standard_output_has_the_lists_only(model_directory, moses, tmp_path, capsysbinary):
     assert main(["rescore", str(model_directory), str(moses / "list"), "--name", "lm"]) == 0
     captured = capsysbinary.readouterr()
     (tmp_path / "out").write_bytes(captured.out)
@@ -155,7 +157,7 @@ def test_standard_output_has_the_lists_and_nothing_else(model_directory, moses, 
     assert b"6 hypotheses in 3 lists" in captured.err
 
 
-def test_kaldi_and_tsv_go_the_same_road(model_directory, tmp_path, capsys):
+def test_the_command_rescores_kaldi_and_tsv(model_directory, tmp_path, capsys):
     (tmp_path / "words").write_text("u-1 value the is\nu-2 The value is\n")
     (tmp_path / "costs").write_text("u-1 3\nu-2 3.5\n")
     output = tmp_path / "out.gz"
@@ -182,19 +184,19 @@ def test_kaldi_and_tsv_go_the_same_road(model_directory, tmp_path, capsys):
     [
         ("{nbest}/none", "Cannot read"),
         ("{nbest}", "is a directory"),
-        ("{nbest}/references", "no known format"),
+        ("{nbest}/references", "not in a known format"),
         ("{nbest}/list --format tsv", "line 1: expected id, hypothesis"),
         ("{nbest}/list --format kaldi --output {tmp}/o", "line 1: expected `utterance-k words`"),
-        ("{nbest}/list --weights LM=1", "no feature LM to give a weight: there are TM, score, nplm"),
+        ("{nbest}/list --weights LM=1", "no feature 'LM' for its weight. Received: TM, score, nplm"),
         ("{nbest}/list --weights TM", "--weights must be of the form NAME="),
         ("{nbest}/list --weights TM=1 TM=2", "--weights must be of the form NAME="),
         ("{nbest}/list --weights TM=x", "The weight of TM must be a number: 'x'"),
-        ("{nbest}/list --scores am={nbest}/losses", "Archives of scores are Kaldi's"),
+        ("{nbest}/list --scores am={nbest}/losses", "Archives of costs need the format kaldi"),
         ("{nbest}/list --scores am={nbest}/none --format kaldi", "Cannot read"),
         ("{nbest}/list --tune {nbest}/none", "Cannot read"),
         ("{nbest}/list --tune {nbest}/losses --metric loss --restarts -1", "`restarts` must be 0 or more"),
         ("{nbest}/list --tune {nbest}/references --metric loss", "references, line 1: 'The value"),
-        ("{nbest}/list --name TM", "List 0 has a feature TM already"),
+        ("{nbest}/list --name TM", "List 0 already has a feature TM"),
         ("{nbest}/list --name a=b", "`name` must be a word"),
         ("{nbest}/list --seed -1", "`seed` must be 0 or more"),
         ("{nbest}/list --output {nbest}", "is a directory"),
@@ -202,7 +204,7 @@ def test_kaldi_and_tsv_go_the_same_road(model_directory, tmp_path, capsys):
         ("{tmp}/kaldi", "name a file with `--output`"),
     ],
 )
-def test_what_cannot_be_done_is_one_error(model_directory, moses, tmp_path, capsys, arguments, message):
+def test_invalid_arguments_are_one_error(model_directory, moses, tmp_path, capsys, arguments, message):
     (tmp_path / "kaldi").write_text("u-1 a\n")
     words = arguments.format(nbest=moses, tmp=tmp_path, model=model_directory).split()
     assert main(["rescore", str(model_directory), *words]) == 2
@@ -211,13 +213,13 @@ def test_what_cannot_be_done_is_one_error(model_directory, moses, tmp_path, caps
     assert {path.name for path in tmp_path.iterdir()} == {"kaldi"}
 
 
-def test_a_pipe_stays_a_pipe(model_directory, moses, tmp_path, capsys):
+def test_a_pipe_is_not_replaced_by_a_file(model_directory, moses, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     assert main(["rescore", str(model_directory), str(moses / "list"), "--output", str(tmp_path / "pipe")]) == 2
     assert "is a device or a pipe" in capsys.readouterr().err and (tmp_path / "pipe").is_fifo()
 
 
-def test_a_file_that_changes_meanwhile_is_refused(moses, tmp_path):
+def test_a_file_that_changes_while_read_is_refused(moses, tmp_path):
     from keras_nplm.language_model.rescoring.files import rescore_file
     from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
 
@@ -225,17 +227,17 @@ def test_a_file_that_changes_meanwhile_is_refused(moses, tmp_path):
     path.write_text((moses / "list").read_text())
     model = _model("kneser-ney", "sentence")
 
-    def score(texts):
+    def score(texts, counts):
         path.write_text("0 ||| a ||| ||| 1\n")
-        return model.scores(texts)
+        return model.score(texts)
 
     errors = WordErrors(read_references(moses / "references", "moses"))
     with pytest.raises(InputError, match="changed while it was read"):
-        rescore_file(score, NBestFile(path), tmp_path / "out", losses=errors, tuned=True)
+        rescore_file(score, NBestFile(path), tmp_path / "out", losses=errors, tune_weights=True)
     assert not (tmp_path / "out").exists()
 
 
-def test_another_tokenizer_keeps_what_the_models_does_to_tokens(tmp_path, capsys):
+def test_a_tokenizer_option_keeps_the_normalisation(tmp_path, capsys):
     vocabulary = Vocabulary(["the", "cat", "_number_"])
     model = kneser_ney(np.array([4, 5, 6, 3, 4, 5, 3], np.int32), len(vocabulary), 2, "sentence")
     LanguageModel(model, vocabulary, "words+lower+numbers", "sentence").save(tmp_path / "model")
@@ -248,4 +250,4 @@ def test_another_tokenizer_keeps_what_the_models_does_to_tokens(tmp_path, capsys
     lists.write_text("0 ||| the cat ||| LM= 9 ||| 9\n")
     capsys.readouterr()
     assert main([*command, str(tmp_path / "huge"), "--weights", "LM=1e308", "score=1e308"]) == 2
-    assert "not finite: give smaller ones" in capsys.readouterr().err and not (tmp_path / "huge").exists()
+    assert "not finite. Fix: give smaller weights" in capsys.readouterr().err and not (tmp_path / "huge").exists()

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError
-from keras_nplm.language_model.rescoring.lines import read_moses
+from keras_nplm.language_model.rescoring.line_formats import parse_moses_line
 from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
-from keras_nplm.language_model.rescoring.writing import nbest_writer
+from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 
 MOSES = (
     "0 ||| das haus ist klein ||| LexicalReordering0= -1.5 0 -0.25 LM0= -20.5 WordPenalty0= -4 ||| -3.5 ||| 0-0 1-1\n"
@@ -35,7 +35,7 @@ def test_what_is_read_is_written_again(tmp_path, format, name):
     file = _written(tmp_path / name, format, FILES[format])
     assert file.format == format
     output = tmp_path / f"again.{name}"
-    with nbest_writer(output, format, file.header) as write:
+    with open_nbest_writer(output, format, file.header) as write:
         for nbest in file:
             write(nbest)
     read = gzip.decompress(output.read_bytes()) if name.endswith(".gz") else output.read_bytes()
@@ -48,12 +48,12 @@ def test_the_fields_of_each_format(tmp_path):
     assert first.features["LexicalReordering0.3"].tolist() == [-0.25, 0]
     assert first.features["sparse_a~b"].tolist() == [0, 1] and first.features["score"].tolist() == [-3.5, -9]
     assert {name: float(v[0]) for name, v in second.features.items()} == {"lm": -2, "glue": 3, "score": -1e-3}
-    assert read_moses("3 ||| a ||| -1 -2 ||| 5")[2] == {"feature.1": -1, "feature.2": -2, "score": 5}
-    assert read_moses("3 ||| a ||| ")[2] == {}
+    assert parse_moses_line("3 ||| a ||| -1 -2 ||| 5")[2] == {"feature.1": -1, "feature.2": -2, "score": 5}
+    assert parse_moses_line("3 ||| a ||| ")[2] == {}
 
     _written(tmp_path / "kaldi", "kaldi", KALDI)
     (tmp_path / "costs.gz").write_bytes(gzip.compress(COSTS.encode()))
-    first, second = NBestFile(tmp_path / "kaldi", scores={"am": tmp_path / "costs.gz"})
+    first, second = NBestFile(tmp_path / "kaldi", archives={"am": tmp_path / "costs.gz"})
     assert (first.name, first.texts, second.texts) == ("utt-a", ["the cat", "the cats"], ["", "a"])
     assert first.features["am"].tolist() == [-10.5, -11] and second.features["am"].tolist() == [-3, 2]
 
@@ -69,11 +69,11 @@ def test_what_was_added_is_written(tmp_path):
         path = tmp_path / format
         path.write_text(text)
         file = NBestFile(path, format, **options)
-        with nbest_writer(tmp_path / "out", format, file.header) as write:
+        with open_nbest_writer(tmp_path / "out", format, file.header) as write:
             for nbest in file:
                 nbest = nbest.with_features({"nplm": -np.arange(2.0), "nplm_words": np.ones(2)})
                 nbest.totals = np.array([5.0, 7.0])
-                write(nbest.ordered(np.array([1, 0])))
+                write(nbest.reorder(np.array([1, 0])))
         return (tmp_path / "out").read_text()
 
     moses = "0 ||| a ||| LM= -1 ||| -3 ||| x\n0 ||| b ||| LM= -2 ||| -4 ||| y\n"
@@ -99,7 +99,7 @@ def test_what_was_added_is_written(tmp_path):
 @pytest.mark.parametrize("format", FILES)
 def test_lists_made_in_python_are_written(tmp_path, format):
     lists = [NBestList("3", ["the cat", "a"], {"LM": np.array([-1.5, -2]), "score": np.array([-4.0, -5])})]
-    with nbest_writer(tmp_path / "out", format) as write:
+    with open_nbest_writer(tmp_path / "out", format) as write:
         write(lists[0])
     (read,) = NBestFile(tmp_path / "out", format)
     assert (read.name, read.texts) == ("3", ["the cat", "a"])
@@ -113,23 +113,23 @@ def test_lists_made_in_python_are_written(tmp_path, format):
         ("moses", "0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", "line 2: expected `id"),
         ("moses", "0 ||| a ||| LM= -1 ||| -1\n\n", "line 2: expected `id"),
         ("moses", " ||| a ||| LM= -1 ||| -1\n", "line 1: expected `id"),
-        ("moses", "0 ||| a ||| LM= x ||| -1\n", "line 1: 'x' is no finite number"),
-        ("moses", "0 ||| a ||| LM= nan ||| -1\n", "line 1: 'nan' is no finite number"),
-        ("moses", "0 ||| a ||| LM= 1 ||| 1e999\n", "line 1: '1e999' is no finite number"),
-        ("moses", "0 ||| a ||| LM= 1_0 ||| 1\n", "line 1: '1_0' is no finite number"),
+        ("moses", "0 ||| a ||| LM= x ||| -1\n", "line 1: 'x' is not a finite number"),
+        ("moses", "0 ||| a ||| LM= nan ||| -1\n", "line 1: 'nan' is not a finite number"),
+        ("moses", "0 ||| a ||| LM= 1 ||| 1e999\n", "line 1: '1e999' is not a finite number"),
+        ("moses", "0 ||| a ||| LM= 1_0 ||| 1\n", "line 1: '1_0' is not a finite number"),
         ("moses", "0 ||| a ||| LM= TM= 1 ||| 1\n", "line 1: the feature LM has no value"),
-        ("moses", "0 ||| a ||| LM= 1 LM= 1 ||| 1\n", "line 1: the feature LM stands there twice"),
-        ("moses", "0 ||| a ||| score= 1 ||| 1\n", "line 1: the feature score stands there twice"),
-        ("moses", "0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", "line 3: the id 0 comes again"),
+        ("moses", "0 ||| a ||| LM= 1 LM= 1 ||| 1\n", "line 1: the feature LM occurs twice"),
+        ("moses", "0 ||| a ||| score= 1 ||| 1\n", "line 1: the feature score occurs twice"),
+        ("moses", "0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", "line 3: the id 0 occurs again"),
         ("kaldi", "u-1 a\nu b\n", "line 2: expected `utterance-k words`"),
         ("kaldi", "u-1 a\n\n", "line 2: expected `utterance-k words`"),
         ("tsv", "0\ta\t1\n0\tb\n", "line 2: expected 3 columns"),
         ("tsv", "0\ta\t1\n\tb\t1\n", "line 2: the id is empty"),
         ("tsv", "0\n", "line 1: expected id, hypothesis"),
-        ("tsv", "id\thypothesis\tlm\tlm\n0\ta\t1\t1\n", "line 1: a column has no name"),
+        ("tsv", "id\thypothesis\tlm\tlm\n0\ta\t1\t1\n", "line 1: a column of the header has no name"),
         ("tsv", "id\thypothesis\tlm\n", "holds no hypothesis"),
         ("moses", "", "is empty"),
-        (None, "some words\n", "no known format"),
+        (None, "some words\n", "not in a known format"),
     ],
 )
 def test_damaged_lines_are_named(tmp_path, format, text, message):
@@ -143,7 +143,7 @@ def test_damaged_lines_are_named(tmp_path, format, text, message):
     "costs, message",
     [
         (COSTS.replace("utt-a-2 11\n", ""), "costs, line 2: expected `utt-a-2 number`"),
-        (COSTS.replace("11", "eleven"), "costs, line 2: 'eleven' is no finite number"),
+        (COSTS.replace("11", "eleven"), "costs, line 2: 'eleven' is not a finite number"),
         (COSTS.replace("utt_b-2 -2\n", ""), "costs ends before utt_b-2"),
         (COSTS + "utt_c-1 2\n", "costs, line 5: there is no hypothesis for it"),
     ],
@@ -152,9 +152,9 @@ def test_archives_that_do_not_fit_are_refused(tmp_path, costs, message):
     (tmp_path / "list").write_text(KALDI)
     (tmp_path / "costs").write_text(costs)
     with pytest.raises(InputError, match=message):
-        list(NBestFile(tmp_path / "list", scores={"am": tmp_path / "costs"}))
-    with pytest.raises(InputError, match="Archives of scores are Kaldi's"):
-        NBestFile(_written(tmp_path / "moses", "moses", MOSES).path, scores={"am": tmp_path / "costs"})
+        list(NBestFile(tmp_path / "list", archives={"am": tmp_path / "costs"}))
+    with pytest.raises(InputError, match="Archives of costs need the format kaldi"):
+        NBestFile(_written(tmp_path / "moses", "moses", MOSES).path, archives={"am": tmp_path / "costs"})
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -1,0 +1,149 @@
+"""Save and load the files of a model of any kind: NPLM, n-gram model, mixture, short-list."""
+
+from pathlib import Path
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import read_arrays, read_json, replace_file, write_arrays, write_json
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.mixture import Mixture, Uniform
+from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
+
+_NGRAM_CLASSES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
+KINDS = ("uniform", "mixture", "nplm", "shortlist", *_NGRAM_CLASSES)
+NETWORK, BACKGROUND = 0, 1  # the components of a short-list
+
+
+def get_kind(model: NextWordModel) -> str:
+    """Return the kind of a model, the name in `config.json` of its class.
+
+    Raises:
+        InputError: models of this class cannot be saved.
+    """
+    kind = getattr(model, "kind", None)
+    if kind not in KINDS:
+        raise InputError(
+            f"`model` must be an NPLM, a Shortlist, an n-gram model or a Mixture of these. Received: "
+            f"{type(model).__name__}."
+        )
+    return kind
+
+
+def save_model(directory: Path, model: NextWordModel) -> None:
+    """Write the files of a model, without `config.json` and `vocabulary.txt`.
+
+    Raises:
+        InputError: models of this class cannot be saved.
+        RunError: a file cannot be written.
+    """
+    kind = get_kind(model)
+    if kind in _NGRAM_CLASSES:
+        model.save(directory / "ngrams.npz")
+    elif kind == "shortlist":
+        save_component(directory, NETWORK, model.network)
+        save_component(directory, BACKGROUND, model.background)
+    elif kind == "mixture":
+        for number, component in enumerate(model.models):
+            save_component(directory, number, component)
+        bins = model.bins.arrays() if model.bins else {}
+        write_arrays(directory / "mixture.npz", {"weights": model.weights} | bins)
+    elif kind == "nplm":
+        with replace_file(directory / "model.keras") as temporary:
+            model.save(temporary)
+
+
+def save_component(directory: Path, number: int, model: NextWordModel) -> None:
+    """Save a component of a mixture or short-list. `config.json` comes last and marks the component as complete.
+
+    Raises:
+        InputError: models of this class cannot be saved.
+        RunError: a file cannot be written.
+    """
+    component = component_directory(directory, number)
+    save_model(component, model)
+    write_json(component / "config.json", {"kind": get_kind(model)})
+
+
+def component_directory(directory: Path, number: int) -> Path:
+    """Return the directory of a component of a mixture or short-list."""
+    return directory / "components" / str(number)
+
+
+def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordModel:
+    """Load a model of any kind. Keras and TensorFlow are imported for an NPLM or a short-list only.
+
+    Args:
+        directory: the model directory.
+        config: the content of its `config.json`.
+        vocabulary_size: |V| of its `vocabulary.txt`.
+
+    Raises:
+        InputError: a file is missing or damaged, or does not match the vocabulary.
+    """
+    kind = config.get("kind")
+    if kind == "nplm":
+        path = directory / "model.keras"
+        if not path.is_file():
+            raise InputError(f"{path} does not exist: training has not finished an epoch. Fix: train again.")
+        from keras_nplm.models.nplm_file import load_network
+
+        model = load_network(path)
+    elif kind == "back-off":
+        model = BackoffModel.load(directory / "ngrams.npz", config.get("boundary"))
+    elif isinstance(kind, str) and kind in _NGRAM_CLASSES:
+        model = _NGRAM_CLASSES[kind].load(directory / "ngrams.npz")
+    elif kind == "uniform":
+        model = Uniform(vocabulary_size, config["boundary"])
+    elif kind == "mixture":
+        model = _load_mixture(directory, config, vocabulary_size)
+    elif kind == "shortlist":
+        from keras_nplm.models.shortlist import Shortlist
+
+        network, background = (load_component(directory, i, config, vocabulary_size) for i in (NETWORK, BACKGROUND))
+        model = Shortlist(network, background)
+    else:
+        raise InputError(
+            f"`kind` in {directory / 'config.json'} must be one of {', '.join(KINDS)}. Received: {kind!r}. "
+            "Fix: train the model with this version."
+        )
+    if model.vocabulary_size != vocabulary_size:
+        raise InputError(
+            f"vocabulary.txt in {directory} has {vocabulary_size} words, and the model has {model.vocabulary_size}. "
+            "Fix: restore the files of one model."
+        )
+    return model
+
+
+def load_component(directory: Path, number: int, config: dict, vocabulary_size: int) -> NextWordModel:
+    """Load a component of a mixture or short-list.
+
+    Args:
+        directory: the model directory of the mixture or short-list.
+        number: of the component, from 0.
+        config: the content of `config.json` in `directory`.
+        vocabulary_size: |V|.
+
+    Raises:
+        InputError: a file is missing or damaged, is a symbolic link, or does not match the vocabulary.
+    """
+    component = component_directory(directory, number)
+    if component.is_symlink() or component.parent.is_symlink():  # links to each other would make an endless model
+        raise InputError(f"{component} is a symbolic link. Fix: copy the component into the model directory.")
+    component_config = {"boundary": config["boundary"]} | read_json(component / "config.json")
+    return load_model(component, component_config, vocabulary_size)
+
+
+def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:
+    path = directory / "mixture.npz"
+    weights = read_arrays(path, ["weights"])["weights"]
+    if weights.ndim != 2:
+        raise InputError(
+            f"The weights in {path} must have 2 dimensions. Received: {weights.ndim}. Fix: mix the models again."
+        )
+    components = [load_component(directory, number, config, vocabulary_size) for number in range(weights.shape[1])]
+    bins = FrequencyBins.load(path) if len(weights) > 1 else None
+    if bins and bins.frequencies.contexts.vocabulary_size != vocabulary_size:
+        raise InputError(
+            f"The frequency bins in {path} must have a vocabulary of {vocabulary_size} words. Received: "
+            f"{bins.frequencies.contexts.vocabulary_size}. Fix: mix the models again."
+        )
+    return Mixture(components, weights, bins)

@@ -1,0 +1,192 @@
+"""Formats of N-best lists: parse a line of Moses, Kaldi or TSV, and write a line with added features."""
+
+import itertools
+import math
+import re
+from collections.abc import Mapping
+
+DECODER_SCORE = "score"  # the feature that holds the decoder's total, in formats that have one
+SEPARATOR = "|||"
+UNNAMED = "feature"
+TSV_HEADER = ("id", "hypothesis")
+_KALDI_KEY = re.compile(r"(\S+)-(\d+)")  # utterance and rank
+
+ParsedLine = tuple[str, str, dict[str, float]]  # id, hypothesis, features
+
+
+def parse_number(text: str) -> float:
+    """Parse a finite number.
+
+    Raises:
+        ValueError: the text is not a finite number.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or "_" in text:
+        raise ValueError(f"{text.strip()[:40]!r} is not a finite number")
+    return value
+
+
+def parse_moses_line(line: str) -> ParsedLine:
+    """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`, with or without the last or more fields.
+
+    Raises:
+        ValueError: the line has a wrong format; the message says why.
+
+    Example:
+
+    >>> parse_moses_line("7 ||| the cat ||| LM= -3 TM= -1 -2 w=4 ||| -1.5")
+    ('7', 'the cat', {'LM': -3.0, 'TM.1': -1.0, 'TM.2': -2.0, 'w': 4.0, 'score': -1.5})
+    """
+    fields = [field.strip() for field in line.split(SEPARATOR)]
+    if len(fields) < 3 or not fields[0]:
+        raise ValueError(f"expected `id {SEPARATOR} hypothesis {SEPARATOR} features {SEPARATOR} score`")
+    features = _parse_moses_features(fields[2])
+    if len(fields) > 3:
+        _set_feature(features, DECODER_SCORE, parse_number(fields[3]))
+    return fields[0], fields[1], features
+
+
+def _parse_moses_features(field: str) -> dict[str, float]:
+    groups: dict[str, list[float]] = {}
+    name = UNNAMED
+    for token in field.split():
+        prefix, _, value = token.rpartition("=") if token[-1] != ":" else (token[:-1], ":", "")
+        if not prefix:
+            value = token
+        elif prefix in groups:
+            raise ValueError(f"the feature {prefix} occurs twice")
+        else:
+            name, groups[prefix] = prefix, []
+        if value:
+            groups.setdefault(name, []).append(parse_number(value))
+    features: dict[str, float] = {}
+    for name, values in groups.items():
+        if not values:
+            raise ValueError(f"the feature {name} has no value")
+        is_single = len(values) == 1 and name != UNNAMED
+        for number, value in enumerate(values, start=1):
+            _set_feature(features, name if is_single else f"{name}.{number}", value)
+    return features
+
+
+def _set_feature(features: dict[str, float], name: str, value: float) -> None:
+    if name in features:
+        raise ValueError(f"the feature {name} occurs twice")
+    features[name] = value
+
+
+def extend_moses_line(line: str, new_features: Mapping[str, float], total: float | None) -> str:
+    """Return a Moses line with more features; a total replaces the score, which is kept as a feature `NAME_before`.
+
+    Example:
+
+    >>> extend_moses_line("7 ||| the cat ||| LM= -3 ||| -1.5 ||| 0-0", {"nplm": -9.25}, -10.75)
+    '7 ||| the cat ||| LM= -3 nplm= -9.250000 nplm_before= -1.5 ||| -10.750000 ||| 0-0'
+    """
+    fields = line.split(SEPARATOR)
+    named = [f"{name}= {value:.6f}" for name, value in new_features.items()]
+    if total is not None:
+        if len(fields) > 3:
+            named.append(f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip()}")
+        fields[3:4] = [f" {total:.6f}" + (" " if len(fields) > 4 else "")]
+    if named:
+        fields[2] = " ".join([fields[2].rstrip(), *named]) + (" " if len(fields) > 3 else "")
+    return SEPARATOR.join(fields)
+
+
+def parse_kaldi_line(line: str) -> ParsedLine:
+    """Parse `utterance-k words`, hypothesis k of an utterance.
+
+    Raises:
+        ValueError: the line has a wrong format.
+
+    Example:
+
+    >>> parse_kaldi_line("sw02001-A-12 the cat")
+    ('sw02001-A', 'the cat', {})
+    """
+    key, text = (*line.split(maxsplit=1), "", "")[:2]
+    if not (match := _KALDI_KEY.fullmatch(key)):
+        raise ValueError("expected `utterance-k words`, k the rank")
+    return match[1], text.strip(), {}
+
+
+def parse_kaldi_cost(line: str, key: str) -> float:
+    """Parse the number of a line `key number` of a Kaldi archive.
+
+    Raises:
+        ValueError: the line has a different key, or no number.
+    """
+    fields = line.split()
+    if len(fields) != 2 or fields[0] != key:
+        raise ValueError(f"expected `{key} number`, in the order of the hypotheses")
+    return parse_number(fields[1])
+
+
+def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
+    """Parse a line of tab-separated columns: id, hypothesis, features.
+
+    Raises:
+        ValueError: the line has a wrong format.
+
+    Example:
+
+    >>> parse_tsv_line("7\\tthe cat\\t-1.5", name_tsv_columns("7\\tthe cat\\t-1.5"))
+    ('7', 'the cat', {'score': -1.5})
+    """
+    fields = line.split("\t")
+    if len(fields) != len(columns):
+        raise ValueError(f"expected {len(columns)} columns, as in line 1, and found {len(fields)}")
+    if not (name := fields[0].strip()):
+        raise ValueError("the id is empty")
+    return name, fields[1].strip(), dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True))
+
+
+def name_tsv_columns(first_line: str) -> list[str]:
+    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2, ….
+
+    Raises:
+        ValueError: there are fewer than two columns, or two columns with the same name.
+
+    Example:
+
+    >>> name_tsv_columns("id\\thypothesis\\tacoustic"), name_tsv_columns("7\\tthe cat\\t-1.5\\t-3")
+    (['id', 'hypothesis', 'acoustic'], ['id', 'hypothesis', 'score', 'score.2'])
+    """
+    fields = first_line.split("\t")
+    if len(fields) < 2:
+        raise ValueError("expected id, hypothesis and features between tabs")
+    if is_tsv_header(first_line):
+        if len(set(fields)) < len(fields) or not all(fields):
+            raise ValueError("a column of the header has no name, or two columns have the same name")
+        return fields
+    numbers = itertools.count(2)
+    names = (DECODER_SCORE if i == 0 else f"{DECODER_SCORE}.{next(numbers)}" for i in range(len(fields) - 2))
+    return [*TSV_HEADER, *names]
+
+
+def is_tsv_header(line: str) -> bool:
+    """Return whether a line is a TSV header: `id<TAB>hypothesis…`."""
+    return tuple(line.split("\t")[:2]) == TSV_HEADER
+
+
+def format_line(format: str, name: str, rank: int, text: str, features: Mapping[str, float]) -> str:
+    """Return the line of a hypothesis that was not read from a file.
+
+    Example:
+
+    >>> format_line("moses", "7", 1, "the cat", {"LM": -3.0, "score": -1.5})
+    '7 ||| the cat ||| LM= -3 ||| -1.5'
+    >>> format_line("kaldi", "utt", 1, "the cat", {}), format_line("tsv", "7", 1, "the cat", {"score": -1.5})
+    ('utt-1 the cat', '7\\tthe cat\\t-1.5')
+    """
+    if format == "kaldi":
+        return f"{name}-{rank} {text}"
+    if format == "tsv":
+        return "\t".join([name, text, *(f"{value:.10g}" for value in features.values())])
+    named = " ".join(f"{feature}= {value:.10g}" for feature, value in features.items() if feature != DECODER_SCORE)
+    end = [f"{features[DECODER_SCORE]:.10g}"] if DECODER_SCORE in features else []
+    return f" {SEPARATOR} ".join([name, text, named, *end])

@@ -1,0 +1,73 @@
+"""Tune the weights of features on a development set of N-best lists (minimum error rate training, MERT)."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, batch_lists, name_features
+from keras_nplm.language_model.rescoring.losses import Losses
+from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, minimise_error
+from keras_nplm.language_model.rescoring.nbest import NBestList
+from keras_nplm.language_model.rescoring.ranking import Ranker, default_weights
+
+RESTARTS = 8
+
+
+def tune(
+    lists: Iterable[NBestList],
+    losses: Losses,
+    weights: Mapping[str, float] | None = None,
+    *,
+    name: str = FEATURE_NAME,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Tune weights: minimise the total loss of the first-ranked hypotheses; see `minimise_error`.
+
+    The loss is never greater than without the language model, and never greater than with the initial weights.
+
+    Args:
+        lists: development set of N-best lists, with the language model's features.
+        losses: returns the loss of each hypothesis, float [H] per list: `WordErrors`, or any such function.
+        weights: initial weight of each feature that is tuned. Default: `default_weights`, and 0 for the numbers of
+            tokens and of unknown words.
+        name: name of the language model's feature.
+        restarts: number of additional random starts, 0 or more.
+        seed: random seed of these starts.
+
+    Returns:
+        weight of each feature; the absolute values sum to 1.
+
+    Raises:
+        InputError: there is no list, or no list has the feature of a weight.
+
+    Example:
+
+    >>> from keras_nplm.language_model.rescoring import rank_lists
+    >>> lists = [NBestList("0", ["a", "the"], {"score": np.array([-1.0, -2.0]), "nplm": np.array([-9.0, -4.0])})]
+    >>> weights = tune(lists, lambda lists: [np.array([1.0, 0.0])], {"score": 1, "nplm": 0})
+    >>> [nbest.texts[0] for nbest in rank_lists(lists, weights)]
+    ['the']
+    """
+    initial, ranker = dict(weights or {}), Ranker(weights, name)
+    features, loss_columns, sizes = [], [], []
+    for batch in batch_lists(lists):
+        for nbest, loss in zip(batch, losses(batch), strict=True):
+            if not initial:
+                counts = dict.fromkeys(name_features(name)[1:], 0.0)
+                initial = default_weights(nbest.features, name) | counts
+            ranker.register_features(nbest)
+            zeros = np.zeros(len(nbest))
+            features.append(np.stack([nbest.features.get(feature, zeros) for feature in initial], axis=1))
+            loss_columns.append(np.asarray(loss, np.float64))
+            sizes.append(len(nbest))
+    ranker.check_weights()
+    if not sizes:
+        raise InputError("The development set must have 1 N-best list or more. Received: 0.")
+    starts = np.cumsum([0, *sizes[:-1]])
+    candidates = Candidates(np.concatenate(features), starts, np.concatenate(loss_columns)[:, None])
+    without = {feature: 0.0 if feature in name_features(name) else weight for feature, weight in initial.items()}
+    initial_vectors = [np.array(list(start.values())) for start in (without, initial)]
+    tuned, _ = minimise_error(candidates, initial_vectors, restarts=restarts, seed=seed)
+    return dict(zip(initial, tuned.tolist(), strict=True))

@@ -1,0 +1,115 @@
+"""Write N-best lists with their new features, list by list: Moses, Kaldi or TSV."""
+
+import contextlib
+import gzip
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import replace_file
+from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE, extend_moses_line, format_line
+from keras_nplm.language_model.rescoring.nbest import NBestList, check_format
+
+
+@contextlib.contextmanager
+def open_nbest_writer(
+    path: str | os.PathLike | None, format: str, header: str | None = None
+) -> Iterator[Callable[[NBestList], None]]:
+    """Open a file of N-best lists and return a function that writes a list with its new features.
+
+    - Moses: new features follow the features of the line. The total replaces the score, which is kept as a feature
+      `NAME_before`.
+    - TSV: new features are new columns. The total is the last column, `NAME_total`.
+    - Kaldi: the file receives the words. Each new feature, and the total, goes to an archive of costs `PATH.FEATURE`.
+      Keys are unchanged, so the first line of an utterance is the best hypothesis.
+
+    Args:
+        path: the file, gzipped if the name ends in `.gz`. The file appears when the block ends without an error.
+            None: standard output, which receives nothing before the block ends.
+        format: one of `FORMATS`.
+        header: the header line of a TSV file, if there is one.
+
+    Raises:
+        InputError: the path is a directory, or the format is kaldi and the output is standard output.
+        RunError: the disk is full, or the directory is not writable.
+    """
+    check_format(format)
+    if path is None and format == "kaldi":
+        raise InputError(
+            "Kaldi's format cannot go to standard output, because the costs need files. Fix: name a file with "
+            "`--output`."
+        )
+    with contextlib.ExitStack() as stack:
+        yield _Writer(path, format, header, stack).write
+
+
+class _Writer:
+    def __init__(self, path: str | os.PathLike | None, format: str, header: str | None, stack: contextlib.ExitStack):
+        self._path, self._format, self._header, self._stack = path, format, header, stack
+        self._file = self._open("")
+        self._archives: dict[str, BinaryIO] = {}
+
+    def write(self, nbest: NBestList) -> None:
+        """Write a list."""
+        columns = {name: nbest.features[name].tolist() for name in nbest.new_features}
+        if nbest.totals is not None:
+            columns[f"{next(iter(columns), DECODER_SCORE)}_total"] = nbest.totals.tolist()
+        if self._header:
+            self._write_line(self._file, "\t".join([self._header, *columns]))
+            self._header = None
+        for i, line in enumerate(self._format_lines(nbest)):
+            values = {name: column[i] for name, column in columns.items()}
+            if self._format == "moses":
+                total = None if nbest.totals is None else values.popitem()[1]
+                line = extend_moses_line(line, values, total)
+            elif self._format == "tsv":
+                line = "\t".join([line, *map("{:.6f}".format, values.values())])
+            else:
+                self._write_costs(line.split(maxsplit=1)[0], values)
+            self._write_line(self._file, line)
+
+    def _write_costs(self, key: str, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            if name not in self._archives:
+                self._archives[name] = self._open(f".{name}")
+            self._write_line(self._archives[name], f"{key} {-value:.6f}")
+
+    def _format_lines(self, nbest: NBestList) -> list[str]:
+        """Return the lines that were read, or new lines for a list that was not read from a file."""
+        if nbest.lines is not None:
+            return nbest.lines
+        old = {name: values for name, values in nbest.features.items() if name not in nbest.new_features}
+        return [
+            format_line(self._format, nbest.name, i + 1, text, {name: float(values[i]) for name, values in old.items()})
+            for i, text in enumerate(nbest.texts)
+        ]
+
+    def _write_line(self, file: BinaryIO, line: str) -> None:
+        file.write(line.encode("utf-8") + b"\n")
+
+    def _open(self, suffix: str) -> BinaryIO:
+        if self._path is None:
+            return self._stack.enter_context(_buffer_standard_output())
+        path = Path(self._path)
+        if not path.name:
+            raise InputError(f"{path} is a directory. Fix: name a file.")
+        is_gzip = path.suffix == ".gz"
+        target = path.with_name(path.stem + suffix + ".gz" if is_gzip else path.name + suffix)
+        temporary = self._stack.enter_context(replace_file(target))
+        file = self._stack.enter_context(temporary.open("wb"))
+        return self._stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
+
+
+@contextlib.contextmanager
+def _buffer_standard_output() -> Iterator[BinaryIO]:
+    """Open a temporary file that is copied to standard output if the block ends without an error."""
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        sys.stdout.flush()
+        shutil.copyfileobj(file, sys.stdout.buffer)

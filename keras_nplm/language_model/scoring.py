@@ -1,0 +1,151 @@
+"""Score sentences: log-probabilities of texts under a language model.
+
+Sentences become n-grams. Each distinct word is looked up once, and each distinct n-gram is evaluated once.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from keras_nplm.data.ngram_arrays import find_distinct_rows, gather_ngrams, ngram_positions
+from keras_nplm.data.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    UNK_ID,
+    Vocabulary,
+    check_reserved,
+)
+from keras_nplm.models.base import NextWordModel
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceScore:
+    """The score of a sentence: its log-probability.
+
+    Args:
+        log_prob: ln P(sentence), the sum of ln P(token | context), in nats.
+        tokens: number of predicted tokens; `</s>` counts where the model predicts it.
+        unk_tokens: number of predicted tokens that are out-of-vocabulary words (`<unk>`).
+    """
+
+    log_prob: float
+    tokens: int
+    unk_tokens: int
+
+
+@dataclasses.dataclass
+class ScoringCounts:
+    """Counters of the work done by scoring: how many n-grams share one evaluation.
+
+    Args:
+        ngrams: n-grams of all sentences.
+        distinct_ngrams: distinct n-grams; each is evaluated once.
+        contexts: distinct contexts of these n-grams.
+    """
+
+    ngrams: int = 0
+    distinct_ngrams: int = 0
+    contexts: int = 0
+
+
+def build_sentence_ngrams(
+    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, order: int, boundary: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Build the n-grams of tokenized sentences, each sentence with a context of its own.
+
+    The first context of a sentence is filled with `<s>` and the sentence ends with `</s>`. With the boundary
+    `"stream"` the first context is filled with `<pad>` and there is no `</s>`.
+
+    Args:
+        sentences: S sequences of tokens.
+        vocabulary: maps tokens to ids.
+        order: n.
+        boundary: `"stream"` or `"sentence"`.
+
+    Returns:
+        n-grams int32 [N, n], and the index of each one's sentence, int64 [N], ascending.
+
+    Raises:
+        InputError: a sentence holds a reserved token.
+
+    Example:
+
+    >>> build_sentence_ngrams([["cat"], ["a", "cat"]], Vocabulary(["cat"]), 2, "stream")[0].tolist()
+    [[0, 4], [0, 1], [1, 4]]
+    """
+    flat = [token for sentence in sentences for token in sentence]
+    words = dict.fromkeys(flat)
+    check_reserved(words)
+    id_of = dict(zip(words, vocabulary.encode(list(words)).tolist(), strict=True))
+    lengths = np.array([len(sentence) for sentence in sentences], np.int64)
+    ids = np.full(len(flat) + len(sentences), EOS_ID, np.int32)
+    is_word = np.ones(len(ids), bool)
+    is_word[np.cumsum(lengths + 1) - 1] = False
+    ids[is_word] = np.fromiter(map(id_of.__getitem__, flat), np.int32, len(flat))
+    owners = np.repeat(np.arange(len(sentences)), lengths + 1)
+    if not len(ids):
+        return np.zeros((0, order), np.int32), owners
+    tokens, positions = ngram_positions(ids, order, "sentence")
+    if boundary == "stream":
+        tokens = np.where(tokens == BOS_ID, PAD_ID, tokens)
+        positions, owners = positions[is_word], owners[is_word]
+    return gather_ngrams(tokens, positions, order), owners
+
+
+def score_sentences(
+    model: NextWordModel,
+    vocabulary: Vocabulary,
+    tokenize: Callable[[str], list[str]],
+    boundary: str,
+    sentences: Sequence[str],
+    *,
+    min_log_prob: float = -np.inf,
+    counts: ScoringCounts | None = None,
+) -> list[SentenceScore]:
+    """Return the log-probability of each sentence; sentences do not see each other as context.
+
+        ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
+
+    An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once.
+    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0.
+
+    Args:
+        model: a language model.
+        vocabulary: maps tokens to ids.
+        tokenize: splits a sentence into tokens.
+        boundary: `"stream"` or `"sentence"`.
+        sentences: S texts.
+        min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
+        counts: counters that are increased by this call.
+
+    Raises:
+        InputError: a sentence holds a reserved token.
+
+    Example:
+
+    >>> from keras_nplm.models.mixture import Uniform
+    >>> counts = ScoringCounts()
+    >>> model, vocabulary = Uniform(8, "stream"), Vocabulary([*"abcd"])
+    >>> scores = score_sentences(model, vocabulary, str.split, "stream", ["a b", "a b c"], counts=counts)
+    >>> [(round(score.log_prob, 3), score.tokens) for score in scores], counts.ngrams, counts.distinct_ngrams
+    ([(-3.219, 2), (-4.828, 3)], 5, 3)
+
+    Reference: Schwenk (2007), Continuous space language models, section 4.2.
+    """
+    tokens = [tokenize(sentence) for sentence in sentences]
+    ngrams, owners = build_sentence_ngrams(tokens, vocabulary, model.order, boundary)
+    distinct, which = find_distinct_rows(ngrams)
+    log_prob = np.maximum(model.log_prob(distinct[:, :-1], distinct[:, -1]), min_log_prob)[which]
+    if counts is not None:
+        counts.ngrams += len(ngrams)
+        counts.distinct_ngrams += len(distinct)
+        counts.contexts += len(find_distinct_rows(distinct[:, :-1])[0])
+    number = len(sentences)
+    columns = (
+        np.bincount(owners, log_prob, number),
+        np.bincount(owners, minlength=number),
+        np.bincount(owners, ngrams[:, -1] == UNK_ID, number).astype(np.int64),
+    )
+    return [SentenceScore(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

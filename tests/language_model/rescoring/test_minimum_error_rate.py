@@ -1,0 +1,101 @@
+"""Minimum error rate training: the line search against trying every interval, and the tuned weights."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError
+from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, line_search, minimise_error
+
+QUICK = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+@st.composite
+def _candidates(draw, features=2):
+    """Few hypotheses with small whole features, so that lines often coincide and cross in one point."""
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    total = sum(sizes)
+    small = st.integers(-3, 3)
+    values = draw(st.lists(small, min_size=total * features, max_size=total * features))
+    lost = draw(st.lists(st.integers(0, 4), min_size=total, max_size=total))
+    matrix = np.array(values, np.float64).reshape(total, features)
+    return Candidates(matrix, np.cumsum([0, *sizes[:-1]]), np.array(lost, np.float64)[:, None])
+
+
+def _crossings(candidates, weights, direction):
+    """Where any two lines of one input cross."""
+    a, b = candidates.features @ weights, candidates.features @ direction
+    for i, j in itertools.combinations(range(len(a)), 2):
+        if candidates.owners[i] == candidates.owners[j] and b[i] != b[j]:
+            yield (a[i] - a[j]) / (b[j] - b[i])
+
+
+@QUICK
+@given(_candidates(), st.tuples(*[st.integers(-2, 2)] * 4))
+def test_the_line_search_finds_what_trying_every_interval_finds(candidates, numbers):
+    weights, direction = np.array(numbers[:2], np.float64), np.array(numbers[2:], np.float64)
+    step, error = line_search(candidates, weights, direction)
+    corners = sorted(set(_crossings(candidates, weights, direction)))
+    tried = [-1e3, *((x + y) / 2 for x, y in itertools.pairwise(corners)), 1e3] if corners else [0.0]
+    least = min(candidates.error_with(weights + t * direction) for t in tried)
+    assert error == least == candidates.error_with(weights + step * direction)
+
+
+def test_the_line_search_takes_any_metric_of_sums():
+    """Precision times recall, which is no sum over inputs."""
+    rng = np.random.default_rng(3)
+    counts = rng.integers(0, 5, (40, 2)).astype(np.float64)
+
+    def error(sums):
+        return 1 - sums[..., 0] / (1 + sums[..., 1])
+
+    candidates = Candidates(rng.normal(size=(40, 2)), np.arange(0, 40, 5), counts, error)
+    weights, direction = np.array([1.0, 0]), np.array([0.3, 1.0])
+    corners = sorted(set(_crossings(candidates, weights, direction)))
+    tried = [corners[0] - 1, *((x + y) / 2 for x, y in itertools.pairwise(corners)), corners[-1] + 1]
+    step, found = line_search(candidates, weights, direction)
+    assert found == pytest.approx(min(candidates.error_with(weights + t * direction) for t in tried))
+    assert found == pytest.approx(candidates.error_with(weights + step * direction))
+
+
+@settings(QUICK, max_examples=15)
+@given(_candidates(features=3))
+def test_tuned_weights_are_never_worse_than_their_beginnings(candidates):
+    starts = [np.array([1.0, 0, 0]), np.array([1.0, 1, 0])]
+    weights, error = minimise_error(candidates, starts, restarts=2)
+    assert error <= min(map(candidates.error_with, starts))
+    assert error == candidates.error_with(weights)
+    again, _ = minimise_error(candidates, starts, restarts=2)
+    assert (again == weights).all()
+
+
+def test_tuning_finds_hidden_weights():
+    """Of three features, of unlike scales, two tell the right hypothesis together; none does alone."""
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(200, 10, 3)) * [1.0, 50.0, 0.01]
+    quality = features @ np.array([1.0, 0.02, 0.0])
+    lost = np.argsort(np.argsort(-quality, axis=1), axis=1).astype(np.float64)  # 0 of the best
+    candidates = Candidates(features.reshape(-1, 3), np.arange(0, 2000, 10), lost.reshape(-1, 1))
+    alone = [candidates.error_with(weights) for weights in np.eye(3)]
+    weights, error = minimise_error(candidates, [np.array([1.0, 0, 0])], restarts=3)
+    assert error < 0.05 * min(alone)
+    assert np.abs(weights).sum() == pytest.approx(1) and weights[0] > 0 and weights[1] > 0
+
+
+def test_candidates_that_do_not_fit_are_refused():
+    one = np.ones((2, 1))
+    for features, starts, counts in [
+        (one, [0, 2], one),
+        (one, [1], one),
+        (one, [0, 0], one),
+        (one, [], one),
+        (one, [0], np.ones((3, 1))),
+        (one * np.inf, [0], one),
+    ]:
+        with pytest.raises(InputError):
+            Candidates(features, np.array(starts, np.int64), counts)
+    with pytest.raises(InputError, match="`restarts` must be 0 or more"):
+        minimise_error(Candidates(one, np.array([0]), one), [np.ones(1)], restarts=-1)
