@@ -65,7 +65,7 @@ class LanguageModel:
     >>> next(language_model.score(["The cat sat"])).tokens
     4
     >>> [word for word, probability in language_model.next_words("the", top_k=2)]
-    ['cat', 'sat']
+    ['cat', '</s>']
     """
 
     def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str | None = None):

@@ -1,0 +1,64 @@
+"""Generated text: reproducible by seed, distributed as P(w | context), a line per sentence."""
+
+import numpy as np
+import pytest
+
+from keras_nplm import InputError, LanguageModel
+from keras_nplm.models.base import NextWordModel
+
+
+def test_generation_is_seeded(build_ngram_model):
+    language_model = build_ngram_model("stream")
+    text = language_model.generate("the cat", 20, seed=1)
+    assert text == language_model.generate("the cat", 20, seed=1) != language_model.generate("the cat", 20, seed=2)
+    assert len(text.split()) == 20 and set(text.split()) <= set(language_model.vocabulary.words[4:])
+
+
+def test_temperature_0_and_top_1_take_the_most_probable_word(build_ngram_model):
+    language_model = build_ngram_model("stream")
+    greedy = language_model.generate("the cat", 3, temperature=0)
+    assert greedy.split()[0] == language_model.next_words("the cat", top_k=1)[0][0]
+    assert language_model.generate("the cat", 3, top_k=1, seed=5) == greedy
+
+
+def test_words_follow_the_distribution_at_a_temperature(build_ngram_model):
+    language_model = build_ngram_model("stream")
+    words = [language_model.generate("the", 1, seed=seed, temperature=0.5) for seed in range(400)]
+    weights = {word: p**2 for word, p in language_model.next_words("the", top_k=5)}
+    for word, weight in weights.items():
+        expected = weight / sum(weights.values())
+        assert words.count(word) / 400 == pytest.approx(expected, abs=4 * np.sqrt(expected / 400))
+
+
+class _Fixed(NextWordModel):
+    """The same distribution in every context."""
+
+    order, boundary = 3, "sentence"
+
+    def __init__(self, weights):
+        self.vocabulary_size = len(weights)
+        with np.errstate(divide="ignore"):
+            self._log_probs = np.log(np.array(weights) / np.sum(weights)) if np.any(weights) else np.log(weights)
+
+    def _next_log_probs(self, context_ids):
+        return np.tile(self._log_probs, (len(context_ids), 1))
+
+
+def test_a_sentence_end_begins_a_line(build_ngram_model):
+    vocabulary = build_ngram_model("sentence").vocabulary
+    text = LanguageModel(_Fixed([0, 0, 0, 2, 1, 1, 1, 1, 1]), vocabulary, "words").generate("", 30)
+    assert "\n" in text and len(text.split()) == 30 and "</s>" not in text
+    assert LanguageModel(_Fixed([0, 0, 0, 1, 0, 0, 0, 0, 0]), vocabulary, "words").generate("", 3).split() == []
+
+
+def test_words_without_any_probability_are_an_error(build_ngram_model):
+    with pytest.raises(InputError, match="Every word has probability 0"), np.errstate(divide="ignore"):
+        LanguageModel(_Fixed(np.zeros(9)), build_ngram_model("sentence").vocabulary, "words").generate("the", 3)
+
+
+@pytest.mark.parametrize(
+    "options", [{"num_words": 0}, {"temperature": -1.0}, {"temperature": np.nan}, {"top_k": 0}, {"seed": -1}]
+)
+def test_options_out_of_range_are_refused(build_ngram_model, options):
+    with pytest.raises(InputError, match=f"`{next(iter(options))}` must be"):
+        build_ngram_model("stream").generate("the", **options)

@@ -1,0 +1,53 @@
+"""Sentence scores: sums of log-probabilities over the tokens, each distinct n-gram evaluated once."""
+
+import numpy as np
+import pytest
+
+from keras_nplm import LanguageModel
+from keras_nplm.language_model.scoring import ScoringCounts
+from keras_nplm.models.base import NextWordModel
+
+SENTENCES = ["the cat sat", "", "a dog", "the mat on the mat " * 300]
+
+
+@pytest.mark.parametrize("boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3])])
+def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start, end):
+    language_model = build_ngram_model(boundary)
+    for sentence, score in zip(SENTENCES, language_model.score(SENTENCES), strict=True):
+        ids = [*start, *language_model.vocabulary.encode(sentence.split()).tolist(), *end]
+        contexts = np.array([ids[i - 2 : i] for i in range(2, len(ids))]).reshape(-1, 2)
+        expected = language_model.model.next_log_probs(contexts)[np.arange(len(contexts)), ids[2:]].sum()
+        assert score.log_prob == pytest.approx(expected, rel=1e-5)
+        assert (score.tokens, score.unk_tokens) == (len(ids) - 2, ids.count(1))
+
+
+def test_scores_do_not_depend_on_the_batches(build_ngram_model, monkeypatch):
+    language_model = build_ngram_model("sentence")
+    together = list(language_model.score(SENTENCES))
+    monkeypatch.setattr("keras_nplm.language_model.language_model._CHARACTERS", 4)
+    assert list(language_model.score(SENTENCES)) == together
+    assert list(language_model.score([])) == []
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary):
+    original, evaluated = build_ngram_model(boundary), []
+
+    class Recording(NextWordModel):
+        order, vocabulary_size = original.model.order, original.model.vocabulary_size
+
+        def _log_prob(self, context_ids, target_ids):
+            evaluated.extend(map(tuple, np.column_stack([context_ids, target_ids]).tolist()))
+            return original.model.log_prob(context_ids, target_ids)
+
+    language_model, counts = LanguageModel(Recording(), original.vocabulary, "words", boundary), ScoringCounts()
+    texts = ["the cat sat on a mat", "the cat sat on the mat", "a cat", "", "mat"]
+    list(language_model.score(texts * 2, counts=counts))
+    ends, expected = [3] if boundary == "sentence" else [], set()
+    for text in texts:
+        ids = [0 if boundary == "stream" else 2] * 2 + original.vocabulary.encode(text.split()).tolist() + ends
+        expected |= {tuple(ids[i : i + 3]) for i in range(len(ids) - 2)}
+    assert sorted(evaluated) == sorted(expected)
+    assert counts.distinct_ngrams == len(expected)
+    assert counts.contexts == len({ngram[:-1] for ngram in expected})
+    assert counts.ngrams == 2 * sum(len(text.split()) + len(ends) for text in texts)
