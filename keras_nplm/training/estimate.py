@@ -18,8 +18,8 @@ from keras_nplm.data.vocabulary import EOS_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
 from keras_nplm.language_model.directory import check_output_directory, read_metrics, remove_config_if_refused
-from keras_nplm.language_model.model_files import get_kind, save_model
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.model_files import get_kind, save_model
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture

@@ -24,8 +24,8 @@ from keras_nplm.io.files import (
     write_json,
 )
 from keras_nplm.language_model.directory import read_metrics, remove_config_if_refused
-from keras_nplm.language_model.model_files import load_model
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.model_files import load_model
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
