@@ -19,7 +19,7 @@ from keras_nplm.experiments.studies import STUDIES
 from keras_nplm.experiments.studies.study import make_study
 from keras_nplm.experiments.tables import benchmark_table
 from keras_nplm.io.errors import InputError
-from keras_nplm.training.distribution import one_core
+from keras_nplm.training.distribution import use_one_core
 
 
 def add(command: AddCommand) -> None:
@@ -49,7 +49,7 @@ def _benchmark(options: argparse.Namespace) -> dict:
         raise InputError(f"`rounds` must be 1 or more. Received: {options.rounds}.")
     if options.tokens < SMALL:
         raise InputError(f"`tokens` must be {SMALL} or more. Received: {options.tokens}.")
-    one_core()
+    use_one_core()
     return run_benchmarks(options.benchmarks or SHORT, corpus_of(options), options.rounds, options.tokens)
 
 

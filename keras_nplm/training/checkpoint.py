@@ -1,10 +1,11 @@
-"""TODO doc."""
+"""Checkpoints of a training run: history, best epoch, early stopping, and a state to resume from bit for bit."""
 
 import time
 from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import (
@@ -20,15 +21,19 @@ from keras_nplm.language_model.model_files import NETWORK, component_directory
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.distribution import from_chief, is_chief
-from keras_nplm.training.weight_average import EVERY, WeightAverage
+from keras_nplm.training.distribution import broadcast_from_chief, is_chief
+from keras_nplm.training.weight_average import UPDATES_PER_AVERAGE, WeightAverage
 
-SECONDS_PER_SAVE = 600  # at most this much work is lost with a run that is killed
-_STEPS_PER_CHECK = 50  # updates between looks at the loss, which wait for the device
+SECONDS_PER_SAVE = 600  # a killed run loses at most this much work
+UPDATES_PER_CHECK = 50  # reading the loss waits for the device
 
 
 def read_history(path: Path) -> list[dict]:
-    """The figures of the epochs that `history.json` holds."""
+    """Read the figures of each epoch from `history.json`.
+
+    Raises:
+        InputError: the file cannot be read, or lacks a figure.
+    """
     history = read_json(path)
     check_fields(path, history, {"epochs": list})
     figures = ("validation_perplexity", "seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second")
@@ -38,102 +43,117 @@ def read_history(path: Path) -> list[dict]:
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Where a run has got to: its history, the best epoch, and all that decides how it goes on.
+    """Callback that saves checkpoints, the history and the best epoch, resumes from them, and stops early.
 
-    `last.npz` has the weights, where random numbers have got to, the optimiser with its count of updates, and what the
-    metrics hold of an epoch begun. It is replaced whole, the history before it: a run killed between the two
-    finds one epoch too many in the history, which the count of updates cuts off. With several workers the chief's state
-    goes to all at the start, so that none but the chief need have a file.
+    `last.npz` holds the weights, the states of the random generators, the optimiser's variables with the number of
+    updates, the moving average of the weights, and the metrics of an unfinished epoch. Files are replaced atomically,
+    `history.json` before `last.npz`. A run killed between the two leaves one epoch too many in the history. The number
+    of updates in `last.npz` reveals this, and the epoch is dropped.
+
+    With several workers the chief alone reads and writes files. Its state is broadcast to all workers at the start.
+
+    Args:
+        model: a network that is built and compiled.
+        directory: the model directory.
+        configuration: the options of the run.
+        steps: updates per epoch.
+        batch_size: n-grams per update.
+        devices: the tf.distribute strategy.
+
+    Raises:
+        InputError: `last.npz` does not match the model or `history.json`.
     """
 
     def __init__(
-        self, model: NPLM, directory: Path, configuration: Configuration, steps: int, batch_size: int, devices
+        self,
+        model: NPLM,
+        directory: Path,
+        configuration: Configuration,
+        steps: int,
+        batch_size: int,
+        devices: tf.distribute.Strategy,
     ):
         super().__init__()
         self.set_model(model)
         self.directory = directory
-        self.best = directory / "model.keras"
+        self.last_path = directory / "last.npz"
+        self.best_path = directory / "model.keras"
         if configuration.shortlist_size:
-            self.best = component_directory(directory, NETWORK) / "model.keras"
+            self.best_path = component_directory(directory, NETWORK) / "model.keras"
         self.epochs, self.patience = configuration.epochs, configuration.patience
         self.steps, self.batch_size = steps, batch_size
         self.devices, self.chief = devices, is_chief(devices)
         self.history: list[dict] = []
-        self.spent = np.zeros(2)  # on the training of an epoch begun: seconds, CPU seconds
-        self.metrics_begun: list[np.ndarray] = []  # what the metrics hold of an epoch begun
+        self.spent = np.zeros(2)  # seconds and CPU seconds of training in an unfinished epoch, before its resumption
+        self.unfinished_metrics: list[np.ndarray] = []  # metric variables of an unfinished epoch
         self.average = WeightAverage(model, configuration.weight_average) if configuration.weight_average else None
-        self.saved = time.monotonic()
+        self.saved_at = time.monotonic()
         self._resume()
 
     @property
-    def reached(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """The epoch, from 0, and the update within it that come next."""
-        return divmod(int(keras.ops.convert_to_numpy(self.model.optimizer.iterations)), self.steps)
+        return divmod(self._count_updates(), self.steps)
 
     @property
     def is_done(self) -> bool:
-        """Whether all epochs are trained, or the last ones brought nothing better."""
+        """Whether all epochs are trained, or early stopping applies: `patience` epochs without improvement."""
         perplexities = [epoch["validation_perplexity"] for epoch in self.history]
         best = int(np.argmin(perplexities)) if perplexities else -1
         return len(perplexities) >= self.epochs or len(perplexities) - 1 - best >= self.patience
 
+    def _count_updates(self) -> int:
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+
+    # Within an epoch
+
     def on_train_begin(self, logs=None):
-        self.executions_per_check = max(1, _STEPS_PER_CHECK // self.model.steps_per_execution)
+        self.executions_per_check = max(1, UPDATES_PER_CHECK // self.model.steps_per_execution)
 
     def on_epoch_begin(self, epoch, logs=None):
-        for variable, value in zip(self.model.metrics_variables, self.metrics_begun, strict=False):
+        for variable, value in zip(self.model.metrics_variables, self.unfinished_metrics, strict=False):
             variable.assign(value)
-        self.metrics_begun = []
-        self.began = time.perf_counter(), time.process_time()
+        self.unfinished_metrics = []
+        self.began_at = _read_clocks()
 
     def on_train_batch_end(self, batch, logs=None):
         if self.average is not None:
-            self._take_average()
+            self._update_average()
         if batch // self.model.steps_per_execution % self.executions_per_check:
             return
         loss = logs[self.model.prob.loss_name]
         if not np.isfinite(loss):
             raise RunError(
-                f"The loss became {loss} at update {batch + 1} of epoch {len(self.history) + 1}: lower "
-                f"--learning-rate. {self._kept()}"
+                f"The loss became {loss} at update {batch + 1} of epoch {len(self.history) + 1}. Fix: lower "
+                f"--learning-rate. {self._describe_best()}"
             )
-        if time.monotonic() - self.saved > SECONDS_PER_SAVE:
+        if time.monotonic() - self.saved_at > SECONDS_PER_SAVE:
             self.save()
 
-    def _take_average(self, at_latest: bool = False) -> None:
-        at_once = self.model.steps_per_execution
-        since = -(-EVERY // at_once) * at_once
-        updates = int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
-        if updates < since if at_latest else updates % since == 0:
-            self.average.update(updates, since)
+    def _update_average(self, is_epoch_end: bool = False) -> None:
+        """Update the moving average at every n-th update, and at the end of a first epoch of fewer than n updates."""
+        executed = self.model.steps_per_execution
+        interval = -(-UPDATES_PER_AVERAGE // executed) * executed
+        updates = self._count_updates()
+        if updates < interval if is_epoch_end else updates % interval == 0:
+            self.average.update(updates, interval)
+
+    # At the end of an epoch
 
     def on_test_begin(self, logs=None):
-        self.trained = time.perf_counter(), time.process_time()
+        self.trained_at = _read_clocks()
         if self.average is not None:
-            self._take_average(at_latest=True)
-            self.average.swap()  # until the end of the epoch: what is validated and kept is the average
+            self._update_average(is_epoch_end=True)
+            self.average.swap()  # the average is validated and saved; `on_epoch_end` swaps back
 
     def on_epoch_end(self, epoch, logs=None):
         if not np.isfinite(logs["val_perplexity"]):
-            became = f"became {logs['val_perplexity']} in epoch {epoch + 1}"
-            raise RunError(f"The validation perplexity {became}: lower --learning-rate. {self._kept()}")
+            raise RunError(
+                f"The validation perplexity became {logs['val_perplexity']} in epoch {epoch + 1}. Fix: lower "
+                f"--learning-rate. {self._describe_best()}"
+            )
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
-        name = self.model.prob.loss_name
-        training, training_cpu = self.spent + np.subtract(self.trained, self.began)
-        history = [
-            *self.history,
-            {
-                "epoch": epoch + 1,
-                name: float(logs[name]),
-                **({"train_perplexity": float(logs["perplexity"])} if "perplexity" in logs else {}),
-                "validation_perplexity": float(logs["val_perplexity"]),
-                "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
-                "seconds": round(training + time.perf_counter() - self.trained[0], 2),
-                "cpu_seconds": round(training_cpu + time.process_time() - self.trained[1], 2),
-                "training_cpu_seconds": round(training_cpu, 2),
-                "ngrams_per_second": round(self.steps * self.batch_size / training),
-            },
-        ]
+        history = [*self.history, self._collect_figures(epoch, logs)]
         try:
             if self.chief:
                 if history[-1]["validation_perplexity"] < best:
@@ -142,73 +162,111 @@ class Checkpoint(keras.callbacks.Callback):
         finally:
             if self.average is not None:
                 self.average.swap()
-        self.history, self.spent = history, np.zeros(2)  # until here `save` writes nothing
-        self._write(self.spent)
+        self.history, self.spent = history, np.zeros(2)  # before this line `save` writes nothing
+        self._write_state(self.spent)
         self.model.stop_training = self.is_done
 
-    def save(self) -> None:
-        """Write where the run has got to, unless an epoch's updates are done and its figures are not yet, or it has
-        nothing finite to go on from."""
-        finite = all(np.isfinite(weight.numpy()).all() for weight in self.model.weights)
-        if self.reached[0] == len(self.history) and finite:
-            self._write(self.spent + np.subtract((time.perf_counter(), time.process_time()), self.began))
+    def _collect_figures(self, epoch: int, logs: dict) -> dict:
+        """The entry of the history for an epoch that ends now."""
+        loss_name = self.model.prob.loss_name
+        training, training_cpu = self.spent + self.trained_at - self.began_at
+        validation, validation_cpu = _read_clocks() - self.trained_at
+        return {
+            "epoch": epoch + 1,
+            loss_name: float(logs[loss_name]),
+            **({"train_perplexity": float(logs["perplexity"])} if "perplexity" in logs else {}),
+            "validation_perplexity": float(logs["val_perplexity"]),
+            "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
+            "seconds": round(training + validation, 2),
+            "cpu_seconds": round(training_cpu + validation_cpu, 2),
+            "training_cpu_seconds": round(training_cpu, 2),
+            "ngrams_per_second": round(self.steps * self.batch_size / training),
+        }
 
-    def _kept(self) -> str:
-        """What there is of a run that fails."""
+    def _save_best(self) -> None:
+        model = self.model
+        if has_several_workers(self.devices):  # `model.save` would wait for the other workers; a copy does not
+            model = NPLM.from_config(model.get_config())
+            model.set_weights(self.model.get_weights())
+        with replace_file(self.best_path) as temporary:
+            model.save(temporary)
+
+    def _describe_best(self) -> str:
+        """A sentence for errors: which epoch model.keras holds."""
         if not self.history:
-            return "No epoch had been finished."
+            return "No epoch was finished."
         best = min(self.history, key=lambda epoch: epoch["validation_perplexity"])
-        return f"model.keras keeps epoch {best['epoch']}, the best before."
+        return f"model.keras holds epoch {best['epoch']}, the best so far."
 
-    def _write(self, spent: np.ndarray) -> None:
+    # The state to resume from
+
+    def save(self) -> None:
+        """Write the checkpoint `last.npz`, if the run can resume from this moment.
+
+        It cannot between the last update of an epoch and the epoch's entry in the history, nor from weights that are
+        not finite.
+        """
+        is_finite = all(np.isfinite(weight.numpy()).all() for weight in self.model.weights)
+        if self.position[0] == len(self.history) and is_finite:
+            self._write_state(self.spent + _read_clocks() - self.began_at)
+
+    def _write_state(self, spent: np.ndarray) -> None:
         if self.chief:
             arrays = {name: [variable.numpy() for variable in part] for name, part in self._state().items()}
-            write_arrays(self.directory / "last.npz", arrays | {"spent": spent})
-        self.saved = time.monotonic()
+            write_arrays(self.last_path, arrays | {"spent": spent})
+        self.saved_at = time.monotonic()
 
     def _state(self) -> dict[str, list[keras.Variable]]:
+        """All variables that decide how the run continues."""
         model = self.model
         state = {"weights": model.weights, "random": model.random_states()}
         state["optimizer"] = model.optimizer.variables
         state["average"] = self.average.variables if self.average is not None else []
-        if not has_several_workers(self.devices):  # to read them all workers would have to ask
+        if not has_several_workers(self.devices):  # reading metrics would need all workers at once
             state["metrics"] = model.metrics_variables
         return state
 
     def _resume(self) -> None:
-        """Take up what `last.npz` and `history.json` hold, at all workers."""
-        state, perplexities = self._state(), np.full(self.epochs, np.nan)
+        """Restore `last.npz` and `history.json`, on all workers."""
+        state = self._state()
         metrics = state.pop("metrics", [])
-        if self.chief and (self.directory / "last.npz").exists():
-            stored = read_arrays(self.directory / "last.npz", ["spent"], [*state, "metrics"])
-            for name, variables in state.items():
-                if [array.shape for array in stored[name]] != [tuple(variable.shape) for variable in variables]:
-                    raise InputError(f"{self.directory / 'last.npz'} is of another model: remove it to begin anew.")
-                for variable, array in zip(variables, stored[name], strict=True):
-                    variable.assign(array)
-            self.history = read_history(self.directory / "history.json") if self.reached[0] else []
-            if not 0 <= self.reached[0] <= min(self.epochs, len(self.history)) or stored["spent"].shape != (2,):
-                raise InputError(
-                    f"{self.directory / 'last.npz'} goes with another history.json: remove it to begin anew."
-                )
-            self.history = self.history[: self.reached[0]]
-            self.spent = stored["spent"]
-            begun = [array.shape for array in stored["metrics"]] == [tuple(metric.shape) for metric in metrics]
-            self.metrics_begun = stored["metrics"] if self.reached[1] and begun else []
-            perplexities[: len(self.history)] = [epoch["validation_perplexity"] for epoch in self.history]
+        if self.chief and self.last_path.exists():
+            self._restore(state, metrics)
         if has_several_workers(self.devices):
-            variables = [variable for part in state.values() for variable in part]
-            given = [perplexities, *(variable.numpy() for variable in variables)]
-            perplexities, *values = from_chief(self.devices, given)
-            for variable, value in zip(variables, values, strict=True):
-                variable.assign(value)
-            if not self.chief:
-                self.history = [{"validation_perplexity": p} for p in perplexities[np.isfinite(perplexities)].tolist()]
+            self._broadcast([variable for part in state.values() for variable in part])
 
-    def _save_best(self) -> None:
-        model = self.model
-        if has_several_workers(self.devices):  # saving this one would ask the others
-            model = NPLM.from_config(model.get_config())
-            model.set_weights(self.model.get_weights())
-        with replace_file(self.best) as temporary:
-            model.save(temporary)
+    def _restore(self, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]) -> None:
+        stored = read_arrays(self.last_path, ["spent"], [*state, "metrics"])
+        for name, variables in state.items():
+            if [array.shape for array in stored[name]] != [tuple(variable.shape) for variable in variables]:
+                raise InputError(
+                    f"Checkpoint {self.last_path} does not match this model's weight shapes. Fix: delete it to restart "
+                    "training."
+                )
+            for variable, array in zip(variables, stored[name], strict=True):
+                variable.assign(array)
+        finished, step = self.position
+        history = read_history(self.directory / "history.json") if finished else []
+        if not 0 <= finished <= min(self.epochs, len(history)) or stored["spent"].shape != (2,):
+            raise InputError(
+                f"Checkpoint {self.last_path} does not match history.json. Fix: delete it to restart training."
+            )
+        self.history, self.spent = history[:finished], stored["spent"]
+        is_same = [array.shape for array in stored["metrics"]] == [tuple(metric.shape) for metric in metrics]
+        self.unfinished_metrics = stored["metrics"] if step and is_same else []
+
+    def _broadcast(self, variables: list[keras.Variable]) -> None:
+        """Copy the chief's variables and validation perplexities to all workers."""
+        perplexities = np.full(self.epochs, np.nan)
+        perplexities[: len(self.history)] = [epoch["validation_perplexity"] for epoch in self.history]
+        arrays = [perplexities, *(variable.numpy() for variable in variables)]
+        perplexities, *values = broadcast_from_chief(self.devices, arrays)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+        if not self.chief:
+            self.history = [{"validation_perplexity": p} for p in perplexities[np.isfinite(perplexities)].tolist()]
+
+
+def _read_clocks() -> np.ndarray:
+    """Seconds and CPU seconds, float64 [2]."""
+    return np.array([time.perf_counter(), time.process_time()])

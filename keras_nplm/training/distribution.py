@@ -1,4 +1,4 @@
-"""Where a training runs: one device, several of one machine, or several machines, and who of them writes."""
+"""tf.distribute strategies for several GPUs or machines, and helpers for the chief worker."""
 
 import functools
 import os
@@ -12,21 +12,23 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.models.replicas import has_several_workers, read_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
-_KERAS = (3, 15)  # the last whose `fit` was seen to work over several workers
+_LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras
 
 
 def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
-    """The strategy of tf.distribute of that name.
+    """Return the tf.distribute strategy of a name: one device, several GPUs, or several workers (multi-machine).
 
     Args:
-        name: `"one-device"`: none; `"mirrored"`: all GPUs of this machine, or where it has none all logical CPUs;
-            `"multi-worker"`: the workers that the environment variable `TF_CONFIG` names, each started by the same
-            command; `"auto"`: of these multi-worker if there is a `TF_CONFIG` of several workers, mirrored if there are
-            several GPUs, else one device.
+        name: `"one-device"`: no distribution.
+            `"mirrored"`: one replica per GPU of this machine, or per logical CPU if it has no GPU.
+            `"multi-worker"`: the workers that the environment variable `TF_CONFIG` lists. Start the same command on
+            each.
+            `"auto"`: multi-worker if `TF_CONFIG` lists several workers, else mirrored if there are several GPUs, else
+            one device.
 
     Raises:
-        InputError: no such name, only one device to mirror, a `TF_CONFIG` that is absent or none, or TensorFlow has
-            computed something already, which several workers do not allow.
+        InputError: the name is unknown, there is a single device to mirror, `TF_CONFIG` is absent or invalid, or
+            TensorFlow has already run an operation, which several workers do not allow.
 
     Example:
 
@@ -37,71 +39,78 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
         raise InputError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: {name!r}.")
     workers = read_workers() if name in ("auto", "multi-worker") else []
     if name == "multi-worker" or len(workers) > 1:
-        return _workers_strategy(tuple(workers))
+        return _open_multi_worker(tuple(workers))
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     if name == "one-device" or (name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")):
         return tf.distribute.get_strategy()
     if len(devices) == 1:
-        raise InputError(f"There is only one device to mirror, {devices[0].name}: leave --strategy out.")
-    return _mirrored(tuple(device.name for device in devices))
+        raise InputError(
+            f"`strategy` mirrored needs two devices or more. Received: {devices[0].name} alone. Fix: remove --strategy."
+        )
+    return _open_mirrored(tuple(device.name for device in devices))
 
 
-@functools.cache  # the collectives of another strategy over the same devices would be taken for this one's
-def _mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
+@functools.cache  # a second strategy over the same devices would use the collectives of the first
+def _open_mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(devices)
 
 
 @functools.cache
-def _workers_strategy(workers: tuple[str, ...]) -> tf.distribute.Strategy:
+def _open_multi_worker(workers: tuple[str, ...]) -> tf.distribute.Strategy:
     if not workers:
-        raise InputError("--strategy multi-worker needs TF_CONFIG, which names all workers: see the README.")
-    if tuple(map(int, keras.__version__.split(".")[:2])) > _KERAS:
+        example = '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
+        raise InputError(f"`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to {example}.")
+    if tuple(map(int, keras.__version__.split(".")[:2])) > _LAST_TESTED_KERAS:
+        last = ".".join(map(str, _LAST_TESTED_KERAS))
         raise InputError(
-            f"`fit` over several workers leans on parts of Keras that may change, and was tested up to Keras "
-            f"{'.'.join(map(str, _KERAS))}. This is {keras.__version__}: take an earlier one, or one machine."
+            f"Training with several workers needs Keras {last} or earlier, the last tested version. Received: "
+            f"{keras.__version__}. Fix: install Keras {last}, or train on one machine."
         )
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except RuntimeError as error:
-        raise InputError(f"Open the strategy before TensorFlow has computed anything: {error}.") from error
+        raise InputError(
+            f"`strategy` multi-worker must be opened before TensorFlow runs an operation ({error}). Fix: call "
+            "open_strategy first."
+        ) from error
 
 
-def one_core() -> None:
-    """Keep this process and its libraries to one core, before they start."""
+def use_one_core() -> None:
+    """Restrict this process and TensorFlow to one CPU core, for timings. Call it before TensorFlow starts."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
-    except RuntimeError:  # TensorFlow has started: affinity will do
+    except RuntimeError:  # TensorFlow has started; the affinity still holds
         pass
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes the model directory: the only one, or worker 0."""
+    """Whether this process writes the model directory: the only process, or worker 0."""
     return not has_several_workers(strategy) or strategy.cluster_resolver.task_id == 0
 
 
-def sharded(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset, of which every worker is to take its share of each batch."""
+def shard_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Return the dataset with the auto-shard policy DATA: each worker takes its share of each batch."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.with_options(options)
 
 
-def from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The chief's arrays, bit for bit, at every worker.
+def broadcast_from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the chief's arrays, bit for bit, at every worker.
 
-    Every worker asks at the same point and with arrays of the same shapes and types: none returns before all have
-    asked. With one worker there is nothing to do.
+    All workers must call this at the same point with arrays of the same shapes and dtypes. The call returns when all
+    workers have made it. With one worker the arrays are returned as they are.
 
     Args:
-        strategy: of the training.
-        arrays: numbers of any type.
+        strategy: the strategy of the training.
+        arrays: arrays of any dtype.
 
     Example:
 
-    >>> from_chief(open_strategy("one-device"), [np.array([1, 2])])
+    >>> broadcast_from_chief(open_strategy("one-device"), [np.array([1, 2])])
     [array([1, 2])]
     """
     arrays = [np.asarray(array, order="C") for array in arrays]
@@ -111,16 +120,16 @@ def from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -
     sent = tf.constant(np.frombuffer(packed + bytes(-len(packed) % 4), np.int32))
 
     @tf.function
-    def summed() -> tf.Tensor:
-        def replica() -> tf.Tensor:
+    def sum_over_replicas() -> tf.Tensor:
+        def send_from_first() -> tf.Tensor:
             context = tf.distribute.get_replica_context()
-            first = tf.equal(context.replica_id_in_sync_group, 0)
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(first, sent, tf.zeros_like(sent)))
+            is_first = tf.equal(context.replica_id_in_sync_group, 0)
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(is_first, sent, tf.zeros_like(sent)))
 
-        return strategy.experimental_local_results(strategy.run(replica))[0]
+        return strategy.experimental_local_results(strategy.run(send_from_first))[0]
 
-    received, taken = summed().numpy().tobytes(), []
+    received, unpacked = sum_over_replicas().numpy().tobytes(), []
     for array in arrays:
-        taken.append(np.frombuffer(received[: array.nbytes], array.dtype).reshape(array.shape))
+        unpacked.append(np.frombuffer(received[: array.nbytes], array.dtype).reshape(array.shape))
         received = received[array.nbytes :]
-    return taken
+    return unpacked

@@ -114,7 +114,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("keras_nplm.training.train._fit", interrupted)
+    monkeypatch.setattr("keras_nplm.training.train.fit_network", interrupted)
     assert main(["train", "--output", str(tmp_path / "m"), *SMALL]) == 130
     assert "give the same command to go on" in capsys.readouterr().err.splitlines()[-1]
 

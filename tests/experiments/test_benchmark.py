@@ -76,7 +76,7 @@ def test_a_served_model_and_those_on_a_device_are_asked(monkeypatch):
 
 
 def test_the_command_measures_and_prints_json(monkeypatch, capsys):
-    monkeypatch.setattr("keras_nplm.cli.measuring.one_core", lambda: None)
+    monkeypatch.setattr("keras_nplm.cli.measuring.use_one_core", lambda: None)
     assert main(["benchmark", "estimation", "--rounds", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["rows"][0]["benchmark"] == "estimation" and result["rows"][0]["rate"] > 10_000

@@ -1,6 +1,5 @@
 """Averages of the far context, residual blocks, activations, averaged weights: the formulas, and all roads they go."""
 
-import dataclasses
 import itertools
 import json
 import zipfile
@@ -14,13 +13,10 @@ from hypothesis import strategies as st
 
 from keras_nplm import (
     NPLM,
-    Configuration,
     InputError,
     LanguageModel,
     LanguageModelBoard,
     Vocabulary,
-    open_corpus,
-    train,
 )
 from keras_nplm.language_model.new_words import context_gradients
 from keras_nplm.layers.context import AveragedContext, ContextEmbedding
@@ -29,10 +25,7 @@ from keras_nplm.models.growth import NewRows, grow
 from keras_nplm.models.nplm_file import load_network
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.serving.graphs import build_graph
-from keras_nplm.training.checkpoint import Checkpoint
-from keras_nplm.training.configuration import CONFIGURATIONS
 from keras_nplm.training.optimizers import LazySGD
-from keras_nplm.training.weight_average import WeightAverage
 
 V, M, H = 11, 3, 4
 BODIES = [
@@ -275,20 +268,6 @@ def test_words_join(options):
     np.testing.assert_allclose(after[:, V] - after[:, 4], y - np.asarray(model(contexts))[:, 4], atol=1e-4)
 
 
-def test_the_average_of_weights():
-    model = _model(order=3)
-    average, weight = WeightAverage(model, 0.9), model.prob.b
-    expected = None
-    for step in range(1, 5):
-        weight.assign(np.full(V, float(step)))
-        average.update(32 * step, 32)
-        expected = float(step) if expected is None else 0.9**32 * expected + (1 - 0.9**32) * step
-    average.swap()
-    np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
-    average.swap()
-    np.testing.assert_array_equal(weight.numpy(), 4.0)
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -332,90 +311,3 @@ def test_what_keeps_the_unused_out_of_the_papers_model():
     """Without these options the network has the paper's weights and no others."""
     names = {weight.path.removeprefix("NPLM/") for weight in NPLM(V).weights}
     assert names == {"embed/C", "hidden/H", "hidden/d", "prob/UW", "prob/b"}
-
-
-def _configuration(**options) -> Configuration:
-    small = dict(order=9, averages_after="2,4", embedding_dim=6, hidden_units=8, batch_size=64, epochs=2, min_count=2)
-    return dataclasses.replace(CONFIGURATIONS["default"], **small, **options)
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory) -> str:
-    rng = np.random.default_rng(0)
-    lines = [" ".join(f"w{i}" for i in rng.zipf(1.5, rng.integers(3, 12)) % 30) for _ in range(400)]
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return str(path)
-
-
-@pytest.mark.parametrize("options", [{}, dict(output_layer="nce", dropout=0.0)])
-@pytest.mark.parametrize("moment, error", [("on_test_begin", SystemExit), ("_save_best", KeyboardInterrupt)])
-def test_a_run_that_was_killed_goes_on_to_the_same_average(tmp_path, monkeypatch, text, options, moment, error):
-    """Killed while the second epoch is validated or kept, when the average stands in the weights' place."""
-    configuration = _configuration(weight_average=0.9, residual_blocks=1, word_dropout=0.1, **options)
-    whole = train(configuration, open_corpus(train=[text]), tmp_path / "whole")
-
-    def killed(run, *arguments):
-        method(run, *arguments)
-        if run.history:
-            raise error
-
-    with monkeypatch.context() as patch:
-        method = getattr(Checkpoint, moment)
-        patch.setattr(Checkpoint, moment, killed)
-        with pytest.raises(error):
-            train(configuration, open_corpus(train=[text]), tmp_path / "killed")
-    resumed = train(configuration, open_corpus(train=[text]), tmp_path / "killed")
-    assert resumed["validation"] == whole["validation"]
-    kept = [keras.models.load_model(tmp_path / name / "model.keras").get_weights() for name in ("whole", "killed")]
-    for one, other in zip(*kept, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("options", [{}, dict(output_layer="nce", dropout=0.0)])
-def test_the_average_is_kept_and_training_goes_on_from_the_weights(tmp_path, monkeypatch, text, options):
-    """The network that is kept is the average of what the updates left, and the next epoch begins from the weights."""
-    taken, ends, begins, counts = [], [], [], []
-    update, on_test_begin, on_epoch_begin = WeightAverage.update, Checkpoint.on_test_begin, Checkpoint.on_epoch_begin
-
-    def updated(average, updates, since):
-        update(average, updates, since)
-        counts.append(updates)
-        taken.append(([weight.numpy() for weight in average.weights], since))
-
-    def tested(run, logs=None):
-        ends.append((run.model.get_weights(), len(taken)))
-        on_test_begin(run, logs)
-
-    def begun(run, epoch, logs=None):
-        begins.append(run.model.get_weights())
-        on_epoch_begin(run, epoch, logs)
-
-    monkeypatch.setattr("keras_nplm.training.checkpoint.EVERY", 1)  # so that one falls on the end of an epoch
-    monkeypatch.setattr(WeightAverage, "update", updated)
-    monkeypatch.setattr(Checkpoint, "on_test_begin", tested)
-    monkeypatch.setattr(Checkpoint, "on_epoch_begin", begun)
-    metrics = train(_configuration(weight_average=0.99, **options), open_corpus(train=[text]), tmp_path / "model")
-    assert len(set(counts)) == len(counts) > 1  # no update's weights are taken twice
-    for one, other in zip(ends[0][0], begins[1], strict=True):
-        np.testing.assert_array_equal(one, other)
-    mean, *others = taken[: ends[metrics["best_epoch"] - 1][1]]
-    expected = mean[0]
-    for weights, since in others:
-        kept = 0.99**since
-        expected = [kept * one + (1 - kept) * other for one, other in zip(expected, weights, strict=True)]
-    kept = keras.models.load_model(tmp_path / "model" / "model.keras").trainable_weights
-    for one, other in zip(kept, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
-    assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(expected, ends[0][0], strict=True))
-
-
-def test_what_is_validated_and_kept_is_the_average(tmp_path, text):
-    """Its perplexity is that of the network which is kept, and not that of a run without an average."""
-    figures = {}
-    for momentum in (0.0, 0.99):
-        metrics = train(_configuration(weight_average=momentum), open_corpus(train=[text]), tmp_path / str(momentum))
-        best = min(epoch["validation_perplexity"] for epoch in metrics["history"])
-        assert best == pytest.approx(metrics["validation"]["perplexity"], rel=1e-4)
-        figures[momentum] = best
-    assert figures[0.0] != figures[0.99]

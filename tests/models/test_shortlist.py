@@ -632,7 +632,7 @@ def test_the_study_measures_what_its_table_shows(directory, tmp_path, monkeypatc
     for name in (study.FULL, "listed"):
         (tmp_path / name).symlink_to(directory)
     rows = [Row(name, name, "train") for name in (study.FULL, study.BACKGROUND, "listed")]
-    for name, value in {"ROWS": rows, "_WARM_UP": 1, "_UPDATES": 2, "_ROUNDS": 1, "one_core": lambda: None}.items():
+    for name, value in {"ROWS": rows, "_WARM_UP": 1, "_UPDATES": 2, "_ROUNDS": 1, "use_one_core": lambda: None}.items():
         monkeypatch.setattr(study, name, value)
     report = json.loads(json.dumps(study.run(tmp_path)))
     listed, ids = report["rows"][2], language_model.corpus.ids("test")

@@ -1,4 +1,4 @@
-"""What `test_distribution.py` runs in a process of its own, which has two logical CPUs: it prints one JSON object."""
+"""Script of `test_distribution.py`: train on two logical CPUs and on one, and print the differences as JSON."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ def text(length: int) -> np.ndarray:
 
 
 def fit(strategy: tf.distribute.Strategy, output: str, optimizer: str, decay: float | None) -> tuple[NPLM, dict]:
-    """Epochs of a text whose last batch has one n-gram, for two replicas; validated on an odd number of n-grams."""
+    """Fit on a text whose last batch has one n-gram for two replicas. Validate on an odd number of n-grams."""
     with strategy.scope():
         keras.utils.set_random_seed(3)
         options = MODERN if output == "modern" else dict(output_layer=output, direct_connections=output != "energy")
@@ -56,36 +56,36 @@ def fit(strategy: tf.distribute.Strategy, output: str, optimizer: str, decay: fl
 
 def compare() -> dict:
     mirrored, one = open_strategy("mirrored"), open_strategy("one-device")
-    found = {"replicas": mirrored.num_replicas_in_sync, "differences": {}}
+    result = {"replicas": mirrored.num_replicas_in_sync, "differences": {}}
     for output, optimizer in PAIRS:
-        (left, alone), (right, shared) = (fit(devices, output, optimizer, 1e-3) for devices in (one, mirrored))
+        (left, alone), (right, together) = (fit(devices, output, optimizer, 1e-3) for devices in (one, mirrored))
         weights = [
             pair for pair in zip(left.get_weights(), right.get_weights(), strict=True) if pair[0].dtype.kind == "f"
         ]
-        found["differences"][f"{output} {optimizer}"] = {
+        result["differences"][f"{output} {optimizer}"] = {
             "weights": max(float(np.abs(a - b).max() / max(1, np.abs(a).max())) for a, b in weights),
-            "logs": max(abs(a / b - 1) for name in alone for a, b in zip(alone[name], shared[name], strict=True)),
+            "logs": max(abs(a / b - 1) for name in alone for a, b in zip(alone[name], together[name], strict=True)),
         }
-    return found | {"refused": refused(mirrored)}
+    return result | {"refused": collect_refusals(mirrored)}
 
 
-def refused(strategy: tf.distribute.Strategy) -> dict[str, str]:
-    """What `compile` says to options that fail, or are silently wrong, with replicas."""
+def collect_refusals(strategy: tf.distribute.Strategy) -> dict[str, str]:
+    """The errors of `compile` for options that fail, or give wrong results, with replicas."""
     sgd = {name: keras.optimizers.SGD(**{name: 1}) for name in ("clipnorm", "global_clipnorm", "clipvalue")}
     tried = {name: {"optimizer": optimizer} for name, optimizer in sgd.items()}
     tried["gradient_accumulation_steps"] = {"optimizer": keras.optimizers.SGD(gradient_accumulation_steps=2)}
     tried["steps_per_execution"] = {"optimizer": "sgd", "steps_per_execution": 2}
     tried["jit_compile"] = {"optimizer": "sgd", "jit_compile": True}
     tried["optimizer"] = {"optimizer": "adam"}
-    said = {}
+    errors = {}
     for name, options in tried.items():
         with strategy.scope():
             model = NPLM(SIZE, ORDER, 8, 12, output_layer="nce" if name == "optimizer" else "full")
             try:
                 model.compile(**options)
             except InputError as error:
-                said[name] = str(error)
-    return said
+                errors[name] = str(error)
+    return errors
 
 
 if __name__ == "__main__":

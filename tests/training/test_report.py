@@ -261,7 +261,7 @@ def test_a_run_without_its_page_is_whole_and_gets_it_when_asked_again(
 
     monkeypatch.setattr("keras_nplm.training.train.write_run_report", full)
     metrics = train(configuration, open_corpus(), tmp_path / "model")
-    assert "There is no report.html: The disk is full. Give the same command again" in capsys.readouterr().err
+    assert "report.html was not written: The disk is full. Fix: run the same command again" in capsys.readouterr().err
     assert not page.exists()
     monkeypatch.undo()
     assert train(configuration, open_corpus(), tmp_path / "model") == metrics

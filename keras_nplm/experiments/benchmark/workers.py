@@ -20,7 +20,7 @@ import tensorflow as tf
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.training.distribution import open_strategy, sharded
+from keras_nplm.training.distribution import open_strategy, shard_batches
 from keras_nplm.training.optimizers import LazySGD
 
 OUTPUTS = {"full": 4096, "nce": 4096}  # n-grams in a batch, of all workers together
@@ -99,7 +99,9 @@ def main(core: str, output: str) -> None:
         model = NPLM(_SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS, output=output)
         model.prob.set_unigram(np.bincount(ids, minlength=_SIZE))
         model.compile(optimizer=LazySGD(0.1))
-    dataset = sharded(ngram_dataset(ids, _ORDER, batch_size, boundary="stream", drop_remainder=True, first_epoch=0))
+    dataset = shard_batches(
+        ngram_dataset(ids, _ORDER, batch_size, boundary="stream", drop_remainder=True, first_epoch=0)
+    )
     model.fit(dataset, steps_per_epoch=3, shuffle=False, verbose=0)
     began = time.perf_counter()
     model.fit(dataset, steps_per_epoch=updates, shuffle=False, verbose=0)

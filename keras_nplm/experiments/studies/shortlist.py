@@ -19,7 +19,7 @@ from keras_nplm.models.ngrams.mass import build_mass
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.distribution import one_core
+from keras_nplm.training.distribution import use_one_core
 
 FULL, BACKGROUND = "brown-no-held-out", "kneser-ney-5"  # rows of the paper's table: all words, and n-grams alone
 _SPLITS = ("validation", "test")
@@ -43,7 +43,7 @@ ROWS = (
 
 def run(rows: Path) -> dict:
     """Exact perplexities, alone and mixed with the n-gram model; n-grams a CPU second in training and in scoring."""
-    one_core()
+    use_one_core()
     models = {row.name: LanguageModel.load(rows / row.name) for row in ROWS}
     encoded = models[FULL].corpus
     held_out = {split: encoded.ids(split) for split in _SPLITS}

@@ -1,0 +1,181 @@
+"""Fit a network with `Model.fit`: model and optimiser, n-gram batches, callbacks, resume."""
+
+import contextlib
+import dataclasses
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
+from keras_nplm.data.shuffling import count_resampled
+from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.nplm import NPLM
+from keras_nplm.training.build import build_model, build_optimizer
+from keras_nplm.training.checkpoint import Checkpoint
+from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.distribution import is_chief, shard_batches
+from keras_nplm.training.tensorboard import LanguageModelBoard
+
+_VALIDATION_BATCH = 1024
+_PROBE = 256  # n-grams of the validation split for the gradient norms
+_MAX_STEPS_PER_EXECUTION = 32  # a sampled update is about as short as the overhead of Keras per execution
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingTargets:
+    """Target counts of the training texts: one text, or several with a share each (`--resample`).
+
+    Attributes:
+        counts: int64 [K, |V|], how often each id is a target in each of K texts.
+        shares: float64 [K], the share of each text's n-grams that an epoch uses.
+        ngrams_per_epoch: the number of n-grams in an epoch.
+    """
+
+    counts: np.ndarray
+    shares: np.ndarray
+    ngrams_per_epoch: int
+
+    @classmethod
+    def of(cls, configuration: Configuration, encoded: EncodedCorpus) -> "TrainingTargets":
+        """Count the targets of the training split.
+
+        Raises:
+            InputError: a text has no n-gram for an epoch, or a shard is damaged.
+        """
+        counts, shares = encoded.frequencies_by_share()
+        counts[:, EOS_ID] *= configuration.boundary == "sentence"
+        ngrams = counts[:, : _target_limit(configuration)].sum(axis=1)
+        return cls(counts, shares, sum(map(count_resampled, shares, ngrams)))
+
+
+def _target_limit(configuration: Configuration) -> int | None:
+    """The id from which on words are not training targets, or None if all words are."""
+    if configuration.shortlist_size is None or configuration.outside_output:
+        return None
+    return len(SPECIALS) + configuration.shortlist_size
+
+
+def fit_network(
+    configuration: Configuration,
+    encoded: EncodedCorpus,
+    targets: TrainingTargets,
+    vocabulary: Vocabulary,
+    directory: Path,
+    devices: tf.distribute.Strategy,
+) -> None:
+    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch.
+
+    Args:
+        configuration: the options.
+        encoded: the encoded corpus.
+        targets: the target counts of its training split.
+        vocabulary: its vocabulary.
+        directory: the model directory.
+        devices: the tf.distribute strategy.
+
+    Raises:
+        RunError: the loss or the validation perplexity became NaN or infinite, or a file cannot be written.
+    """
+    batch_size, steps = _divide_epoch(configuration, targets, devices)
+    ngrams = dict(
+        order=configuration.order, boundary=configuration.boundary, targets_below=_target_limit(configuration)
+    )
+    training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
+    model = _build(configuration, targets, steps, devices)
+    checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices)
+    validation_data = ngram_dataset(validation_ids, batch_size=_VALIDATION_BATCH, shuffle=False, **ngrams)
+    callbacks = [checkpoint]
+    if is_chief(devices):
+        if configuration.shortlist_size:
+            _print_coverage(configuration, targets, model)
+        language_model = LanguageModel(model, vocabulary, encoded.tokenizer, configuration.boundary)
+        board = _build_board(configuration, directory, language_model, validation_ids, targets, batch_size, ngrams)
+        callbacks = [board, checkpoint]  # a run killed between the two repeats the epoch: its logs have no gap
+    while not checkpoint.is_done:
+        epoch, step = checkpoint.position
+        train_data = ngram_dataset(
+            training_ids,
+            batch_size=batch_size,
+            seed=configuration.seed,
+            drop_remainder=True,
+            first_epoch=epoch,
+            first_batch=step,
+            **ngrams,
+        )
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                model.fit(
+                    shard_batches(train_data),
+                    validation_data=shard_batches(validation_data),
+                    steps_per_epoch=steps - step,
+                    initial_epoch=epoch,
+                    epochs=epoch + 1 if step else configuration.epochs,  # first the rest of an interrupted epoch
+                    callbacks=callbacks,
+                    shuffle=False,  # the dataset shuffles
+                    verbose=(1 if sys.stderr.isatty() else 2) if is_chief(devices) else 0,
+                )
+        except KeyboardInterrupt:
+            checkpoint.save()
+            raise
+
+
+def _divide_epoch(
+    configuration: Configuration, targets: TrainingTargets, devices: tf.distribute.Strategy
+) -> tuple[int, int]:
+    """The n-grams per batch, at most an epoch and a multiple of the replicas; the updates per epoch."""
+    replicas, ngrams = devices.num_replicas_in_sync, targets.ngrams_per_epoch
+    batch_size = min(configuration.batch_size, max(replicas, ngrams - ngrams % replicas))
+    return batch_size, max(1, ngrams // batch_size)
+
+
+def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> NPLM:
+    """Build and compile the model, initialised to the unigram distribution of the targets."""
+    vocabulary_size = targets.counts.shape[1]
+    # relative weights of the texts, 1 for the text with the smallest share: its counts enter as they are
+    weights = targets.shares / targets.shares.min()
+    with devices.scope():
+        model = build_model(configuration, vocabulary_size)
+        model.set_unigram(weights @ targets.counts, configuration.min_count)
+        model.compile(optimizer=build_optimizer(configuration, steps))
+        model.optimizer.build(model.trainable_variables)
+    if model.prob.is_sampled and devices.num_replicas_in_sync == 1:
+        model.steps_per_execution = max(k for k in range(1, _MAX_STEPS_PER_EXECUTION + 1) if steps % k == 0)
+    return model
+
+
+def _build_board(
+    configuration: Configuration,
+    directory: Path,
+    language_model: LanguageModel,
+    validation_ids: np.ndarray,
+    targets: TrainingTargets,
+    batch_size: int,
+    ngrams: dict,
+) -> LanguageModelBoard:
+    """The TensorBoard callback, with the first n-grams of the validation split as its probe."""
+    tokens, positions = ngram_positions(validation_ids, **ngrams)
+    probe = gather_ngrams(tokens, positions[:_PROBE], configuration.order)
+    return LanguageModelBoard(
+        directory / "logs",
+        language_model,
+        probe=(probe[:, :-1], probe[:, -1]),
+        batch_size=batch_size,
+        word_counts=targets.counts.sum(axis=0),
+        hparams=dataclasses.asdict(configuration),
+    )
+
+
+def _print_coverage(configuration: Configuration, targets: TrainingTargets, model: NPLM) -> None:
+    """Print the share of training targets that the short-list covers."""
+    counts = targets.counts.sum(axis=0)
+    share = counts[: len(SPECIALS) + configuration.shortlist_size].sum() / counts.sum()
+    print(
+        f"The short-list covers {share:.1%} of the training text. During training, perplexity is that of the network "
+        f"over its {model.prob.vocabulary_size:,} outputs. The perplexity of the whole model follows at the end.",
+        file=sys.stderr,
+    )

@@ -1,0 +1,47 @@
+"""Model and optimiser of a configuration: weight decay and learning-rate schedules."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from keras_nplm import CONFIGURATIONS, NPLM, Configuration
+from keras_nplm.training.build import build_model, build_optimizer
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_weight_decay_of_sgd_is_the_penalty_of_the_paper(weight_decay):
+    """With plain SGD, decay in the optimiser and L2 penalty in the loss give equal weights. Biases do not decay."""
+    options = dict(weight_decay=weight_decay, learning_rate=0.1, schedule="constant", dropout=0.0, held_out_mass=0.0)
+    configuration = dataclasses.replace(CONFIGURATIONS["brown"], **options)
+    in_optimizer, in_loss = build_model(configuration, 50), NPLM(50, weight_decay=weight_decay)
+    rng = np.random.default_rng(0)
+    for left, right in zip(in_optimizer.weights, in_loss.weights, strict=True):
+        value = rng.normal(0, 0.5, left.shape)
+        left.assign(value), right.assign(value)
+    in_optimizer.compile(optimizer=build_optimizer(configuration, 10))
+    in_loss.compile(optimizer=keras.optimizers.SGD(0.1))
+    contexts = rng.integers(1, 50, (64, 4))
+    for model in (in_optimizer, in_loss):
+        model.fit(contexts, contexts[:, 0], epochs=2, shuffle=False, verbose=0)
+    for left, right in zip(in_optimizer.weights, in_loss.weights, strict=True):
+        np.testing.assert_allclose(left.numpy(), right.numpy(), atol=1e-6, err_msg=left.path)
+
+
+@pytest.mark.parametrize(
+    "schedule, expected",
+    [
+        ("linear", [0.5, 0.5 * 0.75, 0.5 * 0.5]),
+        ("inverse-time", [0.5, 0.5 / 1.1, 0.5 / 1.2]),
+        ("constant", [0.5, 0.5, 0.5]),
+    ],
+)
+def test_learning_rate_follows_its_schedule(schedule, expected):
+    configuration = Configuration(learning_rate=0.5, schedule=schedule, decay_rate=0.1, epochs=2)
+    optimizer = build_optimizer(configuration, steps_per_epoch=2)
+    rates = []
+    for update in range(3):
+        optimizer.iterations.assign(update)
+        rates.append(float(optimizer.learning_rate))
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)

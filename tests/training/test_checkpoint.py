@@ -1,0 +1,239 @@
+"""An interrupted run resumes from its checkpoint to the same weights, bit for bit."""
+
+import dataclasses
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from keras_nplm import InputError, RunError, open_corpus, train
+from keras_nplm.cli.main import main
+from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.shards import ShardedIds
+from keras_nplm.training.checkpoint import Checkpoint, read_history
+
+pytestmark = pytest.mark.usefixtures("no_report")
+
+
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
+def _weights(directory: Path) -> list[np.ndarray]:
+    return [weight.numpy() for weight in keras.models.load_model(directory / "model.keras").weights]
+
+
+def _assert_same_weights(left: Path, right: Path) -> None:
+    for one, other in zip(_weights(left), _weights(right), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _kill_at_rename(monkeypatch, name: str, number: int) -> None:
+    """Kill the process just before a file of this name is renamed for the n-th time."""
+    rename, renamed = shutil.os.replace, []
+
+    def replace(source, target):
+        renamed.append(target.name)
+        if renamed.count(name) == number:
+            raise _Killed
+        rename(source, target)
+
+    monkeypatch.setattr("os.replace", replace)
+
+
+_NCE = {"output_layer": "nce", "num_sampled": 20, "held_out_mass": 0.1, "optimizer": "adagrad"}
+
+
+@pytest.mark.parametrize(
+    "file, options",
+    [
+        ("last.npz", {}),
+        pytest.param("history.json", {}, marks=pytest.mark.long),
+        pytest.param("model.keras", {}, marks=pytest.mark.long),
+        pytest.param("last.npz", _NCE, marks=pytest.mark.long),
+    ],
+)
+def test_killed_run_resumes_to_the_same_weights(
+    tmp_path, monkeypatch, short_corpus, short_configuration, file, options
+):
+    """Killed in the second of three epochs, before one of its files is complete."""
+    configuration = dataclasses.replace(short_configuration, epochs=3, dropout=0.2, **options)
+    whole = train(configuration, short_corpus, tmp_path / "whole")
+    with monkeypatch.context() as context:
+        _kill_at_rename(context, file, 2)
+        with pytest.raises(_Killed):
+            train(configuration, short_corpus, tmp_path / "killed")
+    resumed = train(configuration, short_corpus, tmp_path / "killed")
+    assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
+    assert resumed["test"] == whole["test"]
+    _assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.parametrize("boundary", ["sentence", pytest.param("stream", marks=pytest.mark.long)])
+def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corpus, short_configuration, boundary):
+    """Training text too large for memory, read in blocks; killed at the third checkpoint, in the first epoch."""
+    monkeypatch.setattr("keras_nplm.data.encoding.IN_MEMORY", 0)
+    monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 8)
+    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 4)
+    configuration = dataclasses.replace(short_configuration, boundary=boundary, batch_size=16, dropout=0.2)
+    whole = train(configuration, short_corpus, tmp_path / "whole")
+    assert isinstance(EncodedCorpus.load(tmp_path / "whole" / "corpus").for_training(), ShardedIds)
+    monkeypatch.setattr("keras_nplm.training.checkpoint.SECONDS_PER_SAVE", 0)
+    with monkeypatch.context() as context:
+        _kill_at_rename(context, "last.npz", 3)
+        with pytest.raises(_Killed):
+            train(configuration, short_corpus, tmp_path / "killed")
+    assert not (tmp_path / "killed" / "history.json").exists()  # within the first epoch
+    resumed = train(configuration, short_corpus, tmp_path / "killed")
+    assert resumed["test"] == whole["test"]
+    for left, right in zip(whole["history"], resumed["history"], strict=True):  # metrics of the epoch continue
+        assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
+    _assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.long
+def test_run_on_shards_learns_as_in_memory(tmp_path, monkeypatch, small_configuration, model_directory):
+    monkeypatch.setattr("keras_nplm.data.encoding.IN_MEMORY", 0)
+    monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 10)
+    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 16)
+    from_shards = train(small_configuration, open_corpus(), tmp_path / "shards")
+    in_memory = json.loads((model_directory / "metrics.json").read_text())
+    assert from_shards["test"]["perplexity"] == pytest.approx(in_memory["test"]["perplexity"], rel=0.04)
+
+
+def test_interrupted_run_saves_a_checkpoint_and_resumes(tmp_path, monkeypatch, short_corpus, short_configuration):
+    """Ctrl-C in the middle of the second epoch."""
+    configuration = dataclasses.replace(short_configuration, dropout=0.2)
+    whole = train(configuration, short_corpus, tmp_path / "whole")
+
+    def interrupt(checkpoint, batch, logs=None):
+        on_train_batch_end(checkpoint, batch, logs)
+        if len(checkpoint.history) == 1 and batch == 7:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        on_train_batch_end = Checkpoint.on_train_batch_end
+        context.setattr(Checkpoint, "on_train_batch_end", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(configuration, short_corpus, tmp_path / "interrupted")
+    history = read_history(tmp_path / "interrupted" / "history.json")
+    with np.load(tmp_path / "interrupted" / "last.npz") as stored:
+        updates = int(stored["optimizer.0"])
+    assert len(history) == 1 and updates == 41 + 8
+    assert train(configuration, short_corpus, tmp_path / "interrupted")["test"] == whole["test"]
+    _assert_same_weights(tmp_path / "whole", tmp_path / "interrupted")
+
+
+def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, short_configuration):
+    with monkeypatch.context() as context:
+        _kill_at_rename(context, "history.json", 2)
+        with pytest.raises(_Killed):
+            train(short_configuration, short_corpus, tmp_path)
+    history = (tmp_path / "history.json").read_text()
+    (tmp_path / "history.json").write_text('{"epochs": []}')
+    with pytest.raises(InputError, match="last.npz does not match history.json"):
+        train(short_configuration, short_corpus, tmp_path)
+    (tmp_path / "history.json").write_text(history)
+    with np.load(tmp_path / "last.npz") as stored:
+        arrays = dict(stored)
+    name = next(name for name in sorted(arrays) if name.startswith("weights"))
+    np.savez(tmp_path / "last.npz", **arrays | {name: arrays[name][:-1]})
+    with pytest.raises(InputError, match="last.npz does not match this model's weight shapes"):
+        train(short_configuration, short_corpus, tmp_path)
+    (tmp_path / "last.npz").unlink()  # the fix that both messages name
+    assert train(short_configuration, short_corpus, tmp_path)["best_epoch"] > 0
+
+
+def test_early_stopping_after_patience_is_spent(tmp_path, short_corpus, short_configuration):
+    """With a learning rate far too high no epoch is better than the one before for long."""
+    options = dict(epochs=9, patience=1, learning_rate=20.0, schedule="constant")
+    history = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path / "model")["history"]
+    perplexities = [epoch["validation_perplexity"] for epoch in history]
+    assert len(history) < 9
+    assert perplexities[-1] > min(perplexities) and perplexities.index(min(perplexities)) == len(history) - 2
+
+
+def test_loss_that_is_not_finite_ends_the_run(tmp_path, monkeypatch, short_corpus, short_configuration):
+    monkeypatch.setattr("keras_nplm.training.checkpoint.UPDATES_PER_CHECK", 5)
+    configuration = dataclasses.replace(short_configuration, learning_rate=1e30)
+    with pytest.raises(RunError, match="The loss became (nan|inf) at update .* lower --learning-rate"):
+        train(configuration, short_corpus, tmp_path / "model")
+    assert not (tmp_path / "model" / "metrics.json").exists()
+
+
+def test_perplexity_that_is_not_finite_ends_the_run(tmp_path, short_corpus, short_configuration):
+    """Updates so large that the perplexity overflows, though the loss does not."""
+    configuration = dataclasses.replace(short_configuration, learning_rate=2e4, schedule="constant")
+    with pytest.raises(RunError, match="became (nan|inf) .*lower --learning-rate"):
+        train(configuration, short_corpus, tmp_path / "model")
+    assert not (tmp_path / "model" / "metrics.json").exists()
+
+
+_TRAIN = """
+import signal
+import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore SIGINT
+import keras_nplm.training.checkpoint as checkpoint
+from keras_nplm.cli.main import main
+checkpoint.SECONDS_PER_SAVE, checkpoint.UPDATES_PER_CHECK = 0.2, 5
+sys.exit(main(["train", *sys.argv[1:]]))
+"""
+_OPTIONS = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 8 --batch-size 32 --min-count 3 --dropout 0.2".split()
+
+
+def _start(directory: Path, log: Path) -> subprocess.Popen:
+    with open(log, "ab") as file:
+        command = [sys.executable, "-c", _TRAIN, "--output", directory, *_OPTIONS]
+        return subprocess.Popen(command, stdout=file, stderr=file)
+
+
+@pytest.mark.long
+def test_run_ended_by_signals_resumes_to_the_same_weights(tmp_path):
+    """Interrupted, killed twice and terminated, each time at a random moment soon after a checkpoint."""
+    assert _start(tmp_path / "whole", tmp_path / "log").wait() == 0
+    state, random = tmp_path / "ended" / "last.npz", np.random.default_rng()
+    updates = []
+    for number in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        run = _start(tmp_path / "ended", tmp_path / "log")
+        while run.poll() is None and (state.stat().st_mtime_ns if state.exists() else 0) == before:
+            time.sleep(0.02)
+        time.sleep(random.uniform(0, 0.6))
+        run.send_signal(number)
+        if (status := run.wait()) == 0:
+            break  # the run was finished before the signal
+        assert status == (-signal.SIGKILL if number == signal.SIGKILL else 130)
+        with np.load(state) as stored:
+            updates.append(int(stored["optimizer.0"]))
+    assert _start(tmp_path / "ended", tmp_path / "log").wait() == 0
+    assert len(updates) >= 2 and updates == sorted(updates) and any(number % 1716 for number in updates), updates
+    _assert_same_weights(tmp_path / "whole", tmp_path / "ended")
+    whole, ended = (json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("whole", "ended"))
+    assert whole["test"] == ended["test"]
+    for left, right in zip(whole["history"], ended["history"], strict=True):
+        assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
+
+
+@pytest.mark.long
+def test_full_disk_ends_the_run_and_a_later_call_completes_it(tmp_path):
+    """A limit on file sizes stands for the disk: the checkpoint of the first epoch exceeds it."""
+    text, directory = tmp_path / "text.txt", tmp_path / "model"
+    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 200)
+    options = ["--train", str(text), "--output", str(directory), "--embedding-dim", "200", "--hidden-units", "200"]
+    options += ["--learning-rate", "0.3"]
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n{_TRAIN}"
+    run = subprocess.run([sys.executable, "-c", limited, *options], capture_output=True, text=True)
+    assert run.returncode == 1, run.stderr
+    last = run.stderr.splitlines()[-1]
+    assert "Cannot write" in last and "Free some space" in last and "Traceback" not in run.stderr
+    names = {path.name for path in directory.iterdir()}
+    assert names <= {"config.json", "corpus", "logs", "vocabulary.txt", "history.json"}
+    assert main(["train", *options, "--json"]) == 0
+    assert main(["train", *options, "--order", "3"]) == 2  # the directory of a different run is left alone

@@ -1,0 +1,113 @@
+"""The moving average of the weights: against its formula, saved in place of the weights, and resumed."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from keras_nplm import CONFIGURATIONS, NPLM, Configuration, train
+from keras_nplm.training.checkpoint import Checkpoint
+from keras_nplm.training.weight_average import WeightAverage
+
+pytestmark = pytest.mark.usefixtures("no_report")
+_NCE = dict(output_layer="nce", dropout=0.0)
+
+
+def test_average_follows_its_formula_and_swaps():
+    model = NPLM(20, order=3, embedding_dim=2, hidden_units=2)
+    average, weight = WeightAverage(model, 0.9), model.prob.b
+    expected = None
+    for step in range(1, 5):
+        weight.assign(np.full(20, float(step)))
+        average.update(32 * step, 32)
+        expected = float(step) if expected is None else 0.9**32 * expected + (1 - 0.9**32) * step
+    average.swap()
+    np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
+    average.swap()
+    np.testing.assert_array_equal(weight.numpy(), 4.0)
+
+
+def _configuration(**options) -> Configuration:
+    small = dict(order=9, averages_after="2,4", embedding_dim=6, hidden_units=8, batch_size=64, epochs=2, min_count=2)
+    return dataclasses.replace(CONFIGURATIONS["default"], **small, **options)
+
+
+@pytest.mark.parametrize(
+    "moment, error, options",
+    [
+        ("_save_best", KeyboardInterrupt, {}),
+        pytest.param("_save_best", KeyboardInterrupt, _NCE, marks=pytest.mark.long),
+        pytest.param("on_test_begin", SystemExit, {}, marks=pytest.mark.long),
+        pytest.param("on_test_begin", SystemExit, _NCE, marks=pytest.mark.long),
+    ],
+)
+def test_killed_run_resumes_to_the_same_average(tmp_path, monkeypatch, short_corpus, moment, error, options):
+    """Killed while the second epoch is validated or saved: then the average is in place of the weights."""
+    configuration = _configuration(weight_average=0.9, residual_blocks=1, word_dropout=0.1, **options)
+    whole = train(configuration, short_corpus, tmp_path / "whole")
+
+    def end(checkpoint, *arguments):
+        method(checkpoint, *arguments)
+        if checkpoint.history:
+            raise error
+
+    with monkeypatch.context() as patch:
+        method = getattr(Checkpoint, moment)
+        patch.setattr(Checkpoint, moment, end)
+        with pytest.raises(error):
+            train(configuration, short_corpus, tmp_path / "killed")
+    resumed = train(configuration, short_corpus, tmp_path / "killed")
+    assert resumed["validation"] == whole["validation"]
+    saved = [keras.models.load_model(tmp_path / name / "model.keras").get_weights() for name in ("whole", "killed")]
+    for one, other in zip(*saved, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("options", [{}, pytest.param(_NCE, marks=pytest.mark.long)])
+def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_corpus, options):
+    """The saved network is the average after the updates. The next epoch continues from the weights."""
+    taken, ends, begins, counts = [], [], [], []
+    update, on_test_begin, on_epoch_begin = WeightAverage.update, Checkpoint.on_test_begin, Checkpoint.on_epoch_begin
+
+    def record_update(average, updates, interval):
+        update(average, updates, interval)
+        counts.append(updates)
+        taken.append(([weight.numpy() for weight in average.weights], interval))
+
+    def record_test_begin(checkpoint, logs=None):
+        ends.append((checkpoint.model.get_weights(), len(taken)))
+        on_test_begin(checkpoint, logs)
+
+    def record_epoch_begin(checkpoint, epoch, logs=None):
+        begins.append(checkpoint.model.get_weights())
+        on_epoch_begin(checkpoint, epoch, logs)
+
+    monkeypatch.setattr("keras_nplm.training.checkpoint.UPDATES_PER_AVERAGE", 1)  # so that one is at an epoch's end
+    monkeypatch.setattr(WeightAverage, "update", record_update)
+    monkeypatch.setattr(Checkpoint, "on_test_begin", record_test_begin)
+    monkeypatch.setattr(Checkpoint, "on_epoch_begin", record_epoch_begin)
+    metrics = train(_configuration(weight_average=0.99, **options), short_corpus, tmp_path / "model")
+    assert len(set(counts)) == len(counts) > 1  # no update enters the average twice
+    for one, other in zip(ends[0][0], begins[1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    first, *others = taken[: ends[metrics["best_epoch"] - 1][1]]
+    expected = first[0]
+    for weights, interval in others:
+        keep = 0.99**interval
+        expected = [keep * one + (1 - keep) * other for one, other in zip(expected, weights, strict=True)]
+    saved = keras.models.load_model(tmp_path / "model" / "model.keras").trainable_weights
+    for one, other in zip(saved, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(expected, ends[0][0], strict=True))
+    best = min(epoch["validation_perplexity"] for epoch in metrics["history"])
+    assert best == pytest.approx(metrics["validation"]["perplexity"], rel=1e-4)  # the average is validated
+
+
+@pytest.mark.long
+def test_average_changes_the_perplexity(tmp_path, short_corpus):
+    perplexities = {}
+    for momentum in (0.0, 0.99):
+        metrics = train(_configuration(weight_average=momentum), short_corpus, tmp_path / str(momentum))
+        perplexities[momentum] = metrics["validation"]["perplexity"]
+    assert perplexities[0.0] != perplexities[0.99]
