@@ -45,8 +45,8 @@ class LanguageModel:
         model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`.
         vocabulary: the words of the model.
         tokenizer_name: tokenizer and normalisation, such as `"words"`, `"whitespace"` or `"words+lower"`; see
-            `keras_nplm.data.tokenizers.get_tokenizer`. With `+lemmas`, a vocabulary without word forms receives the forms
-            of the dictionary.
+            `keras_nplm.data.tokenizers.get_tokenizer`. With `+lemmas`, a vocabulary without word forms receives the
+            forms of the dictionary.
         boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"stream"`: the
             text is one stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
 

@@ -1,4 +1,4 @@
-"""Words outside the vocabulary: the rules against loops, what is refused, and the command."""
+"""Adding out-of-vocabulary words: the rules against plain loops, invalid requests, and the command."""
 
 import hashlib
 import itertools
@@ -22,7 +22,9 @@ from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.experiments.studies import new_words
-from keras_nplm.language_model.new_words import RULES, context_gradients, count_new_words
+from keras_nplm.language_model.new_word_weights import context_gradients
+from keras_nplm.language_model.new_words import RULES, count_new_words
+from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.models.self_normalised import SelfNormalised
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
@@ -30,7 +32,7 @@ V, N = len(WORDS) + 4, 4
 TEXT = ["the dog sat on the mat .", "", "the dog and the cat sat .", "on the dog", "a rug . and the dog"]
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
 SHAPES = [{}, {"direct_connections": True}, {"direct_connections": True, "hidden_units": 0}]
-SHAPES += [{"output_rank": 2}, {"tied_output": True}, {"output_layer": "nce"}]
+SHAPES += [{"rank": 2}, {"tied": True}, {"output": "nce"}]
 
 
 def _logits(model: NPLM, context_ids: np.ndarray) -> np.ndarray:
@@ -40,20 +42,22 @@ def _logits(model: NPLM, context_ids: np.ndarray) -> np.ndarray:
     x = C[context_ids].reshape(len(context_ids), -1)
     parts = [np.tanh(x @ model.hidden.H.numpy() + model.hidden.d.numpy())] if model.hidden is not None else []
     features = np.concatenate([*parts, *([x] if model.direct_connections else [])], axis=1)
-    features = features if model.project is None else features @ model.project.kernel.numpy()
+    features = features if model.prob.P is None else features @ model.prob.P.numpy()
     return features @ model.prob.kernel.numpy().T + model.prob.b.numpy()
 
 
 def _language_model(boundary: str = "stream", **options) -> LanguageModel:
-    model = NPLM(V, order=N, **({"embedding_dim": 3, "hidden_units": 5} | options))
+    output = {name: options.pop(name) for name in ("rank", "tied") if name in options}
+    options = {"embedding_dim": 3, "hidden_units": 5, "output": FullSoftmax(V, **output)} | options
+    model = NPLM(V, order=N, boundary=boundary, **options)
     random = np.random.default_rng(1)
     for weight in model.trainable_weights:
         weight.assign(random.normal(0, 0.6, weight.shape))
-    return LanguageModel(model, Vocabulary(WORDS), "whitespace", boundary)
+    return LanguageModel(model, Vocabulary(WORDS), "whitespace")
 
 
-def _met(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
-    """Each token of the text with its context in old ids and the new words' numbers there (-1: none), by hand."""
+def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
+    """Each n-gram of the text in known ids, the new word's index as target and as context words (-1: known word)."""
     new, found = list(NEW), []
     lines = [line.split() for line in TEXT if line]
     lines = [list(itertools.chain(*lines))] if boundary == "stream" else [[*line, "</s>"] for line in lines]
@@ -72,17 +76,15 @@ def _softmax(model: NPLM, context) -> np.ndarray:
     return y / y.sum()
 
 
-@pytest.mark.parametrize(
-    "boundary, options", [("stream", {}), ("sentence", {"output_rank": 2}), ("stream", {"tied_output": True})]
-)
-def test_the_papers_rule(boundary, options):
+@pytest.mark.parametrize("boundary, options", [("stream", {}), ("sentence", {"rank": 2}), ("stream", {"tied": True})])
+def test_expectation_is_the_papers_rule(boundary, options):
     language_model = _language_model(boundary, **options)
     model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
     assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
     C, kernel = model.embed.C.numpy(), model.prob.kernel.numpy()
     for number in range(len(NEW)):
         rows = []
-        for ngram, word, _ in _met(boundary):
+        for ngram, word, _ in _find_ngrams(boundary):
             if word == number and any(ngram[:-1]):
                 p = _softmax(model, ngram[:-1])
                 p[:4] = 0
@@ -93,12 +95,12 @@ def test_the_papers_rule(boundary, options):
 
 
 @pytest.mark.parametrize("options", SHAPES)
-def test_gradients_are_those_of_small_differences(options):
+def test_gradients_equal_finite_differences(options):
     model = _language_model(**options).model
     random = np.random.default_rng(2)
     contexts, targets = random.integers(1, V, (6, N - 1)), random.integers(1, V, 6)
     gradients = context_gradients(model, SelfNormalised(model), contexts, targets)
-    if options.get("tied_output"):  # the feature vector alone moves, not the output's row
+    if options.get("tied"):  # the feature vector alone moves, not the output's row
         model = _untied(model)
     C, step = model.embed.C.numpy(), 1e-2
     for row, place, component in itertools.product(range(6), range(N - 1), range(3)):
@@ -113,11 +115,11 @@ def test_gradients_are_those_of_small_differences(options):
 
 
 def _untied(model: NPLM) -> NPLM:
-    untied = NPLM(V, order=N, embedding_dim=3, hidden_units=5, output_rank=3)
+    untied = NPLM(V, order=N, embedding_dim=3, hidden_units=5, output=FullSoftmax(V, rank=3))
     untied.embed.C.assign(model.embed.C)
     untied.hidden.set_weights(model.hidden.get_weights())
-    untied.project.set_weights(model.project.get_weights())
-    untied.prob.set_weights([model.prob.kernel.numpy(), model.prob.b.numpy()])
+    for name in ("P", "kernel", "b"):
+        getattr(untied.prob, name).assign(getattr(model.prob, name))
     return untied
 
 
@@ -126,21 +128,21 @@ def _softmax_of(model: NPLM, C: np.ndarray, context: np.ndarray) -> np.ndarray:
     x = C[context].reshape(1, -1).astype(np.float64)
     parts = [np.tanh(x @ model.hidden.H.numpy() + model.hidden.d.numpy())] if model.hidden is not None else []
     features = np.concatenate([*parts, *([x] if model.direct_connections else [])], axis=1)
-    features = features if model.project is None else features @ model.project.kernel.numpy()
+    features = features if model.prob.P is None else features @ model.prob.P.numpy()
     y = np.exp(features @ model.prob.kernel.numpy().T + model.prob.b.numpy())[0]
     return y / y.sum()
 
 
 @pytest.mark.parametrize(
     "boundary, options",
-    [("stream", SHAPES[1]), ("sentence", {}), ("stream", {"output_rank": 2}), ("sentence", {"tied_output": True})],
+    [("stream", SHAPES[1]), ("sentence", {}), ("stream", {"rank": 2}), ("sentence", {"tied": True})],
 )
-def test_the_step_up_the_likelihood(boundary, options):
+def test_likelihood_takes_one_step_up(boundary, options):
     language_model = _language_model(boundary, **options)
     model, grown = language_model.model, add_words(language_model, TEXT).model
-    met, m = _met(boundary), 3
+    found, m = _find_ngrams(boundary), 3
     sums, numbers, pairs = np.zeros((len(NEW), m)), np.zeros(len(NEW)), []
-    for ngram, _, numbers_there in met:
+    for ngram, _, numbers_there in found:
         for place, number in enumerate(numbers_there):
             if number >= 0:
                 contexts, target = np.array([ngram[:-1]]), np.array([ngram[-1]])
@@ -152,18 +154,18 @@ def test_the_step_up_the_likelihood(boundary, options):
     prior = 30 * (N - 1) * np.trace(fisher) / m * np.eye(m)
     steps = [np.linalg.solve(n * fisher + prior, g) for n, g in zip(numbers, sums, strict=True)]
 
-    inside = np.array([ngram[:-1] for ngram, _, _ in met])
-    features = np.asarray(model.features(inside)).astype(np.float64)
+    inside = np.array([ngram[:-1] for ngram, _, _ in found])
+    features = np.asarray(model.prob.project(model.features(inside))).astype(np.float64)
     weights = np.array([_softmax(model, context)[1] for context in inside])
     weights /= weights.sum()
     mean = weights @ features
     variance = (weights @ (features - mean) ** 2).mean()
     rows = []
     for number in range(len(NEW)):
-        own = features[[word == number and any(ngram[:-1]) for ngram, word, _ in met]]
+        own = features[[word == number and any(ngram[:-1]) for ngram, word, _ in found]]
         rows.append(0.1 * len(own) / (len(own) + 2) * (own.mean(axis=0) - mean) / variance)
     C, kernel = model.embed.C.numpy()[1], model.prob.kernel.numpy()[1]
-    if options.get("tied_output"):
+    if options.get("tied"):
         np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + np.array(rows), atol=1e-4)
     else:
         np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + np.array(steps), atol=1e-4)
@@ -174,7 +176,7 @@ def test_the_step_up_the_likelihood(boundary, options):
 def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
     language_model = _language_model(boundary)
     given = {"dog": 0.3, "and": 0.1, "a": 0.002, "rug": 0.01}
-    inside = np.array([ngram[:-1] for ngram, _, _ in _met(boundary)])
+    inside = np.array([ngram[:-1] for ngram, _, _ in _find_ngrams(boundary)])
     for options, expected in (
         ({"prior_tokens": 50}, np.array(list(NEW.values())) / (len(inside) + 50)),
         ({"frequencies": given}, list(given.values())),
@@ -185,7 +187,7 @@ def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
         assert mean.sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_words_follow_what_they_were_met_in_and_the_model_stays_as_it_is():
+def test_adding_words_leaves_the_model_unchanged():
     language_model = _language_model("sentence")
     weights = [weight.numpy().copy() for weight in language_model.model.weights]
     before = language_model.evaluate(TEXT)
@@ -202,7 +204,7 @@ def test_words_follow_what_they_were_met_in_and_the_model_stays_as_it_is():
     np.testing.assert_array_equal(several.model.embed.C.numpy()[:V], language_model.model.embed.C.numpy())
 
 
-def test_the_order_of_words_and_texts_of_one_word_play_no_part():
+def test_the_order_of_the_words_has_no_influence():
     language_model = _language_model()
     grown = add_words(language_model, TEXT, ["and", "dog"]), add_words(language_model, TEXT, ["dog", "and", "dog"])
     for one, other in zip(grown[0].model.weights, grown[1].model.weights, strict=True):
@@ -216,37 +218,37 @@ def test_the_order_of_words_and_texts_of_one_word_play_no_part():
 @pytest.mark.parametrize(
     "sentences, options, message",
     [
-        (["the cat"], {}, "no word 1 times or more that the vocabulary lacks"),
-        (TEXT, {"min_count": 9}, "no word 9 times or more"),
+        (["the cat"], {}, "no out-of-vocabulary word with `min_count` 1"),
+        (TEXT, {"min_count": 9}, "no out-of-vocabulary word with `min_count` 9"),
         (TEXT, {"min_count": 0}, "`min_count` must be 1 or more"),
-        (TEXT, {"words": ["dog", "cat"]}, "has the word 'cat' already"),
-        (TEXT, {"words": ["<unk>"]}, "has the word '<unk>' already"),
-        (TEXT, {"words": ["cow"]}, "the word 'cow' 0 times, not 1 or more"),
-        (TEXT, {"words": ["dog rug"]}, "the word 'dog rug' 0 times"),
-        (TEXT, {"words": ["rug"], "min_count": 2}, "the word 'rug' 1 times, not 2"),
-        (TEXT, {"words": []}, "No word is named"),
-        ([], {}, "The text holds no word"),
-        (["", " "], {}, "The text holds no word"),
-        (["cow"], {}, "no word before 'cow'"),
+        (TEXT, {"words": ["dog", "cat"]}, "'cat' is already in the vocabulary"),
+        (TEXT, {"words": ["<unk>"]}, "'<unk>' is already in the vocabulary"),
+        (TEXT, {"words": ["cow"]}, "'cow' must occur 1 times or more .* Received: 0"),
+        (TEXT, {"words": ["dog rug"]}, "'dog rug' must occur"),
+        (TEXT, {"words": ["rug"], "min_count": 2}, "'rug' must occur 2 times or more .* Received: 1"),
+        (TEXT, {"words": []}, "`words` must name 1 word or more"),
+        ([], {}, "The text must have 1 word or more"),
+        (["", " "], {}, "The text must have 1 word or more"),
+        (["cow"], {}, "'cow' has no word before it"),
         (["the </s> dog"], {}, "reserved token </s>"),
         (TEXT, {"rule": "guess"}, "`rule` must be one of likelihood, expectation"),
         (TEXT, {"prior_tokens": 0}, "`prior_tokens` must be 1 or more"),
-        (TEXT, {"words": ["dog"], "frequencies": {"cow": 0.1}}, "`frequencies` lacks 'dog'"),
+        (TEXT, {"words": ["dog"], "frequencies": {"cow": 0.1}}, "Missing: 'dog'"),
         (TEXT, {"words": ["dog"], "frequencies": {"dog": 1.0}}, "sum to less than 1"),
-        (TEXT, {"words": ["dog"], "frequencies": {"dog": 0.0}}, "must be above 0"),
+        (TEXT, {"words": ["dog"], "frequencies": {"dog": 0.0}}, "must be above 0 .* Received: minimum 0"),
     ],
 )
-def test_odd_requests_are_refused(sentences, options, message):
+def test_invalid_requests_are_refused(sentences, options, message):
     with pytest.raises(InputError, match=message):
         add_words(_language_model(), sentences, **options)
 
 
-def test_what_is_no_network_with_a_linear_output_is_refused():
+def test_models_without_rows_for_words_are_refused():
     vocabulary = Vocabulary(WORDS)
     mixture = Mixture([Uniform(V, "stream"), Uniform(V, "stream")], [0.5, 0.5])
-    for model, message in ((mixture, "is no network"), (NPLM(V, output_layer="adaptive"), "has no row for each")):
+    for model, message in ((mixture, "to an NPLM. Received: Mixture"), (NPLM(V, output="adaptive"), "a row for each")):
         with pytest.raises(InputError, match=message):
-            add_words(LanguageModel(model, vocabulary, "words", "stream"), TEXT)
+            add_words(LanguageModel(model, vocabulary, "words"), TEXT)
 
 
 def test_new_words_are_counted():
@@ -254,7 +256,7 @@ def test_new_words_are_counted():
     assert list(count_new_words(_language_model(), TEXT)) == ["dog", "and", "a", "rug"]
 
 
-def test_the_study_measures_what_the_models_say(tmp_path, monkeypatch):
+def test_the_study_measures_the_models(tmp_path, monkeypatch):
     monkeypatch.setattr(new_words, "_OCCURRENCES", (1,))
 
     def corpus(split):
@@ -262,7 +264,7 @@ def test_the_study_measures_what_the_models_say(tmp_path, monkeypatch):
 
     trained = _language_model()
     trained.vocabulary = trained.vocabulary.with_words(["dog", "and"])
-    trained.model = NPLM(V + 2, order=N, embedding_dim=3, hidden_units=5)
+    trained.model = NPLM(V + 2, order=N, embedding_dim=3, hidden_units=5, boundary="stream")
     without = _language_model()
     for row, language_model in zip(new_words.ROWS, (trained, without), strict=True):
         language_model.save(tmp_path / row.name)
@@ -308,7 +310,7 @@ def _contents(directory) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_the_command_writes_a_directory_that_the_others_take(model_directory, tmp_path, capsys):
+def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
     text, target, before = tmp_path / "text.txt", tmp_path / "grown", _contents(model_directory)
     text.write_text("The frumple is an object.\nA frumple has a zonk.\n", encoding="utf-8")
 
@@ -337,9 +339,9 @@ def test_the_command_writes_a_directory_that_the_others_take(model_directory, tm
     scores = served(sentences=tf.constant(lines))["log_prob"].numpy()
     np.testing.assert_allclose(scores, [score.log_prob for score in grown.score(lines)], rtol=1e-5)
     assert main(["add-words", str(model_directory), "--text", str(text), "--output", str(target)]) == 2
-    assert "holds a model already" in capsys.readouterr().err
+    assert "already holds a model" in capsys.readouterr().err
     assert (
         main(["add-words", str(target), "--text", str(text), "--output", str(tmp_path / "x"), "--words", "zonk"]) == 2
     )
-    assert "has the word 'zonk' already" in capsys.readouterr().err and not (tmp_path / "x").exists()
-    assert main(["evaluate", str(target)]) == 2 and "name a text with --text" in capsys.readouterr().err
+    assert "'zonk' is already in the vocabulary" in capsys.readouterr().err and not (tmp_path / "x").exists()
+    assert main(["evaluate", str(target)]) == 2 and "evaluate lines of text" in capsys.readouterr().err

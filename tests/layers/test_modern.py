@@ -18,7 +18,7 @@ from keras_nplm import (
     LanguageModelBoard,
     Vocabulary,
 )
-from keras_nplm.language_model.new_words import context_gradients
+from keras_nplm.language_model.new_word_weights import context_gradients
 from keras_nplm.layers.context import AveragedContext, ContextEmbedding
 from keras_nplm.layers.outputs import NoiseContrastive
 from keras_nplm.models.growth import NewRows, grow
