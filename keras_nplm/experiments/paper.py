@@ -192,9 +192,9 @@ def _mixtures(made: dict[str, Row], scores: dict, encoded: EncodedCorpus) -> lis
 def _bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
     """The bin of the context of each token of validation and test; see `FrequencyBins`."""
     counted = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 3, "stream")
-    bins = FrequencyBins(ContextFrequencies.of(counted))
+    bins = FrequencyBins(ContextFrequencies.from_counts(counted))
     ngrams = {split: extract_ngrams(encoded.ids(split), 3, "stream") for split in _SPLITS}
-    return {split: bins.of(ngrams[split][:, :-1]) for split in _SPLITS}
+    return {split: bins.find_bins(ngrams[split][:, :-1]) for split in _SPLITS}
 
 
 def mixture_of(

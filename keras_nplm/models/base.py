@@ -103,7 +103,7 @@ def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:
 
 
 def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
-    """Return the last n-1 words of each context, for a model whose order n is lower than that of the contexts."""
+    """Return the last n-1 words of each context, for a model of a lower order than the contexts."""
     return context_ids[:, context_ids.shape[1] - (model.order - 1) :]
 
 
@@ -117,7 +117,7 @@ def infer_boundary(predicted: np.ndarray) -> str:
 
 
 def choose_boundary(model: NextWordModel, boundary: str | None = None) -> str:
-    """Return the boundary with which a text is scored: that of the model's training.
+    """Return the boundary with which a text is scored: the boundary of the model's training.
 
     Args:
         model: any language model. Without a `boundary`, or with None there, it takes every boundary.

@@ -27,7 +27,7 @@ def log_probs(
         (log_prob float [B] in nats, target_ids int32 [B]).
 
     Raises:
-        InputError: the text is empty, or `boundary` is not that of the model's training.
+        InputError: the text is empty, or `boundary` differs from the model's.
     """
     tokens, positions = ngram_positions(ids, model.order, choose_boundary(model, boundary))
     for block in row_blocks(len(positions), _BLOCK_SIZE):
@@ -54,7 +54,7 @@ def evaluate(model: NextWordModel, ids: np.ndarray, boundary: str | None = None)
         perplexity. A perplexity over 0 tokens is None.
 
     Raises:
-        InputError: the text has no word to predict, or `boundary` is not that of the model's training.
+        InputError: the text has no word to predict, or `boundary` differs from the model's.
         RunError: a word of the text has probability 0, or a log-probability is NaN.
 
     Example:
@@ -78,7 +78,7 @@ def evaluate(model: NextWordModel, ids: np.ndarray, boundary: str | None = None)
     if total == -math.inf:
         raise RunError(
             f"{name} gives a word of the text probability 0. Fix: mix the model with the uniform distribution "
-            "(`mix --uniform`), or check that its boundary is that of its training."
+            "(`mix --uniform`), or evaluate it with the boundary of its training."
         )
     if not math.isfinite(total):
         raise RunError(

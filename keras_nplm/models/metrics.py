@@ -1,4 +1,4 @@
-"""Perplexity, the measure of a language model."""
+"""Perplexity as a Keras metric, for `model.compile` and `model.fit`."""
 
 import keras
 from keras import ops
@@ -6,10 +6,10 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class Perplexity(keras.metrics.Mean):
-    """The exponential of the mean negative log-likelihood a token: exp(-1/T sum_t ln P(w_t | context)).
+    """Perplexity: the exponential of the mean negative log-likelihood per token, exp(-1/T sum_t ln P(w_t | context)).
 
-    The mean is over all tokens since the last reset, not over batches, and has no penalty in it. Whether `</s>` and
-    unknown words are among the tokens is for the caller to say: whatever is given counts.
+    The mean is over all tokens since the last reset, not over batches, and includes no weight penalty. Every token
+    passed in counts: the caller leaves out `</s>` or out-of-vocabulary tokens where they should not count.
 
     Call arguments:
         values: negative log-likelihoods in nats, float [B].

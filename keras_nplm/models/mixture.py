@@ -117,7 +117,7 @@ class Mixture(NextWordModel):
 
     def _weights(self, context_ids: np.ndarray) -> np.ndarray:
         """Return α of each context, float64 [B, K]."""
-        return self.weights[self.bins.of(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)]
+        return self.weights[self.bins.find_bins(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)]
 
 
 def fit_mixture(
@@ -131,12 +131,12 @@ def fit_mixture(
     Args:
         models: two or more.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
-        boundary: `"sentence"` or `"stream"`. Default: that of the models; see `evaluate`.
+        boundary: `"sentence"` or `"stream"`. Default: `boundary` of the models; see `evaluate`.
         bins: fit a row of weights for each bin of the training frequency of the context. Default: one row.
 
     Raises:
-        InputError: the text is empty, a word of the text has probability 0 in every model, or `boundary` is not that
-            of the models' training.
+        InputError: the text is empty, a word of the text has probability 0 in every model, or `boundary` differs
+            from the models'.
 
     Example:
 
@@ -152,5 +152,5 @@ def fit_mixture(
     columns = [np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)]) for model in models]
     held_out_bins = None
     if bins:
-        held_out_bins = bins.of(extract_ngrams(held_out_ids, mixture.order, boundary)[:, :-1])
+        held_out_bins = bins.find_bins(extract_ngrams(held_out_ids, mixture.order, boundary)[:, :-1])
     return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)

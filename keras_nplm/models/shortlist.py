@@ -88,7 +88,7 @@ class Shortlist(NextWordModel):
             InputError: ids are out of range, or the contexts have a wrong length.
         """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        return np.minimum(self.mass.of(cut_contexts(self.background, context_ids)), 1)
+        return np.minimum(self.mass.look_up(cut_contexts(self.background, context_ids)), 1)
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         is_listed, result = target_ids < self.listed, np.zeros(len(target_ids))

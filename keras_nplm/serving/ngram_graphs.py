@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
-from keras_nplm.models.ngrams.counts import ContextTrie
 from keras_nplm.models.ngrams.mass import BackoffMass
+from keras_nplm.models.ngrams.tables import ContextTrie
 from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, store_array
 
 
@@ -101,7 +101,7 @@ class FrequencyBinsGraph(tf.Module):
         self.contexts = TrieGraph(bins.frequencies.contexts)
         self.counts = [store_array(counts) for counts in bins.frequencies.counts]
         self.tokens, self.back_off = bins.frequencies.tokens, bins.back_off
-        self.bins_per_length = bins.bins_a_length
+        self.bins_per_length = bins.bins_per_length
 
     def find_bins(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return the bin of each context, int64 [B]."""

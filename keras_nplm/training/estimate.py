@@ -286,7 +286,7 @@ def _check_match(directories: Sequence[str | os.PathLike], parts: Sequence[Langu
 
 def _count_bins(corpus: EncodedCorpus, vocabulary_size: int, boundary: str) -> FrequencyBins:
     counts = count_ngrams(corpus.ids("train"), vocabulary_size, _BIN_CONTEXT + 1, boundary)
-    return FrequencyBins(ContextFrequencies.of(counts))
+    return FrequencyBins(ContextFrequencies.from_counts(counts))
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:

@@ -40,8 +40,8 @@ from keras_nplm.experiments.rows import Row
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.growth import check_growable
 from keras_nplm.models.ngrams import BackoffModel, deleted_interpolation, kneser_ney
-from keras_nplm.models.ngrams.counts import ContextTrie
 from keras_nplm.models.ngrams.mass import BackoffMass, SummedMass
+from keras_nplm.models.ngrams.tables import ContextTrie
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.serving.graphs import build_graph
 from keras_nplm.training.configuration import train_command
@@ -184,10 +184,10 @@ def test_the_mass_of_each_state_is_the_sum_over_the_words(sentences, order, boun
     p = np.exp(model.next_log_probs(contexts), dtype=np.float64)
     expected = np.array([sum(row[w] for w in range(first, V)) for row in p])
     if not pruned:
-        np.testing.assert_allclose(mass.of(contexts), expected, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(mass.look_up(contexts), expected, rtol=1e-5, atol=1e-7)
     else:  # where what is left would be below 0, it is 0
         proper = np.abs(p.sum(axis=1) - 1) < 2
-        np.testing.assert_allclose(mass.of(contexts)[proper], expected[proper], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(mass.look_up(contexts)[proper], expected[proper], rtol=1e-5, atol=1e-7)
 
 
 def test_summed_mass_asks_for_a_context_once():
@@ -203,10 +203,10 @@ def test_summed_mass_asks_for_a_context_once():
     chosen, contexts = np.arange(V) >= LISTED, _contexts(3)
     mass = SummedMass(Watched(), chosen)
     expected = np.exp(_background("deleted interpolation", "stream").next_log_probs(contexts))[:, chosen].sum(axis=1)
-    np.testing.assert_allclose(mass.of(contexts[:200]), expected[:200])
-    np.testing.assert_allclose(mass.of(contexts[::-1]), expected[::-1])
+    np.testing.assert_allclose(mass.look_up(contexts[:200]), expected[:200])
+    np.testing.assert_allclose(mass.look_up(contexts[::-1]), expected[::-1])
     assert sum(asked) == len(np.unique(contexts, axis=0))
-    assert len(mass.of(contexts[:0])) == 0
+    assert len(mass.look_up(contexts[:0])) == 0
 
 
 def test_the_network_is_asked_once_for_a_context_and_only_for_words_of_the_list(monkeypatch):

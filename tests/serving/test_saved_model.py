@@ -118,7 +118,7 @@ def _models(boundary: str) -> dict:
     held_out = np.append(held_out[held_out != 3], 3).astype(np.int32)
     trigram = deleted_interpolation(ids, held_out, size, 3, boundary)
     knesser = kneser_ney(ids, size, 4, boundary)
-    bins = FrequencyBins(ContextFrequencies.of(count_ngrams(ids, size, 3, boundary)))
+    bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(ids, size, 3, boundary)))
     weights = random.dirichlet([1, 1], bins.number)
     classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
     kinds = {name: NPLM(size, 4, 6, 5, name == "full", output_layer=name) for name in OUTPUT_LAYERS}

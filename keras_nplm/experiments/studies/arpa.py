@@ -17,7 +17,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.ngrams import BackoffModel, count_ngrams, prune, write_arpa
 from keras_nplm.models.ngrams.approximation import ORDER, approximate, fit_unigrams
-from keras_nplm.models.ngrams.counts import ContextTrie, find
+from keras_nplm.models.ngrams.tables import ContextTrie, find
 
 _NETWORK, _COUNTS, _MIXTURE = "brown-no-held-out", "kneser-ney-5", "brown-with-kneser-ney"
 _HIGHEST = 4  # order

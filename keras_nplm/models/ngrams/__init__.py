@@ -1,4 +1,10 @@
-"""Count-based n-gram models: to compare the network with, and to mix it with."""
+"""Count-based n-gram language models, for comparison with the network and for mixtures with it; no Keras.
+
+counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: the estimators.
+backoff: the back-off model. interpolation: EM weights and frequency bins. word_classes: the exchange algorithm.
+arpa, arpa_lines: ARPA files. pruning: entropy pruning. approximation: any model as a back-off model. mass: the
+probability of a set of words.
+"""
 
 from keras_nplm.models.ngrams.arpa import read_arpa, write_arpa
 from keras_nplm.models.ngrams.backoff import BackoffModel

@@ -7,13 +7,7 @@ import numpy as np
 
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel, infer_boundary
-from keras_nplm.models.ngrams.counts import (
-    ContextTrie,
-    check_tables,
-    find,
-    followers,
-    refuse_unless,
-)
+from keras_nplm.models.ngrams.tables import ContextTrie, check_tables, find, find_followers, refuse_unless
 
 _MIN_MASS = 1e-9  # of the words that a context does not list
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
@@ -90,7 +84,7 @@ class BackoffModel(NextWordModel):
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             selected = slice(None) if len(rows) == len(context_ids) else rows  # a slice of all rows copies nothing
             log_probs[selected] += self.backoffs[k][nodes, None]
-            owner, places = followers(self.keys[k], nodes, self.vocabulary_size)
+            owner, places = find_followers(self.keys[k], nodes, self.vocabulary_size)
             log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][places]
         return log_probs
 
@@ -121,8 +115,8 @@ class BackoffModel(NextWordModel):
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
         for k, number in enumerate(contexts.sizes, start=2):
             nodes = keys[k - 2] // len(unigrams)
-            above = unlisted_mass(nodes, np.exp(log_probs[k - 2], dtype=np.float64), number)
-            below = unlisted_mass(nodes, np.exp(backoff_log_probs(model, k)), number)
+            above = compute_unlisted_mass(nodes, np.exp(log_probs[k - 2], dtype=np.float64), number)
+            below = compute_unlisted_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), number)
             model.backoffs.append(np.log(above / below).astype(np.float32))
         return model
 
@@ -141,7 +135,8 @@ class BackoffModel(NextWordModel):
 
         Args:
             path: the file (.npz).
-            boundary: that of the model's training. Default: `"sentence"` if `</s>` has a probability, else `"stream"`.
+            boundary: the boundary of the model's training. Default: `"sentence"` if `</s>` has a probability, else
+                `"stream"`.
 
         Raises:
             InputError: the file is absent, damaged, or holds a model of a different kind.
@@ -156,7 +151,7 @@ class BackoffModel(NextWordModel):
         return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
 
 
-def backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
+def compute_backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
     """Return ln P(w | h') of each listed n-gram h w of an order: its log-probability if it were unlisted, without γ(h).
 
     Args:
@@ -173,7 +168,7 @@ def backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
     return lower.log_prob(model.contexts.words(k - 1)[nodes, 1:], words).astype(np.float64)
 
 
-def unlisted_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
+def compute_unlisted_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
     """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts].
 
     The result is at least 1e-9: rounding puts the mass of a context that lists every word on either side of 0.

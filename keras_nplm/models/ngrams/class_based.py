@@ -11,9 +11,9 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel, infer_boundary
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.counts import refuse_unless
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights, is_distribution
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
+from keras_nplm.models.ngrams.tables import refuse_unless
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,16 +9,9 @@ import numpy as np
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel, infer_boundary
-from keras_nplm.models.ngrams.counts import (
-    ContextFrequencies,
-    are_counts,
-    check_tables,
-    count_ngrams,
-    find,
-    followers,
-    refuse_unless,
-)
+from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights, is_distribution
+from keras_nplm.models.ngrams.tables import are_counts, check_tables, find, find_followers, refuse_unless
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +20,7 @@ class DeletedInterpolation(NextWordModel):
 
         P(w | h) = α_0(l) / |V'| + α_1(l) c(w) / T + α_2(l) c(w_1 w) / c(w_1 •) + α_3(l) c(w_2 w_1 w) / c(w_2 w_1 •)
 
-    The relative frequency of an unseen context is that of the next shorter context, so that every component is a
+    An unseen context has the relative frequencies of the next shorter context, so that every component is a
     distribution. l is the bin of the context's training frequency (see `FrequencyBins`). V' are the words that are
     ever predicted.
 
@@ -72,7 +65,7 @@ class DeletedInterpolation(NextWordModel):
         return [int(np.count_nonzero(self.unigrams)), *map(len, self.keys)]
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        weights = self.weights[self.bins.of(context_ids)]
+        weights = self.weights[self.bins.find_bins(context_ids)]
         with np.errstate(divide="ignore"):
             return np.log(np.sum(weights * self.components(context_ids, target_ids), axis=1))
 
@@ -87,7 +80,7 @@ class DeletedInterpolation(NextWordModel):
         return np.stack(columns, axis=1)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        weights = self.weights[self.bins.of(context_ids)]
+        weights = self.weights[self.bins.find_bins(context_ids)]
         longest = np.ones(len(context_ids), np.int64)  # the order of the n-grams of the longest seen context
         seen = list(self._seen(context_ids))
         for k, (rows, *_) in enumerate(seen, start=2):
@@ -98,7 +91,7 @@ class DeletedInterpolation(NextWordModel):
         )
         probability = weights[:, :1] * self.uniform + weights[:, 1:2] * self.unigrams
         for k, (rows, nodes, counts, keys, totals) in enumerate(seen, start=2):
-            owner, places = followers(keys, nodes, self.vocabulary_size)
+            owner, places = find_followers(keys, nodes, self.vocabulary_size)
             share = weights[rows, k][owner] * counts[places] / totals[owner]
             probability[rows[owner], keys[places] % self.vocabulary_size] += share
         with np.errstate(divide="ignore"):
@@ -165,7 +158,7 @@ def deleted_interpolation(
     (1.0, 5)
     """
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
-    bins = FrequencyBins(ContextFrequencies.of(counts), back_off)
+    bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
     predicted = predicted_ids(vocabulary_size, boundary)
     uniform, unigrams = np.zeros(vocabulary_size), np.zeros(vocabulary_size)
     uniform[predicted] = 1 / len(predicted)
@@ -175,4 +168,4 @@ def deleted_interpolation(
     ngrams = extract_ngrams(held_out_ids, order, boundary)
     with np.errstate(divide="ignore"):
         components = np.log(model.components(ngrams[:, :-1], ngrams[:, -1]))
-    return dataclasses.replace(model, weights=fit_weights(components, bins.of(ngrams[:, :-1]), bins.number))
+    return dataclasses.replace(model, weights=fit_weights(components, bins.find_bins(ngrams[:, :-1]), bins.number))

@@ -1,4 +1,4 @@
-"""Weights of a convex combination of distributions, fitted by expectation-maximisation on held-out text."""
+"""Linear interpolation: weights fitted on held-out text by expectation-maximisation (EM), and frequency bins."""
 
 import dataclasses
 import os
@@ -7,24 +7,19 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays
-from keras_nplm.models.ngrams.counts import (
-    ContextFrequencies,
-    ContextTrie,
-    are_counts,
-    check_contexts,
-    refuse_unless,
-)
+from keras_nplm.models.ngrams.counts import ContextFrequencies
+from keras_nplm.models.ngrams.tables import ContextTrie, are_counts, check_contexts, refuse_unless
 
-_MOST_ITERATIONS = 500
+_MAX_ITERATIONS = 500
 _TOLERANCE = 1e-6  # of the largest change of a weight
 
 
 def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """ln sum_k weight_k P_k, summed stably: float64 [T].
+    """Return ln sum_k weight_k P_k, the log-probability of an interpolation, computed stably: float64 [T].
 
     Args:
         log_probs: ln P_k of each event, float [T, K], in nats; -inf is allowed.
-        weights: float [K], or one row an event, [T, K].
+        weights: float [K], or [T, K] with a row for each event.
 
     Example:
 
@@ -39,27 +34,27 @@ def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def is_distribution(shares: np.ndarray) -> bool:
-    """Whether each row, float [..., K], has shares that are not negative and sum to 1."""
+    """Whether the numbers of each row, float [..., K], are not negative and sum to 1."""
     return bool((shares >= 0).all() and np.allclose(shares.sum(axis=-1), 1, atol=1e-6))
 
 
 def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1) -> np.ndarray:
-    """The weights that make held-out events likely, by expectation-maximisation from equal ones.
+    """Fit interpolation weights to held-out events by expectation-maximisation (EM), from equal weights.
 
         r_tk = w_k P_k(t) / sum_j w_j P_j(t),    w_k <- (1/K + sum_t r_tk) / (1 + T), over the T events of the bin
 
-    One event shared by all K keeps every weight above 0: what few held-out events never needed, other text may.
+    The prior of one event, shared by the K components, keeps every weight above 0 where there are few held-out events.
 
     Args:
         log_probs: ln P_k of each event, float [T, K], in nats.
-        bins: which of `num_bins` sets of weights an event has, int [T]. Default: all have the same.
-        num_bins: how many sets there are. One without events keeps equal weights.
+        bins: the bin of each event, int [T], 0 to `num_bins` - 1. Default: one bin for all events.
+        num_bins: the number of bins. A bin without events keeps equal weights.
 
     Returns:
-        float64 [num_bins, K], rows summing to 1.
+        float64 [num_bins, K], each row sums to 1.
 
     Raises:
-        InputError: no event, or one that every P_k gives probability 0.
+        InputError: there are no events, or every P_k gives an event probability 0.
 
     Example:
 
@@ -71,41 +66,45 @@ def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins:
     events, components = log_probs.shape
     bins = np.zeros(events, np.int64) if bins is None else bins
     if not events:
-        raise InputError("There is no text to fit weights on: give the validation split some.")
+        raise InputError(
+            "The held-out text, on which the weights are fitted, must have a word to predict. Received: an empty text. "
+            "Fix: give the validation split some text."
+        )
     weights = np.full((num_bins, components), 1 / components)
     sizes = np.bincount(bins, minlength=num_bins)[:, None]
-    for _ in range(_MOST_ITERATIONS):
+    for _ in range(_MAX_ITERATIONS):
         total = combine(log_probs, weights[bins])
         if not np.isfinite(total).all():
             raise InputError(
-                f"Event {int(np.argmin(np.isfinite(total)))} of the text to fit weights on has probability 0 in every "
-                "model: add one that gives every word some, as --uniform does."
+                "Each word of the held-out text must have a probability above 0. Received: token "
+                f"{int(np.argmin(np.isfinite(total)))} has probability 0 in every model. "
+                "Fix: add the uniform distribution (--uniform)."
             )
         responsibility = np.exp(np.log(weights)[bins] + log_probs - total[:, None])
         sums = np.stack([np.bincount(bins, r, minlength=num_bins) for r in responsibility.T], axis=1)
-        before, weights = weights, (sums + 1 / components) / (sizes + 1)
-        if np.abs(weights - before).max() < _TOLERANCE:
+        previous, weights = weights, (sums + 1 / components) / (sizes + 1)
+        if np.abs(weights - previous).max() < _TOLERANCE:
             break
     return weights
 
 
 @dataclasses.dataclass(frozen=True)
 class FrequencyBins:
-    """Which set of weights a context has, by how often it was seen in training.
+    """Bins of contexts by training frequency, each with its own interpolation weights.
 
         l(x) = ceil(-ln((1 + x) / T)),    x the frequency of the context, T the tokens of the training text
 
-    The paper takes x of the last k words alone (`back_off=False`), which puts all contexts never seen into one bin.
-    With back-off those are told apart by the frequency of their last k-1 words, and so on.
+    In the paper (`back_off=False`) x is the frequency of the last k words, so that all unseen contexts are in one bin.
+    With `back_off`, the bin of an unseen context depends on the frequency of its last k-1 words, and so on.
 
     Args:
-        frequencies: of contexts of 1 to k words.
-        back_off: whether shorter contexts count where the longer one was never seen.
+        frequencies: training frequencies of contexts of 1 to k words.
+        back_off: whether unseen contexts are binned by the frequency of a shorter context.
 
     Example:
 
     >>> trie, counts = ContextTrie(6, [np.array([5 * 6 + 4])]), [np.array([0, 0, 0, 0, 200, 600]), np.array([5])]
-    >>> FrequencyBins(ContextFrequencies(trie, counts)).of(np.array([[4, 5], [4, 4], [5, 2]]))
+    >>> FrequencyBins(ContextFrequencies(trie, counts)).find_bins(np.array([[4, 5], [4, 4], [5, 2]]))
     array([ 5, 10, 15])
 
     Reference: Bengio et al. (2003), section 4.1.
@@ -116,16 +115,16 @@ class FrequencyBins:
 
     @property
     def number(self) -> int:
-        """How many bins there are."""
-        return self.bins_a_length * (len(self.frequencies.counts) if self.back_off else 1)
+        """The number of bins."""
+        return self.bins_per_length * (len(self.frequencies.counts) if self.back_off else 1)
 
     @property
-    def bins_a_length(self) -> int:
-        """How many bins the contexts of one length have."""
+    def bins_per_length(self) -> int:
+        """The number of bins for contexts of one length."""
         return int(np.ceil(np.log(self.frequencies.tokens))) + 1
 
-    def of(self, context_ids: np.ndarray) -> np.ndarray:
-        """The bin of each context, int64 [B], from 0."""
+    def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return the bin of each context, int64 [B], 0 to `number` - 1."""
         frequencies = self.frequencies.look_up(context_ids)[:, ::-1]  # [B, k], the longest context first
         length = np.zeros(len(frequencies), np.int64)
         if self.back_off:
@@ -133,19 +132,19 @@ class FrequencyBins:
             length = np.where(seen.any(axis=1), seen.argmax(axis=1), frequencies.shape[1] - 1)
         frequency = np.take_along_axis(frequencies, length[:, None], axis=1)[:, 0]
         level = np.ceil(-np.log((1 + frequency) / self.frequencies.tokens))
-        return np.maximum(level, 0).astype(np.int64) + length * self.bins_a_length
+        return np.maximum(level, 0).astype(np.int64) + length * self.bins_per_length
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
-        """What `load` needs of the file that a model is saved in."""
+        """Return the arrays that `load` reads, by name: for the file of a model."""
         contexts, counts = self.frequencies.contexts, self.frequencies.counts
         return {"contexts": contexts.keys, "context_counts": counts, "back_off": np.array(self.back_off)}
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "FrequencyBins":
-        """Read the bins from a file that holds `arrays()` among others.
+        """Read the bins from a file that holds the arrays of `arrays()`.
 
         Raises:
-            InputError: the file is absent, damaged, or lacks them.
+            InputError: the file is absent or damaged, or an array is missing.
         """
         stored = read_arrays(path, ["back_off", "context_counts.0"], ["contexts", "context_counts"])
         counts = stored["context_counts"]

@@ -1,4 +1,4 @@
-"""Interpolated modified Kneser-Ney smoothing."""
+"""Kneser-Ney smoothing: interpolated, modified (three discounts for each order)."""
 
 import numpy as np
 
@@ -6,11 +6,7 @@ from keras_nplm.data.ngram_arrays import predicted_ids
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 
-_FALLBACK = (
-    0.5,
-    1.0,
-    1.5,
-)  # discounts where a small text has no n-grams seen 1, 2, 3 and 4 times to estimate them from
+_FALLBACK = (0.5, 1.0, 1.5)  # discounts for texts too small to estimate them
 
 
 def kneser_ney(
@@ -20,21 +16,21 @@ def kneser_ney(
     boundary: str = "sentence",
     predicted: np.ndarray | None = None,
 ) -> BackoffModel:
-    """Estimate the interpolated modified Kneser-Ney model of order n from a text.
+    """Estimate an interpolated modified Kneser-Ney n-gram model from a text.
 
         P(w | h) = (a(h w) - D(a(h w))) / a(h •) + γ(h) P(w | h'),    P(w | no context's context) = 1/|V'|
         γ(h) = (D_1 N_1(h •) + D_2 N_2(h •) + D_3+ N_3+(h •)) / a(h •)
         D_j = j - (j+1) Y t_(j+1) / t_j,    Y = t_1 / (t_1 + 2 t_2)
 
-    a is the count at order n and the number of different words before it below (Chen & Goodman's equation 27 on),
-    N_j(h •) how many words follow h with a = j, t_j how many n-grams of the order have a = j, V' what is predicted:
-    words of V that training lacks get their share of the uniform distribution.
+    a is the count at order n; at lower orders it is the number of different words before the n-gram (Chen & Goodman's
+    equation 27 on). N_j(h •) is the number of words that follow h with a = j. t_j is the number of n-grams of the order
+    with a = j. V' are the predicted words: words that are not in the training text share the uniform distribution.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
         vocabulary_size: |V|.
         order: n, 2 or more.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
         predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
 
     Returns:
@@ -53,45 +49,45 @@ def kneser_ney(
     Reference: Chen & Goodman (1999), An empirical study of smoothing techniques for language modeling; Heafield et al.
     (2013), Scalable modified Kneser-Ney language model estimation, whose `lmplz --vocab_pad` gives the same numbers.
     """
-    counted = count_ngrams(ids, vocabulary_size, order, boundary)
+    counts = count_ngrams(ids, vocabulary_size, order, boundary)
     if predicted is None:
         predicted = predicted_ids(vocabulary_size, boundary)
     lower = np.zeros(vocabulary_size)
     lower[predicted] = 1 / len(predicted)
     keys, log_probs, backoffs = [], [], []
-    for k, number in enumerate([1, *counted.contexts.sizes], start=1):
-        discounted, gamma = _discounted(counted, k, number)
+    for k, num_contexts in enumerate([1, *counts.contexts.sizes], start=1):
+        discounted, gamma = _discount(counts, k, num_contexts)
         if k == 1:
             probability = gamma * lower
-            probability[counted.keys[0]] += discounted
+            probability[counts.keys[0]] += discounted
             unigrams = _log(probability)
         else:
-            probability = discounted + gamma[counted.nodes(k)] * lower[counted.suffixes[k - 1]]
-            keys.append(counted.keys[k - 1])
+            probability = discounted + gamma[counts.nodes(k)] * lower[counts.suffixes[k - 1]]
+            keys.append(counts.keys[k - 1])
             log_probs.append(_log(probability))
             backoffs.append(_log(gamma))
-        lower = probability[counted.keys[0]] if k == 1 else probability
-    return BackoffModel(counted.contexts, unigrams, keys, log_probs, backoffs, boundary)
+        lower = probability[counts.keys[0]] if k == 1 else probability
+    return BackoffModel(counts.contexts, unigrams, keys, log_probs, backoffs, boundary)
 
 
-def _discounted(counted: NgramCounts, k: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """The discounted relative frequency of each n-gram of order k, and γ of each of `number` contexts (1: unseen)."""
-    a = counted.continuation_counts[k - 1]
-    nodes = counted.nodes(k)
-    discount = np.concatenate([[0.0], discounts(a)])[np.minimum(a, 3)]
-    total = np.bincount(nodes, a, minlength=number)
-    gamma = np.bincount(nodes, discount, minlength=number) / np.maximum(total, 1)
+def _discount(counts: NgramCounts, k: int, num_contexts: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the discounted relative frequency of each n-gram of order k, and γ of each context (1 if unseen)."""
+    a = counts.continuation_counts[k - 1]
+    nodes = counts.nodes(k)
+    discount = np.concatenate([[0.0], estimate_discounts(a)])[np.minimum(a, 3)]
+    total = np.bincount(nodes, a, minlength=num_contexts)
+    gamma = np.bincount(nodes, discount, minlength=num_contexts) / np.maximum(total, 1)
     return (a - discount) / total[nodes], np.where(total > 0, gamma, 1.0)
 
 
-def discounts(counts: np.ndarray) -> np.ndarray:
-    """D_1, D_2 and D_3+ for the (continuation) counts of an order, float64 [3].
+def estimate_discounts(counts: np.ndarray) -> np.ndarray:
+    """Estimate D_1, D_2 and D_3+ from the (continuation) counts of an order: float64 [3].
 
-    A text too small for the estimate, in which some t_1 … t_4 is 0 or a D_j falls outside (0, j], gets 0.5, 1 and 1.5.
+    The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_4 is 0 or a D_j is outside (0, j].
 
     Example:
 
-    >>> discounts(np.repeat([1, 2, 3, 4], [100, 40, 20, 10])).round(3)
+    >>> estimate_discounts(np.repeat([1, 2, 3, 4], [100, 40, 20, 10])).round(3)
     array([0.556, 1.167, 1.889])
     """
     t = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)

@@ -1,24 +1,23 @@
-"""The probability that a language model gives to a set of words together, in each context."""
+"""Probability mass of a set of words under a language model, in each context: look-up or sum."""
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.counts import find
+from keras_nplm.models.ngrams.tables import find
 
-_MAX_CACHED = 1 << 20  # contexts whose mass is kept
+_CACHE_SIZE = 1 << 20  # contexts whose mass `SummedMass` keeps
 
 
 class BackoffMass:
-    """The mass of a set of words under a back-off model: a look-up, since it depends on the n-gram state alone.
+    """Probability mass of a set of words under a back-off model, by look-up.
 
         M(h) = sum_{w in set, h w listed} p(h w) + γ(h) (M(h') - sum_{w in set, h w listed} P(w | h')),
         M() = sum_{w in set} p(w)
 
-    γ(h) is the weight of backing off and h' is h without its oldest word, so that the masses of all listed contexts
-    are computed from the shortest to the longest, a length at a time; other contexts have that of their longest listed
-    end.
+    γ(h) is the back-off weight, and h' is h without its oldest word. The mass depends only on the longest listed end of
+    the context. So the masses of all listed contexts are computed once, from the shortest length to the longest.
 
     Args:
         model: the back-off model.
@@ -26,14 +25,14 @@ class BackoffMass:
 
     Attributes:
         empty: M without a context, float.
-        masses: M of the listed contexts of 1 … n-1 words, by number, float64.
+        masses: M of the listed contexts of 1 … n-1 words, by context number, float64.
 
     Example:
 
     >>> from keras_nplm.models.ngrams.kneser_ney import kneser_ney
-    >>> model = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3, boundary="stream")
+    >>> model = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3)
     >>> mass, contexts = BackoffMass(model, np.arange(8) >= 6), np.array([[4, 5], [7, 7]])
-    >>> bool(np.allclose(mass.of(contexts), np.exp(model.next_log_probs(contexts))[:, 6:].sum(axis=1)))
+    >>> bool(np.allclose(mass.look_up(contexts), np.exp(model.next_log_probs(contexts))[:, 6:].sum(axis=1)))
     True
 
     Reference: Schwenk & Gauvain (2004), Neural network language models for conversational speech recognition.
@@ -45,19 +44,19 @@ class BackoffMass:
         self._contexts = model.contexts
         self.empty = float(np.exp(model.unigrams[chosen], dtype=np.float64).sum())
         self.masses: list[np.ndarray] = []
-        for k, number in enumerate(model.contexts.sizes):
-            listed = chosen[model.keys[k] % size]
-            nodes, words = np.divmod(model.keys[k][listed], size)
-            shorter = model.contexts.parents(k + 1)  # [number]; None for contexts of one word
-            lower = _log_prob_at(model, k, None if shorter is None else shorter[nodes], words)
-            own = np.bincount(nodes, np.exp(model.log_probs[k][listed], dtype=np.float64), minlength=number)
-            taken = np.bincount(nodes, np.exp(lower), minlength=number)
-            above = self.empty if shorter is None else self.masses[-1][shorter]
-            left = np.maximum(above - taken, 0)  # rounding may bring it below
-            self.masses.append(own + np.exp(model.backoffs[k], dtype=np.float64) * left)
+        for k, num_contexts in enumerate(model.contexts.sizes):
+            is_chosen = chosen[model.keys[k] % size]
+            nodes, words = np.divmod(model.keys[k][is_chosen], size)
+            parents = model.contexts.parents(k + 1)  # [num_contexts]; None for contexts of one word
+            lower = _log_prob_at_nodes(model, k, None if parents is None else parents[nodes], words)
+            listed = np.bincount(nodes, np.exp(model.log_probs[k][is_chosen], dtype=float), minlength=num_contexts)
+            replaced = np.bincount(nodes, np.exp(lower), minlength=num_contexts)
+            above = self.empty if parents is None else self.masses[-1][parents]
+            rest = np.maximum(above - replaced, 0)  # rounding may bring it below 0
+            self.masses.append(listed + np.exp(model.backoffs[k], dtype=np.float64) * rest)
 
-    def of(self, context_ids: np.ndarray) -> np.ndarray:
-        """M of each context, float64 [B], for int [B, n-1], oldest first."""
+    def look_up(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         mass = np.full(len(context_ids), self.empty)
         for k, (rows, nodes) in enumerate(self._contexts.walk(context_ids)):
@@ -65,23 +64,23 @@ class BackoffMass:
         return mass
 
 
-def _log_prob_at(model: BackoffModel, length: int, nodes: np.ndarray | None, words: np.ndarray) -> np.ndarray:
-    """ln P(word | context) by the numbers of listed contexts of a length (0: there is one, empty), float64 [B]."""
-    result, asked = np.zeros(len(words)), np.arange(len(words))
+def _log_prob_at_nodes(model: BackoffModel, length: int, nodes: np.ndarray | None, words: np.ndarray) -> np.ndarray:
+    """Return ln P(word | context), float64 [B], for contexts given by number; length 0 is the empty context."""
+    result, pending = np.zeros(len(words)), np.arange(len(words))
     for k in range(length, 0, -1):
-        place = find(model.keys[k - 1], nodes * model.vocabulary_size + words[asked])
-        found = place >= 0
-        result[asked[found]] += model.log_probs[k - 1][place[found]]
-        asked, nodes = asked[~found], nodes[~found]
-        result[asked] += model.backoffs[k - 1][nodes]
+        place = find(model.keys[k - 1], nodes * model.vocabulary_size + words[pending])
+        is_listed = place >= 0
+        result[pending[is_listed]] += model.log_probs[k - 1][place[is_listed]]
+        pending, nodes = pending[~is_listed], nodes[~is_listed]
+        result[pending] += model.backoffs[k - 1][nodes]
         parents = model.contexts.parents(k)
         nodes = None if parents is None else parents[nodes]
-    result[asked] += model.unigrams[words[asked]]
+    result[pending] += model.unigrams[words[pending]]
     return result
 
 
 class SummedMass:
-    """The mass of a set of words under any language model: its distribution is summed, once for a context.
+    """Probability mass of a set of words under any language model: the distribution is summed once for each context.
 
         M(h) = sum_{w in set} P(w | h)
 
@@ -96,23 +95,22 @@ class SummedMass:
         self._model, self._chosen = model, chosen
         self._contexts, self._masses = np.zeros((0, model.order - 1), np.int32), np.zeros(0)
 
-    def of(self, context_ids: np.ndarray) -> np.ndarray:
-        """M of each context, float64 [B], for int [B, n-1], oldest first."""
+    def look_up(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        known = len(self._contexts)
+        num_cached = len(self._contexts)
         contexts, which = find_distinct_rows(np.concatenate([self._contexts, context_ids]))
         masses = np.full(len(contexts), -1.0)
-        masses[which[:known]] = self._masses
+        masses[which[:num_cached]] = self._masses
         new = np.flatnonzero(masses < 0)
         for block in row_blocks(len(new), DISTRIBUTION_ROWS):
             log_probs = self._model.next_log_probs(contexts[new[block]])[:, self._chosen]
             masses[new[block]] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
-        self._contexts, self._masses = (
-            (contexts, masses) if len(contexts) <= _MAX_CACHED else (contexts[:0], masses[:0])
-        )
-        return masses[which[known:]]
+        cached = slice(len(contexts) if len(contexts) <= _CACHE_SIZE else 0)
+        self._contexts, self._masses = contexts[cached], masses[cached]
+        return masses[which[num_cached:]]
 
 
 def build_mass(model: NextWordModel, chosen: np.ndarray) -> BackoffMass | SummedMass:
-    """Return the mass of a set of words under a language model: by look-up for a back-off model, else by summing."""
+    """Return the mass of a set of words under a language model: look-up for a back-off model, else sums."""
     return BackoffMass(model, chosen) if isinstance(model, BackoffModel) else SummedMass(model, chosen)

@@ -1,4 +1,4 @@
-"""Word classes by the exchange algorithm: words that are preceded and followed alike come together."""
+"""Word classes (clusters) by the exchange algorithm: words with similar neighbours share a class."""
 
 import os
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
 from keras_nplm.models.ngrams.counts import count_ngrams
 
-NO_CLASS = 1  # of words that a file of classes lacks: as a context it is never seen, so that a model backs off from it
+NO_CLASS = 1  # of words without a line in a file of classes; models back off from this context, which is never seen
 FIRST_CLASS = EOS_ID + 1
-_MOST_SWEEPS = 12
-_ENOUGH = 0.005  # the share of words moved in a sweep below which the classes count as settled
+_MAX_SWEEPS = 12
+_CONVERGED = 0.005  # share of words moved in a sweep, at which the classes are stable
 
 
 def exchange_classes(
@@ -26,26 +26,26 @@ def exchange_classes(
     start: np.ndarray | None = None,
     after_sweep: Callable[[np.ndarray, int], None] | None = None,
 ) -> np.ndarray:
-    """Put words into classes that maximise the likelihood of the text under a class bigram model.
+    """Cluster words into classes that maximise the likelihood of the text under a class bigram model.
 
         ln L = sum_gh f(N(g, h)) - sum_g f(N(g, •)) - sum_h f(N(•, h)) + sum_w f(N(w)),    f(x) = x ln x
 
-    Words are taken by falling frequency, and each is moved to the class where ln L is highest, sweep after sweep, until
-    few move. A sweep costs as many operations as there are bigram types times classes.
+    Each sweep takes the words by falling frequency, and moves each to the class with the highest ln L, until few words
+    move. A sweep costs as many operations as there are bigram types times classes.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
         vocabulary_size: |V|.
-        num_classes: how many classes.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
-        start: classes to begin with, as this function returns them: to go on with sweeps that were interrupted.
-            Default: the most frequent words have a class each, and the last class has the rest.
-        after_sweep: called with the classes and the number of words moved after each sweep.
+        num_classes: the number of classes.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
+        start: initial classes, as this function returns them, to resume an interrupted run. Default: each frequent word
+            has its own class, and the last class has all remaining words.
+        after_sweep: called with the classes and the number of moved words after each sweep.
 
     Returns:
-        the class of each word, int32 [|V|], 4 to `num_classes` + 3; `<pad>`, `<s>` and `</s>` keep 0, 2 and 3, so that
-        a text of classes is one of ids to whatever counts n-grams. Words that the text lacks are in the class that has
-        most of the rarest words: as contexts they act like those.
+        the class of each word, int32 [|V|], 4 to `num_classes` + 3. `<pad>`, `<s>` and `</s>` keep the ids 0, 2 and 3,
+        so that n-grams of classes are counts like n-grams of words. Words that are not in the text get the class with
+        the most words of the lowest frequency: as contexts they act like rare words.
 
     Raises:
         InputError: an option is out of range, or the text is empty.
@@ -60,40 +60,46 @@ def exchange_classes(
     Reference: Kneser & Ney (1993), Improved clustering techniques for class-based statistical language modelling;
     Martin, Liermann & Ney (1998), Algorithms for bigram and trigram word clustering.
     """
-    counted = count_ngrams(ids, vocabulary_size, 2, boundary)
-    by_frequency = counted.keys[0][np.argsort(-counted.counts[0], kind="stable")]
+    counts = count_ngrams(ids, vocabulary_size, 2, boundary)
+    by_frequency = counts.keys[0][np.argsort(-counts.counts[0], kind="stable")]
     by_frequency = by_frequency[by_frequency != EOS_ID]
     if not 1 <= num_classes <= len(by_frequency):
-        raise InputError(f"`num_classes` must be 1 to {len(by_frequency)}, the words seen. Received: {num_classes}.")
+        raise InputError(
+            f"`num_classes` must be 1 to {len(by_frequency)}, the number of different words in the text. "
+            f"Received: {num_classes}."
+        )
     if start is not None and start.max() >= num_classes + FIRST_CLASS:
-        raise InputError(f"There are more than {num_classes} classes to begin with: remove them to begin anew.")
+        raise InputError(
+            f"The initial classes must be {num_classes} classes or fewer. Received: {start.max() - FIRST_CLASS + 1}. "
+            "Fix: remove the file of initial classes, or raise the number of classes."
+        )
     if start is None:
-        start = _without_classes(vocabulary_size)
+        start = _empty_classes(vocabulary_size)
         start[by_frequency] = np.minimum(np.arange(len(by_frequency)), num_classes - 1) + FIRST_CLASS
-    left, right = np.divmod(counted.keys[1], vocabulary_size)
-    exchange = _Exchange(start, left, right, counted.counts[1], num_classes + FIRST_CLASS)
-    for _ in range(_MOST_SWEEPS):
+    left, right = np.divmod(counts.keys[1], vocabulary_size)
+    exchange = _Exchange(start, left, right, counts.counts[1], num_classes + FIRST_CLASS)
+    for _ in range(_MAX_SWEEPS):
         moved = sum(map(exchange.move, by_frequency.tolist()))
         if after_sweep:
             after_sweep(exchange.classes, moved)
-        if moved <= _ENOUGH * len(by_frequency):
+        if moved <= _CONVERGED * len(by_frequency):
             break
-    is_word = counted.keys[0] != EOS_ID
-    rarest = counted.keys[0][is_word & (counted.counts[0] == counted.counts[0][is_word].min())]
-    lacking = np.setdiff1d(predicted_ids(vocabulary_size, boundary), [*counted.keys[0], EOS_ID])
-    exchange.classes[lacking] = np.bincount(exchange.classes[rarest]).argmax()
+    is_word = counts.keys[0] != EOS_ID
+    rarest = counts.keys[0][is_word & (counts.counts[0] == counts.counts[0][is_word].min())]
+    unseen = np.setdiff1d(predicted_ids(vocabulary_size, boundary), [*counts.keys[0], EOS_ID])
+    exchange.classes[unseen] = np.bincount(exchange.classes[rarest]).argmax()
     return exchange.classes
 
 
-def _without_classes(vocabulary_size: int) -> np.ndarray:
-    """The classes of words before any word has one."""
+def _empty_classes(vocabulary_size: int) -> np.ndarray:
+    """Return classes for a vocabulary in which no word has a class yet."""
     classes = np.full(vocabulary_size, NO_CLASS, np.int32)
     classes[[PAD_ID, BOS_ID, EOS_ID]] = PAD_ID, BOS_ID, EOS_ID
     return classes
 
 
 class _Exchange:
-    """The class bigram counts N(g, h), and what moving a word between classes does to them and to ln L."""
+    """Class bigram counts N(g, h), updated as words move between classes, and the gain in ln L of each move."""
 
     def __init__(self, classes: np.ndarray, left: np.ndarray, right: np.ndarray, counts: np.ndarray, number: int):
         self.classes = classes.astype(np.int32)
@@ -104,16 +110,16 @@ class _Exchange:
         self.before = _Neighbours(left[by_right], counts[by_right], np.searchsorted(right[by_right], words))
         pairs = self.classes[left].astype(np.int64) * number + self.classes[right]
         self.bigrams = np.bincount(pairs, counts, minlength=number * number).reshape(number, number)
-        self.bigrams_t = self.bigrams.T.copy()  # both ways round, so that whichever is gathered lies together
+        self.bigrams_t = self.bigrams.T.copy()  # both layouts, so that gathered rows are contiguous
         self.f, self.f_t = _f(self.bigrams), _f(self.bigrams_t)
         self.totals = np.stack([self.bigrams.sum(axis=1), self.bigrams.sum(axis=0)])
 
     def move(self, word: int) -> bool:
-        """Put a word into its best class; True if it is another than before."""
+        """Move a word to its best class; return True if that class differs from the old one."""
         old = self.classes[word]
-        after = self.after.by_class(word, self.classes, len(self.bigrams))
-        before = self.before.by_class(word, self.classes, len(self.bigrams))
-        itself = self.after.count(word, word)
+        after = self.after.count_classes(word, self.classes, len(self.bigrams))
+        before = self.before.count_classes(word, self.classes, len(self.bigrams))
+        itself = self.after.count_word(word, word)
         size = np.array([[after.sum()], [before.sum()]])
         after[old] -= itself
         before[old] -= itself
@@ -137,13 +143,13 @@ class _Exchange:
         self.totals[:, c] += size[:, 0]
 
     def _gains(self, after: np.ndarray, before: np.ndarray, itself: float, size: np.ndarray) -> np.ndarray:
-        """What ln L gains from a word that is in no class when it joins each class."""
+        """Return the gain in ln L when a word outside all classes is added to each class."""
         gains = -(_f(self.totals + size) - _f(self.totals)).sum(axis=0)
         for counts, bigrams, f in ((after, self.bigrams_t, self.f_t), (before, self.bigrams, self.f)):
             neighbours = np.flatnonzero(counts)
-            joined = bigrams[neighbours] + counts[neighbours, None]  # [neighbouring classes, classes]
-            gains += np.sum(joined * np.log(joined), axis=0) - f[neighbours].sum(axis=0)
-        # where the neighbour is the class itself, both ways and `itself` come together
+            total = bigrams[neighbours] + counts[neighbours, None]  # [neighbouring classes, classes]
+            gains += np.sum(total * np.log(total), axis=0) - f[neighbours].sum(axis=0)
+        # where a class is its own neighbour, `after`, `before` and `itself` fall into one count
         diagonal = self.bigrams.diagonal()
         gains += _f(diagonal + after + before + itself) + _f(diagonal) - _f(diagonal + after) - _f(diagonal + before)
         gains[:FIRST_CLASS] = -np.inf
@@ -151,16 +157,16 @@ class _Exchange:
 
 
 class _Neighbours:
-    """The words on one side of each word, with counts: those of word w from `begin[w]` to `begin[w + 1]`."""
+    """Neighbours of each word on one side, with counts: for word w the range `begin[w]` to `begin[w + 1]`."""
 
     def __init__(self, words: np.ndarray, counts: np.ndarray, begin: np.ndarray):
         self.words, self.counts, self.begin = words, counts, begin.tolist()
 
-    def by_class(self, word: int, classes: np.ndarray, number: int) -> np.ndarray:
+    def count_classes(self, word: int, classes: np.ndarray, number: int) -> np.ndarray:
         part = slice(self.begin[word], self.begin[word + 1])
         return np.bincount(classes[self.words[part]], self.counts[part], minlength=number)
 
-    def count(self, word: int, other: int) -> float:
+    def count_word(self, word: int, other: int) -> float:
         part = slice(self.begin[word], self.begin[word + 1])
         place = np.searchsorted(self.words[part], other)
         found = self.words[part][place : place + 1] == other
@@ -172,14 +178,14 @@ def _f(x: np.ndarray) -> np.ndarray:
 
 
 def save_classes(path: str | os.PathLike, classes: np.ndarray, vocabulary: Vocabulary) -> None:
-    """Write the classes of words to `path`, a line a word that has one: word, tab, class from 0."""
+    """Write the classes of words to `path`: one line for each word with a class, the word, a tab, the class from 0."""
     lines = (f"{vocabulary.words[i]}\t{classes[i] - FIRST_CLASS}\n" for i in np.flatnonzero(classes >= FIRST_CLASS))
     with replace_file(path) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
 def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
-    """Read the classes of a vocabulary's words that `save_classes` or `mkcls` wrote, as `exchange_classes` gives them.
+    """Read the classes of words from a file of `save_classes` or `mkcls`, in the form of `exchange_classes`.
 
     Raises:
         InputError: the file is absent, not UTF-8 or malformed, or has no word of the vocabulary.
@@ -193,15 +199,18 @@ def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
     array([0, 1, 2, 3, 4, 5, 1], dtype=int32)
     """
     place = {word: i for i, word in enumerate(vocabulary.words)}
-    classes = _without_classes(len(vocabulary))
+    classes = _empty_classes(len(vocabulary))
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         word, _, name = line.partition("\t")
         if not name.isdecimal() or len(name) > 18 or int(name) > len(vocabulary):
-            expected = f"a word, a tab and the number of its class, {len(vocabulary)} at most"
-            raise InputError(f"{path}, line {number}: expected {expected}; got {line[:80]!r}.")
+            expected = f"a word, a tab and the number of its class, at most {len(vocabulary)}"
+            raise InputError(f"{path}, line {number}: expected {expected}. Received: {line[:80]!r}. Fix the line.")
         i = place.get(word, PAD_ID)
         if i not in (PAD_ID, BOS_ID, EOS_ID):
             classes[i] = int(name) + FIRST_CLASS
     if not (classes >= FIRST_CLASS).any():
-        raise InputError(f"{path} has no word of the vocabulary: name the word classes of this text.")
+        raise InputError(
+            f"{path} must have classes of words in the vocabulary. Received: classes of other words only. "
+            "Fix: name the word classes of this text."
+        )
     return classes

@@ -25,7 +25,7 @@ from keras_nplm.models.ngrams import (
     write_arpa,
 )
 from keras_nplm.models.ngrams.approximation import approximate
-from keras_nplm.models.ngrams.counts import ContextTrie
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 9  # <pad> <unk> <s> </s> and five words
 BOUNDARIES = ("stream", "sentence")
@@ -107,7 +107,7 @@ def _plain(model, ids, order, boundary, least):
 @pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize("rows", [1, 2, 7, 1000])
 def test_probabilities_are_the_expectations_that_plain_loops_give(boundary, order, rows, monkeypatch):
-    monkeypatch.setattr(backoff_approximation, "_MOST_ROWS", rows)
+    monkeypatch.setattr(backoff_approximation, "_MAX_BLOCK_SIZE", rows)
     toy = Toy(4)
     ours = _listed(approximate(toy, _text(boundary), order, boundary, 0.4))
     plain = _plain(toy, _text(boundary), order, boundary, 0.4)
@@ -163,7 +163,7 @@ def test_an_average_loses_little_and_more_ngrams_lose_less():
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
-    monkeypatch.setattr(backoff_approximation, "_UNSEEN", 1e-9)
+    monkeypatch.setattr(backoff_approximation, "_UNSEEN_SHARE", 1e-9)
     words, end = [1, *range(4, 12)], boundary == "sentence"
     together = np.random.default_rng(1).exponential(1, (len(words) + end,) * 2) ** 3
     pairs = np.zeros((12, 12))  # P(v w): words stand as often before others as after, <s> as often as </s>
@@ -221,7 +221,7 @@ def test_what_is_written_is_read_back(tmp_path, boundary):
 def test_options_out_of_range_are_refused():
     ids = _text("stream")
     for order in (1, 5):
-        with pytest.raises(InputError, match=f"`order` must be 2 to 4, that of the model. Received: {order}"):
+        with pytest.raises(InputError, match=f"`order` must be 2 to 4, the order of the model. Received: {order}"):
             approximate(Toy(4), ids, order, "stream")
     for least in (0, -1, float("nan")):
         with pytest.raises(InputError, match="`min_expected_count` must be above 0. Received"):
@@ -275,10 +275,10 @@ def test_export_prunes_a_count_based_model_and_otherwise_leaves_it_alone(tmp_pat
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--order", "5"], "`order` must be 2 to 4, that of the model. Received: 5"),
-        (["--order", "1"], "`order` must be 2 to 4, that of the model. Received: 1"),
+        (["--order", "5"], "`order` must be 2 to 4, the order of the model. Received: 5"),
+        (["--order", "1"], "`order` must be 2 to 4, the order of the model. Received: 1"),
         (["--min-expected-count", "0"], "`min_expected_count` must be above 0"),
-        (["--prune", "-1"], "The threshold of pruning must be 0 or more. Received: -1"),
+        (["--prune", "-1"], "The pruning threshold must be 0 or more. Received: -1"),
         (["--format", "onnx", "--prune", "1e-7"], "of the format onnx"),
     ],
 )

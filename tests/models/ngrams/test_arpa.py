@@ -7,7 +7,7 @@ import pytest
 
 from keras_nplm import InputError, Vocabulary
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, read_arpa, write_arpa
-from keras_nplm.models.ngrams.counts import ContextTrie
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 LN10 = np.log(10)
@@ -155,24 +155,24 @@ def test_the_unknown_word_in_capitals_is_one_word(tmp_path):
 
 
 MALFORMED = [
-    (lambda text: "", "no line .*data.*: it is not an ARPA file"),
+    (lambda text: "", "An ARPA file must have the line .*data"),
     (lambda text: text.replace("ngram 2=4", "ngram 3=4"), "line 5: expected ngram 2=NUMBER"),
     (lambda text: text.replace("ngram 2=4\nngram 3=1\n", ""), "line 6: expected ngram 1=NUMBER and ngram 2=NUMBER"),
     (lambda text: text.replace("ngram 2=4", "ngram 2=3"), "line 21: expected the end of the 3 2-grams"),
     (lambda text: text.replace("ngram 2=4", "ngram 2=5"), "expected log10 probability, 2 words and perhaps log10 back"),
     (lambda text: text[: text.index("-0.3\tcat sat")], "line 20: expected log10 probability, 2 words.*end of the file"),
     (lambda text: text.replace("-0.25\tthe cat", "-0.25\tthe"), "line 19: expected log10 probability, 2 words"),
-    (lambda text: text.replace("-0.25\tthe cat", "x\tthe cat"), "line 19: expected a number; got"),
+    (lambda text: text.replace("-0.25\tthe cat", "x\tthe cat"), "line 19: expected a number. Received"),
     (lambda text: text.replace("cat sat\t-0.15", "cat sat\tnone"), "line 20: expected a number"),
     (lambda text: text.replace("cat sat\t-0.15", "cat sat\t1e400"), "line 20: expected a number"),
     (
         lambda text: text.replace("-0.25\tthe cat", "0.25\tthe cat"),
         "line 19: expected a log10 probability of 0 or less",
     ),
-    (lambda text: text.replace("the cat", "the dog"), "line 19: expected words of the vocabulary, which lacks 'dog'"),
+    (lambda text: text.replace("the cat", "the dog"), "line 19: expected words of the vocabulary, and 'dog' is not one"),
     (lambda text: text.replace("on the\n\n", "the cat\n\n"), "line 21: expected an n-gram that is not listed above"),
     (lambda text: text.replace("-0.9\tsat", "-0.9\tcat"), "line 14: expected an n-gram that is not listed above"),
-    (lambda text: text.replace("\\end\\\n", ""), r"expected the line \\end\\; got the end of the file"),
+    (lambda text: text.replace("\\end\\\n", ""), r"expected the line \\end\\. Received: the end of the file"),
     (lambda text: text.replace("\\2-grams:", "\\4-grams:"), "line 17: expected the line .2-grams:"),
 ]
 
@@ -195,13 +195,13 @@ def test_files_of_another_kind_are_refused(tmp_path):
     with pytest.raises(InputError, match="not UTF-8"):
         read_arpa(path)
     path.write_bytes(gzip.compress(SRILM.encode())[:-20])
-    with pytest.raises(InputError, match="not a whole gzip file"):
+    with pytest.raises(InputError, match="must be a complete gzip file"):
         read_arpa(path)
     path.write_text(SRILM, encoding="utf-8")
-    with pytest.raises(InputError, match="lacks 'sat'"):
+    with pytest.raises(InputError, match="'sat' is not one"):
         read_arpa(path, Vocabulary(["the", "cat", "on"]))
     model, _ = read_arpa(path)
-    with pytest.raises(InputError, match="The vocabulary has 5 words and the model 8"):
+    with pytest.raises(InputError, match="`vocabulary` must have 8 words, as the model has. Received: 5"):
         write_arpa(tmp_path / "out.arpa", model, Vocabulary(["the"]))
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from keras_nplm import InputError, evaluate
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, prune
-from keras_nplm.models.ngrams.counts import ContextTrie
-from keras_nplm.models.ngrams.pruning import perplexity_changes
+from keras_nplm.models.ngrams.pruning import compute_perplexity_changes
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 9
 BOUNDARIES = ("stream", "sentence")
@@ -47,7 +47,7 @@ def _probability(model, words):
 def test_changes_are_those_of_the_distributions_with_and_without_the_ngram(boundary):
     model = kneser_ney(_text(boundary), V, 3, boundary)
     tested = 0
-    for k, changes in enumerate(perplexity_changes(model), start=2):
+    for k, changes in enumerate(compute_perplexity_changes(model), start=2):
         ngrams = _ngrams(model, k)
         for place in range(0, len(ngrams), 3):
             h = ngrams[place, :-1].tolist()
@@ -57,7 +57,7 @@ def test_changes_are_those_of_the_distributions_with_and_without_the_ngram(bound
             entropy = (np.exp(before[there]) * (before[there] - after[there])).sum()
             assert changes[place] == pytest.approx(np.expm1(_probability(model, h) * entropy), abs=2e-7, rel=1e-3)
             tested += 1
-    assert tested > 30 and max(map(np.max, perplexity_changes(model))) > 1e-4
+    assert tested > 30 and max(map(np.max, compute_perplexity_changes(model))) > 1e-4
 
 
 @settings(max_examples=15, deadline=None)
@@ -102,7 +102,9 @@ def test_a_context_that_lists_all_words_is_not_pruned_to_nothing():
     unigrams = np.log([0.25, 0.25, 0.25, 0.25]).astype(np.float32)
     sharp = np.log([0.97, 0.01, 0.01, 0.01]).astype(np.float32)
     model = BackoffModel.normalised(ContextTrie(4, []), unigrams, [1 * 4 + np.arange(4)], [sharp])
-    np.testing.assert_allclose(perplexity_changes(model)[0], 0, atol=1e-6)  # any one could go: γ would be what it had
+    np.testing.assert_allclose(
+        compute_perplexity_changes(model)[0], 0, atol=1e-6
+    )  # any one could go: γ would be what it had
     pruned = prune(model, 1e-3)
     assert pruned.num_ngrams == [4, 1]
     np.testing.assert_allclose(pruned.next_log_probs(np.array([[1]]))[0], sharp, atol=1e-5)
@@ -111,7 +113,7 @@ def test_a_context_that_lists_all_words_is_not_pruned_to_nothing():
 def test_options_out_of_range_are_refused():
     model = kneser_ney(_text("stream"), V, 3, "stream")
     for threshold in (-1e-9, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="The threshold of pruning must be 0 or more. Received"):
+        with pytest.raises(InputError, match="The pruning threshold must be 0 or more. Received"):
             prune(model, threshold)
-    with pytest.raises(InputError, match="`max_ngrams` must be 6 or more, the unigrams, which stay. Received: 5"):
+    with pytest.raises(InputError, match="`max_ngrams` must be 6 or more, the number of unigrams, which stay. Received: 5"):
         prune(model, max_ngrams=5)

@@ -1,0 +1,184 @@
+"""Sorted n-gram tables: binary-search look-up, contexts as a trie, and checks of tables read from files."""
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
+from keras_nplm.io.errors import InputError
+
+_COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
+_SORT_FROM = 1 << 12  # look-ups from which sorting them pays: neighbours share most of their binary search
+
+
+def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the place of each wanted key in the sorted `keys`, or -1: int64.
+
+    Example:
+
+    >>> find(np.array([2, 5, 9]), np.array([9, 3, 2]))
+    array([ 2, -1,  0])
+    """
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    if len(wanted) >= _SORT_FROM:
+        by_key = np.argsort(wanted)
+        place = np.empty(len(wanted), np.int64)
+        place[by_key] = np.searchsorted(keys, wanted[by_key])
+    else:
+        place = np.searchsorted(keys, wanted)
+    place[place == len(keys)] = 0
+    return np.where(keys[place] == wanted, place, -1)
+
+
+def find_followers(keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Find all n-grams of given contexts.
+
+    Args:
+        keys: of the n-grams, context number * |V| + word, sorted.
+        nodes: the context numbers, int64 [R].
+        vocabulary_size: |V|.
+
+    Returns:
+        (owner, place), int64 [M]: the n-gram at `keys[place]` has the context `nodes[owner]`.
+
+    Example:
+
+    >>> find_followers(np.array([4, 7, 12, 25]), np.array([0, 2]), vocabulary_size=10)
+    (array([0, 0, 1]), array([0, 1, 3]))
+    """
+    begin = np.searchsorted(keys, nodes * vocabulary_size)
+    number = np.searchsorted(keys, (nodes + 1) * vocabulary_size) - begin
+    owner = np.repeat(np.arange(len(nodes)), number)
+    return owner, np.arange(len(owner)) + np.repeat(begin - np.cumsum(number) + number, number)
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextTrie:
+    """Trie of contexts, each read from its last word backwards.
+
+    The number of a context of one word is the word's id. A context of k words is the child of its last k-1 words. Its
+    number is the place of its key, parent * |V| + oldest word, in the sorted `keys[k - 2]`.
+
+    Args:
+        vocabulary_size: |V|.
+        keys: for k = 2, 3, … the keys of the contexts of k words, sorted, int64.
+
+    Example:
+
+    >>> trie = ContextTrie(10, [np.array([5 * 10 + 4, 6 * 10 + 4])])  # the contexts (4, 5) and (4, 6)
+    >>> for rows, nodes in trie.walk(np.array([[4, 6], [6, 5]])):
+    ...     print(rows, nodes)
+    [0 1] [6 5]
+    [0] [1]
+    """
+
+    vocabulary_size: int
+    keys: list[np.ndarray]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of contexts of 1, 2, … words."""
+        return [self.vocabulary_size, *map(len, self.keys)]
+
+    def walk(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Look up the last 1, 2, … words of contexts, until no row has a known context.
+
+        Args:
+            context_ids: int [B, k], oldest word first. A context begins after the last `<pad>`, or with the last `<s>`.
+
+        Yields:
+            (rows int64 [R] ascending, nodes int64 [R]): the rows that have a known context of that length, and its
+            number.
+        """
+        rows, nodes = np.arange(len(context_ids)), np.zeros(0, np.int64)
+        for length in range(1, min(len(self.keys) + 1, context_ids.shape[1]) + 1):
+            words = context_ids[rows, -length].astype(np.int64)
+            if length == 1:
+                valid = words != PAD_ID
+                rows, nodes = rows[valid], words[valid]
+            else:
+                valid = (words != PAD_ID) & (context_ids[rows, 1 - length] != BOS_ID)
+                rows = rows[valid]
+                nodes = find(self.keys[length - 2], nodes[valid] * self.vocabulary_size + words[valid])
+                rows, nodes = rows[nodes >= 0], nodes[nodes >= 0]
+            if not len(rows):
+                return
+            yield rows, nodes
+
+    def parents(self, length: int) -> np.ndarray | None:
+        """The number of each context of a length without its oldest word, int64; None for length 1."""
+        return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
+
+    def words(self, length: int) -> np.ndarray:
+        """The words of all contexts of a length, oldest first: int64 [contexts, length]."""
+        if length == 1:
+            return np.arange(self.vocabulary_size)[:, None]
+        parents, oldest = np.divmod(self.keys[length - 2], self.vocabulary_size)
+        return np.column_stack([oldest, self.words(length - 1)[parents]])
+
+
+def check_tables(
+    path: str | os.PathLike,
+    vocabulary_size: int,
+    contexts: list[np.ndarray],
+    keys: list[np.ndarray],
+    values: list[np.ndarray],
+) -> None:
+    """Check n-gram tables read from a file: keys sorted, of listed contexts, one value each, for every order.
+
+    Args:
+        path: the file.
+        vocabulary_size: |V|.
+        contexts: for k = 2 … n-1 the keys of the contexts of k words.
+        keys: for k = 2 … n the keys of the n-grams.
+        values: for k = 2 … n one value for each n-gram.
+
+    Raises:
+        InputError: a table is damaged, or the tables do not fit together.
+    """
+    check_contexts(path, vocabulary_size, contexts)
+    sizes = [vocabulary_size, *map(len, contexts)]
+    is_complete = len(keys) == len(sizes) and [key.shape for key in keys] == [value.shape for value in values]
+    refuse_unless(path, is_complete and all(map(_is_table, keys, sizes, itertools.repeat(vocabulary_size))))
+
+
+def check_contexts(path: str | os.PathLike, vocabulary_size: int, contexts: list[np.ndarray]) -> None:
+    """Check the contexts read from a file: keys sorted, of listed shorter contexts.
+
+    Raises:
+        InputError: a table of contexts is damaged, or the tables do not fit together.
+    """
+    num_parents = vocabulary_size
+    for keys in contexts:
+        refuse_unless(path, _is_table(keys, num_parents, vocabulary_size))
+        num_parents = len(keys)
+
+
+def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool:
+    """Whether keys are sorted, without duplicates, and of contexts below `num_contexts`."""
+    if keys.dtype != np.int64 or keys.ndim != 1:
+        return False
+    in_range = not len(keys) or (keys[0] >= 0 and int(keys[-1]) < num_contexts * vocabulary_size)
+    return bool(in_range and np.all(keys[1:] > keys[:-1]))
+
+
+def are_counts(array: np.ndarray) -> bool:
+    """Whether an array read from a file can hold the counts of a text: integers of 0 or more that sums can hold."""
+    return array.dtype.kind == "i" and bool((array >= 0).all() and (array < _COUNT_LIMIT).all())
+
+
+def refuse_unless(path: str | os.PathLike, is_valid: bool) -> None:
+    """Refuse the n-gram tables of a file.
+
+    Raises:
+        InputError: `is_valid` is False.
+    """
+    if not is_valid:
+        raise InputError(
+            f"{path} must hold n-gram tables that fit together. Received: damaged or foreign tables. "
+            "Fix: make the model again."
+        )
