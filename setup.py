@@ -37,6 +37,7 @@ setup(
         "tensorboard>=2.19,<3",  # tensorflow 2.21 no longer brings it
         "numpy>=1.26,<3",
         "rapidfuzz>=3",
+        "tqdm>=4.66",
     ],
     extras_require={
         "test": [

@@ -1,4 +1,4 @@
-"""Shards of ids on disk: flat little-endian int32, sentences one after the other, each closed by `</s>`."""
+"""Shards of token ids on disk: flat little-endian int32, each sentence closed by `</s>`."""
 
 import itertools
 import os
@@ -20,35 +20,35 @@ from keras_nplm.data.vocabulary import (
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 
-CHUNK_SENTENCES = 1 << 14  # sentences whose words are looked up at a time
-_COUNTED = 1 << 22  # ids that are counted at a time
+CHUNK_SENTENCES = 1 << 14  # sentences that are encoded at a time
+_PART = 1 << 22  # ids that are read at a time for counting
 DTYPE = np.dtype("<i4")
 
 
 def encode_chunks(
     sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray]
 ) -> Iterator[np.ndarray]:
-    """The ids of sentences, each closed by `</s>`, many sentences at a time.
+    """Encode sentences as ids, each closed by `</s>`, in chunks of 2**14 sentences.
 
     Args:
         sentences: lists of tokens.
-        encode: from tokens to ids.
+        encode: a function from tokens to ids.
 
     Raises:
-        InputError: a sentence holds a reserved token.
+        InputError: a sentence holds a reserved token (`<pad>`, `<s>` or `</s>`).
     """
     sentences = iter(sentences)
     while chunk := list(itertools.islice(sentences, CHUNK_SENTENCES)):
         tokens = [token for sentence in chunk for token in (*sentence, EOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
-        if special != len(chunk):  # more than the one `</s>` that was added to each
+        if special != len(chunk):  # more than one `</s>` a sentence
             check_reserved([token for sentence in chunk for token in sentence])
         yield ids
 
 
 def count_ids(ids: np.ndarray) -> dict[str, int]:
-    """What is told of ids: `sentences`, `tokens` (without `</s>`) and `unk_tokens`."""
+    """Count the `sentences`, `tokens` (without `</s>`) and `unk_tokens` of ids."""
     sentences = int(np.count_nonzero(ids == EOS_ID))
     return {
         "sentences": sentences,
@@ -58,7 +58,7 @@ def count_ids(ids: np.ndarray) -> dict[str, int]:
 
 
 def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """The sums of what `count_ids` returned."""
+    """Add up results of `count_ids`."""
     sums = {"sentences": 0, "tokens": 0, "unk_tokens": 0}
     for part in parts:
         sums = {name: value + part[name] for name, value in sums.items()}
@@ -66,12 +66,12 @@ def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 class PieceEncoder:
-    """A task for `spread`: write the ids of a piece as a shard, whole or not at all.
+    """A task for `run_in_processes`: encode a piece of text as a shard, written whole or not at all.
 
     Args:
-        tokenizer: the name of what splits a line.
-        words: of the vocabulary, each at the place of its id.
-        directory: where the shards go.
+        tokenizer: name of the tokenizer.
+        words: all words of the vocabulary in the order of their ids.
+        directory: directory of the shards.
     """
 
     def __init__(self, tokenizer: str, words: Sequence[str], directory: str):
@@ -92,11 +92,11 @@ class PieceEncoder:
 
 
 class ShardedIds:
-    """The ids of several shards as one sequence, of which only what is asked for is read.
+    """The ids of several shards as one sequence that is read from disk in parts.
 
     Args:
-        paths: the shards.
-        vocabulary_size: ids are below it.
+        paths: the files of the shards, in order.
+        vocabulary_size: |V|; all ids must be below it.
 
     Raises:
         InputError: a shard is absent.
@@ -123,10 +123,10 @@ class ShardedIds:
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Some of the ids, int32 [stop - start].
+        """Read the ids `start` to `stop`, int32 [stop - start].
 
         Raises:
-            InputError: a shard is absent, was cut short since, or holds ids outside the vocabulary.
+            InputError: a shard is absent, was truncated meanwhile, or holds ids outside the vocabulary.
         """
         ids = np.empty(stop - start, np.int32)
         place = start
@@ -139,18 +139,18 @@ class ShardedIds:
             except OSError as error:
                 raise _cannot_read(error) from error
             if len(part) != number:
-                raise InputError(f"{self.paths[shard]} was cut short while it was read: encode the corpus again.")
+                raise InputError(f"{self.paths[shard]} was truncated while it was read. Fix: encode the corpus again.")
             ids[place - start : place - start + number] = part
             place += number
         check_ids(ids, self.vocabulary_size)
         return ids
 
-    def parts(self, size: int = _COUNTED) -> Iterator[np.ndarray]:
-        """All ids, so many at a time."""
+    def parts(self, size: int = _PART) -> Iterator[np.ndarray]:
+        """Iterate over all ids in parts of `size`, each int32 [size], the last one shorter."""
         return (self.read(start, min(start + size, len(self))) for start in range(0, len(self), size))
 
     def frequencies(self) -> np.ndarray:
-        """How often each id occurs, int64 [|V|]."""
+        """Count how often each id occurs, int64 [|V|]."""
         sums = np.zeros(self.vocabulary_size, np.int64)
         for part in self.parts():
             sums += np.bincount(part, minlength=self.vocabulary_size)
@@ -158,4 +158,4 @@ class ShardedIds:
 
 
 def _cannot_read(error: OSError) -> InputError:
-    return InputError(f"Cannot read {error.filename}: {error.strerror}. Encode the corpus again.")
+    return InputError(f"Cannot read {error.filename}: {error.strerror}. Fix: encode the corpus again.")

@@ -1,4 +1,4 @@
-"""How often each word occurs, exactly, in bounded memory: what has no room goes to disk in runs that are merged."""
+"""Exact word counts in bounded memory: counts that exceed the memory limit go to disk in runs, which are merged."""
 
 import collections
 import contextlib
@@ -14,16 +14,16 @@ from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.io.files import replace_file
 
 TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
-_PARTS = 64  # of a run; one part of all runs is merged at a time
-_SENTENCES = 1 << 12  # counted at a time
+_PARTS = 64  # parts of a run: the same part of all runs is merged at a time
+_SENTENCES = 1 << 12  # sentences that are counted at a time
 
 
 class WordCounts:
-    """Words and how often each occurs.
+    """Word frequencies, counted in bounded memory.
 
     Args:
-        directory: where runs go, if there are more than `types_in_memory` different words; it must exist.
-        types_in_memory: hold this many at most, and those of one call more.
+        directory: an existing directory for the runs of more than `types_in_memory` different words.
+        types_in_memory: the number of different words to hold in memory, beside the words of one call.
 
     Example:
 
@@ -47,7 +47,7 @@ class WordCounts:
             self.spill()
 
     def spill(self) -> None:
-        """Write what is in memory as a run: a line for each part of all words, told by a checksum of the word."""
+        """Write the counts in memory as a run: one line for each part of all words. A checksum selects the part."""
         if not self._counts:
             return
         parts = [([], []) for _ in range(_PARTS)]
@@ -62,7 +62,7 @@ class WordCounts:
         self._counts.clear()
 
     def pairs(self) -> Iterator[tuple[str, int]]:
-        """Each word once, with its count, in no particular order."""
+        """Iterate over (word, count), each word once, in no particular order."""
         if not self.runs:
             return iter(self._counts.items())
         self.spill()
@@ -70,7 +70,10 @@ class WordCounts:
 
 
 def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
-    """Each word of some runs once, with the sum of its counts, in no particular order; a part of them is in memory."""
+    """Merge runs: iterate over (word, sum of its counts), each word once, in no particular order.
+
+    Memory holds one of 64 parts of the words at a time.
+    """
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(open(run, encoding="utf-8")) for run in runs]
         for _ in range(_PARTS):
@@ -82,11 +85,11 @@ def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]
 
 
 class PieceCounter:
-    """A task for `spread`: count the words of pieces.
+    """A task for `run_in_processes`: count the words of pieces of text.
 
     Args:
-        tokenizer: the name of what splits a line.
-        directory: where runs go.
+        tokenizer: name of the tokenizer.
+        directory: an existing directory for the runs.
     """
 
     def __init__(self, tokenizer: str, directory: str):
@@ -94,12 +97,10 @@ class PieceCounter:
         self._counts = WordCounts(directory)
 
     def __call__(self, piece: dict) -> dict:
-        tokens = 0
         sentences = read_piece(Piece(**piece), self._tokenize)
         while some := list(itertools.chain.from_iterable(itertools.islice(sentences, _SENTENCES))):
-            tokens += len(some)
             self._counts.update(some)
-        return {"tokens": tokens}
+        return {}
 
     def finish(self) -> dict:
         self._counts.spill()

@@ -1,9 +1,9 @@
-"""A process that does pieces of work for `keras_nplm.data.worker_pool`: a script, started by its path.
+"""The worker process of `keras_nplm.data.worker_pool`: a script that is started by its path.
 
-It is no `multiprocessing` process, which would also import the main program of its parent, whatever that is.
+It is not a `multiprocessing` process, which would also import the main program of its parent.
 
-On its standard input it has a line that names the task and its options, then a line an item; it answers each with a
-line, and the end of its input with a last one. All lines are JSON.
+Protocol, one JSON value a line: standard input has the task with its options, then the items. Standard output has the
+result of each item and, after the end of the input, the result of `finish()`.
 """
 
 import importlib
@@ -14,8 +14,8 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Work until the input ends, as it does when the parent ends, however that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to answer
+    """Process items until the input ends. It also ends if the parent process dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     sys.path.insert(0, str(Path(__file__).parents[2]))
     errors = importlib.import_module("keras_nplm.io.errors")
     answers, sys.stdout = sys.stdout, sys.stderr
@@ -33,7 +33,7 @@ def main() -> None:
     except (errors.InputError, errors.RunError) as error:
         answer({"error": type(error).__name__, "message": str(error)})
     except BrokenPipeError:
-        pass  # the parent has ended
+        pass  # the parent process has died
 
 
 if __name__ == "__main__":

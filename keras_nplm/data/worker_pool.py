@@ -1,4 +1,4 @@
-"""Work in pieces, spread over processes that import neither Keras nor TensorFlow."""
+"""Run a task on many items in parallel worker processes, which import neither Keras nor TensorFlow."""
 
 import contextlib
 import importlib
@@ -14,11 +14,11 @@ from pathlib import Path
 import keras_nplm.io.errors as errors
 from keras_nplm.io.errors import InputError, RunError
 
-_MOST = 16  # processes: more of them wait for the disk
+_MOST = 16  # processes: with more, the disk is the limit
 
 
 def count_processes() -> int:
-    """As many processes as there are cores for this one, up to 16."""
+    """Return the number of CPU cores that this process may use, at most 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, _MOST) if sys.executable else 1
 
@@ -26,23 +26,25 @@ def count_processes() -> int:
 def run_in_processes(
     task: str, options: dict, items: Sequence[dict], processes: int
 ) -> Iterator[tuple[int | None, dict]]:
-    """Do a task for each item, in this process or in several.
+    """Run a task on each item, in this process or in several worker processes.
+
+    Each process creates one object of the task's class with `options`. The object is called with the entries of an
+    item as keyword arguments. Its method `finish()` is called after the last item. Options, items and results must be
+    JSON values.
 
     Args:
-        task: `"module:Class"`, of a module that imports neither Keras nor TensorFlow. An object of the class is made
-            in each process with `options`; it is called with the entries of an item, and its `finish()` when no item
-            is left. Both return what JSON can hold.
-        options: what JSON can hold.
-        items: what JSON can hold.
-        processes: 1: this process does the work.
+        task: `"module:Class"`, in a module that imports neither Keras nor TensorFlow.
+        options: keyword arguments of the class.
+        items: keyword arguments of each call.
+        processes: number of worker processes. With 1, or for a single item, this process does the work.
 
     Yields:
-        the number of an item and what the call returned, as they are done; for each process None and what `finish()`
-        returned.
+        (number of the item, result of the call), in the order in which they finish, and for each process (None, result
+        of `finish()`).
 
     Raises:
-        InputError, RunError: as the task does.
-        RunError: a process was lost, as one is that the system has no memory for.
+        InputError, RunError: the task raised this error.
+        RunError: a worker process died, for example for lack of memory.
     """
     if processes == 1 or len(items) < 2:
         module, _, name = task.partition(":")
@@ -58,7 +60,7 @@ def run_in_processes(
     with contextlib.ExitStack() as stack:
         left = min(processes, len(items))
         for _ in range(left):
-            stack.enter_context(_working(job, todo, done))
+            stack.enter_context(_start_worker(job, todo, done))
         while left:
             number, value = done.get()
             if isinstance(value, Exception):
@@ -68,8 +70,8 @@ def run_in_processes(
 
 
 @contextlib.contextmanager
-def _working(job: str, todo: queue.SimpleQueue, done: queue.SimpleQueue) -> Iterator[None]:
-    """A process, and a thread that feeds it; both end with the block, whether they are done or not."""
+def _start_worker(job: str, todo: queue.SimpleQueue, done: queue.SimpleQueue) -> Iterator[None]:
+    """Start a worker process and a thread that feeds it. Both end with the block, finished or not."""
     command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
     worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
     thread = threading.Thread(target=_feed, args=(worker, job, todo, done))
@@ -86,41 +88,41 @@ def _working(job: str, todo: queue.SimpleQueue, done: queue.SimpleQueue) -> Iter
 
 
 def _feed(worker: subprocess.Popen, job: str, todo: queue.SimpleQueue, done: queue.SimpleQueue) -> None:
-    """Hand items to a process, one after the other, and pass on its answers."""
+    """Send items to a worker process, one after the other, and pass on its answers."""
     try:
-        _tell(worker, job)
+        _send(worker, job)
         while True:
             try:
                 number, item = todo.get_nowait()
             except queue.Empty:
                 break
-            _tell(worker, json.dumps(item))
-            done.put((number, _answer(worker)))
+            _send(worker, json.dumps(item))
+            done.put((number, _receive(worker)))
         worker.stdin.close()
-        done.put((None, _answer(worker)))
+        done.put((None, _receive(worker)))
     except (InputError, RunError) as error:
         done.put((None, error))
-    except (OSError, ValueError):  # its pipe is broken
-        done.put((None, _lost(worker)))
+    except (OSError, ValueError):  # a broken pipe
+        done.put((None, _worker_error(worker)))
 
 
-def _tell(worker: subprocess.Popen, line: str) -> None:
+def _send(worker: subprocess.Popen, line: str) -> None:
     worker.stdin.write(line + "\n")
     worker.stdin.flush()
 
 
-def _answer(worker: subprocess.Popen) -> dict:
+def _receive(worker: subprocess.Popen) -> dict:
     line = worker.stdout.readline()
     if not line.endswith("\n"):
-        raise _lost(worker)
+        raise _worker_error(worker)
     answer = json.loads(line)
     if "error" in answer:
         raise getattr(errors, answer["error"])(answer["message"])
     return answer
 
 
-def _lost(worker: subprocess.Popen) -> RunError:
+def _worker_error(worker: subprocess.Popen) -> RunError:
     return RunError(
-        f"A process that read the text was lost (exit status {worker.wait()}): is there memory enough? "
-        "What it had finished is kept: give the same command again to go on."
+        f"A worker process that read the text died (exit status {worker.wait()}), perhaps for lack of memory. Finished "
+        "shards are kept. Fix: run the same command again to resume."
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.experiments.rows import Row, is_made, make_rows

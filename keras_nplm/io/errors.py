@@ -1,12 +1,18 @@
-"""The two ways in which a command ends badly, each with one clear sentence: what, where, remedy."""
+"""The two errors of a command, each with one clear sentence: what is wrong, where, and how to fix it."""
 
 
 class InputError(ValueError):
-    """What was given cannot be used (a missing file, an order of 1, a word list of another model): exit status 2."""
+    """Invalid input: an argument, a file or a directory cannot be used. Exit status 2.
+
+    Examples: a missing file, an order of 1, a vocabulary that belongs to a different model.
+    """
 
 
 class RunError(RuntimeError):
-    """The work itself failed (a loss that is not finite, a full disk): exit status 1."""
+    """Runtime failure: valid input, but the work failed. Exit status 1.
+
+    Examples: a loss that is not finite, a full disk.
+    """
 
 
 def check_argument(argument: str, holds: bool, wanted: str, received: object, fix: str = "") -> None:
@@ -19,11 +25,14 @@ def check_argument(argument: str, holds: bool, wanted: str, received: object, fi
         received: the value that was given.
         fix: the remedy. Default: none is named.
 
+    Raises:
+        InputError: the condition does not hold.
+
     Example:
 
-    >>> check_argument("order", False, "2 or more", 1, "a context has n-1 words.")
+    >>> check_argument("order", False, "2 or more", 1, "use order=2 for a bigram model.")
     Traceback (most recent call last):
-    keras_nplm.io.errors.InputError: `order` must be 2 or more. Received: 1. Fix: a context has n-1 words.
+    keras_nplm.io.errors.InputError: `order` must be 2 or more. Received: 1. Fix: use order=2 for a bigram model.
     """
     if not holds:
         raise InputError(f"`{argument}` must be {wanted}. Received: {received}." + (f" Fix: {fix}" if fix else ""))

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: each is written under a temporary name and then renamed."""
+"""Atomic file writes, and JSON, NumPy and text files that are checked as they are read."""
 
 import contextlib
 import json
@@ -13,21 +13,24 @@ import numpy as np
 from keras_nplm.io.errors import InputError, RunError
 
 NUMBER = (int, float)
+_RESTORE = "Fix: restore the file, or run the command that wrote it again."
+_CHECK_NAME = "Fix: check the name and its permissions."
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
 
 
 @contextlib.contextmanager
 def replace_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it to `path` if the block ends well, else remove it.
+    """Write a file atomically: yield a temporary path beside `path`, and rename it to `path` at the end of the block.
 
-    The temporary name keeps the suffix of `path`, since writers such as Keras choose a format by it.
+    If the block raises an error, the temporary file is removed and `path` keeps its old content. The temporary name
+    keeps the suffix of `path`, since writers such as Keras choose the format by the suffix.
 
     Args:
-        path: the file to write or replace. Its directory is made if it is absent.
+        path: the file to write or replace. Its directory is created if it is absent.
 
     Raises:
-        InputError: the path is a directory, a device or a pipe.
-        RunError: the disk is full or the directory cannot be written. What stood at `path` before stands there still.
+        InputError: `path` is a directory, a device or a pipe.
+        RunError: the disk is full or the directory cannot be written.
 
     Example:
 
@@ -40,9 +43,11 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = Path(path)
     if not path.name or path.is_dir():
-        raise InputError(f"{path} is a directory: name a file to write.")
+        raise InputError(f"The file to write must not be a directory. Received: {path}. Fix: name a file.")
     if path.exists() and not path.is_file():
-        raise InputError(f"{path} is a device or a pipe, which a file would take the place of: name another.")
+        raise InputError(
+            f"The file to write must not be a device or a pipe. Received: {path}. Fix: name a regular file."
+        )
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,8 +55,8 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
         os.replace(temporary, path)
     except OSError as error:
         raise RunError(
-            f"Cannot write {path}: {error.strerror or error}. Free some space there or name another directory; "
-            "what stood there before is untouched."
+            f"Cannot write {path}: {error.strerror or error}. Its old content, if any, is unchanged. Fix: free some "
+            "space or name a different directory."
         ) from error
     finally:
         temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
@@ -61,52 +66,54 @@ def write_json(path: str | os.PathLike, value: object) -> None:
     """Write `value` to `path` as indented JSON."""
     with replace_file(path) as temporary:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # a file's name may hold half a surrogate pair
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # a file name may hold a lone surrogate
 
 
 def read_json(path: str | os.PathLike) -> dict:
     """Read a JSON object from `path`.
 
     Raises:
-        InputError: the file is absent, is not UTF-8 JSON, or holds something other than an object, or a NaN.
+        InputError: the file is absent, is not UTF-8, is not valid JSON, or does not hold an object.
     """
     text = read_text(path)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        what = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise InputError(f"{path} is not valid JSON ({what}): restore it or make it again.") from error
+        reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise InputError(f"{path} is not valid JSON ({reason}). {_RESTORE}") from error
     if not isinstance(value, dict):
-        raise InputError(f"{path} must hold a JSON object. Received: {type(value).__name__}.")
+        raise InputError(f"{path} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}")
     return value
 
 
 def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
-    """Refuse what was read from JSON where a field is absent or of another type.
+    """Check the types of fields that were read from a JSON file.
 
     Args:
-        path: the file, which an error names.
-        fields: what must be an object with the fields; it may have others.
-        wanted: for each field its type: `int`, `NUMBER`, `str`, `list` or `dict`. NaN is no number.
+        path: the file, for the error.
+        fields: the value to check: it must be an object with the wanted fields, and may have more.
+        wanted: the type of each field: `int`, `NUMBER`, `str`, `list` or `dict`. NaN and booleans are not numbers.
 
     Raises:
-        InputError: a field is not as it should be.
+        InputError: `fields` is not an object, or a field is absent or has a wrong type.
 
     Example:
 
     >>> check_fields("config.json", {"order": "five"}, {"order": int})
     Traceback (most recent call last):
-    keras_nplm.io.errors.InputError: `order` in config.json must be an integer. Received: 'five'. Make the file again.
+    keras_nplm.io.errors.InputError: `order` in config.json must be an integer. Received: 'five'. Fix: restore the
+    file, or run the command that wrote it again.
     """
     if not isinstance(fields, dict):
-        raise InputError(f"{path} must hold an object with {', '.join(wanted)}. Received: {_shown(fields)}.")
+        wanted_names = ", ".join(wanted)
+        raise InputError(f"{path} must hold an object with {wanted_names}. Received: {_shorten(fields)}. {_RESTORE}")
     for name, kind in wanted.items():
         if name not in fields:
-            raise InputError(f"{path} lacks {name!r}: make the file again.")
+            raise InputError(f"{path} must have the field {name!r}. Received: {_shorten([*fields])}. {_RESTORE}")
         value = fields[name]
         if not isinstance(value, kind) or (kind in (int, NUMBER) and not _is_number(value)):
-            received = f"Received: {_shown(value)}"
-            raise InputError(f"`{name}` in {path} must be {_NAMES[kind]}. {received}. Make the file again.")
+            received = f"Received: {_shorten(value)}"
+            raise InputError(f"`{name}` in {path} must be {_NAMES[kind]}. {received}. {_RESTORE}")
 
 
 def _is_number(value: float) -> bool:
@@ -114,16 +121,16 @@ def _is_number(value: float) -> bool:
     return not (isinstance(value, bool) or huge or value != value)
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     try:
-        shown = repr(value)
+        text = repr(value)
     except ValueError:  # an integer of thousands of digits
         return "a huge number"
-    return shown if len(shown) < 60 else f"{shown[:60]}…"
+    return text if len(text) < 60 else f"{text[:60]}…"
 
 
 def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np.ndarray]]) -> None:
-    """Write named arrays, and lists of arrays, to `path` (.npz)."""
+    """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed)."""
     named = {}
     for name, value in arrays.items():
         named |= {f"{name}.{i}": array for i, array in enumerate(value)} if isinstance(value, list) else {name: value}
@@ -132,15 +139,18 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
 
 
 def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = ()) -> dict:
-    """Read what `write_arrays` wrote; nothing in the file is executed, and nothing in it is larger than the file.
+    """Read the arrays that `write_arrays` wrote. Safe with an untrusted file: no code runs, and memory is bounded.
 
     Args:
         path: the file.
-        arrays: the names of arrays that it must hold.
+        arrays: the names of required arrays.
         lists: the names of lists of arrays, which may be empty.
 
+    Returns:
+        a dictionary from names to arrays, or to lists of arrays.
+
     Raises:
-        InputError: the file is absent, damaged, or of another kind, or holds what is no number, NaN or +inf.
+        InputError: the file is absent or damaged, an array is missing, or a value is not a number, NaN or +inf.
     """
     check_is_file(path)
     try:
@@ -152,67 +162,75 @@ def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequ
                 result[name] = [_numbers(path, key, archive) for key in keys if key in names]
     except InputError:
         raise
-    except Exception as error:  # of many kinds: whatever zipfile and NumPy come upon in a damaged file
-        raise InputError(f"{path} is not a whole file of arrays ({summarize_error(error)}): make it again.") from error
+    except Exception as error:  # zipfile and NumPy raise many kinds of errors for a damaged file
+        reason = summarize_error(error)
+        raise InputError(f"{path} is not a whole NumPy archive (.npz): {reason}. {_RESTORE}") from error
     if missing := [name for name in arrays if name not in names]:
-        raise InputError(f"{path} lacks {', '.join(missing)}, so it is of another kind: make it again.")
+        received = ", ".join(sorted(names)) or "an empty archive"
+        raise InputError(f"{path} must hold the arrays {', '.join(missing)}. Received: {received}. {_RESTORE}")
     return result
 
 
 def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile) -> np.ndarray:
     with archive.open(f"{name}.npy") as part:
         array = np.lib.format.read_array(part, allow_pickle=False)
-        if part.read(1):  # which also has the whole part's checksum looked at
+        if part.read(1):  # reading to the end also verifies the checksum
             raise ValueError(f"{name} is longer than its header says")
     if array.dtype.kind not in "biuf" or not array.dtype.isnative:
-        raise InputError(f"{path} holds no numbers of this machine in {name} ({array.dtype}): make it again.")
+        raise InputError(
+            f"`{name}` in {path} must hold numbers in native byte order. Received: {array.dtype}. {_RESTORE}"
+        )
     if not (array < np.inf).all():
-        raise InputError(f"{path} holds NaN or infinity in {name}: remove it and make it again.")
+        raise InputError(f"`{name}` in {path} must be below infinity. Received: NaN or infinity. {_RESTORE}")
     return array
 
 
 @contextlib.contextmanager
 def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open an archive (.npz or .keras) to read, unless its parts are larger than it is itself.
+    """Open a zip archive (.npz or .keras) for reading, and refuse a zip bomb.
 
-    What this package writes is not compressed, so that no small file can ask for much memory when it is read.
+    This package writes its archives uncompressed, so that no small file can claim much memory when it is read.
 
     Raises:
-        InputError: its parts claim to be larger than it is.
-        zipfile.BadZipFile: it is no archive.
+        InputError: the uncompressed parts are larger than the file.
+        zipfile.BadZipFile: the file is not a zip archive.
     """
     size = os.path.getsize(path)
     with zipfile.ZipFile(path) as archive:
         claimed = sum(part.file_size for part in archive.infolist())
         if claimed > size:
             raise InputError(
-                f"{path} has {size:,} bytes and would take {claimed:,} when unpacked: its parts must be stored "
-                "uncompressed. Make it again."
+                f"The parts of {path} must be stored uncompressed. Received: {size:,} bytes that unpack to "
+                f"{claimed:,}. {_RESTORE}"
             )
         yield archive
 
 
 def summarize_error(error: Exception) -> str:
-    """What an exception of another library says, as part of a sentence."""
+    """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
 
 
 def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:
-    """Refuse what cannot be read to its end: directories, devices, and pipes unless they are allowed.
+    """Check that a path is a regular file, which can be read to its end.
+
+    Args:
+        path: the path.
+        or_pipe: accept a named pipe, too.
 
     Raises:
-        InputError: it is one of these, or absent.
+        InputError: the path is absent, a directory, a device, or a pipe where pipes are not accepted.
     """
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
+        raise InputError(f"Cannot read {path}: {error.strerror}. {_CHECK_NAME}") from error
     if not (stat.S_ISREG(mode) or (or_pipe and stat.S_ISFIFO(mode))):
-        raise InputError(f"Cannot read {path}: it is a directory, a device or a pipe. Name a file.")
+        raise InputError(f"Cannot read {path}: it is a directory, a device or a pipe. Fix: name a regular file.")
 
 
 def read_text(path: str | os.PathLike) -> str:
-    """Read a whole UTF-8 file, line ends untouched.
+    """Read a whole UTF-8 file. Line ends are kept as they are.
 
     Raises:
         InputError: the file is absent, unreadable, or not UTF-8.
@@ -221,14 +239,20 @@ def read_text(path: str | os.PathLike) -> str:
     try:
         return Path(path).read_bytes().decode("utf-8")
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
+        raise InputError(f"Cannot read {path}: {error.strerror}. {_CHECK_NAME}") from error
     except UnicodeDecodeError as error:
         raise utf8_error(path, error.start) from error
 
 
-def utf8_error(path: str | os.PathLike, offset: int) -> InputError:
-    """The error for a file whose bytes at `offset` are not UTF-8."""
+def utf8_error(path: str | os.PathLike, offset: int, encoding: str = "LATIN1") -> InputError:
+    """Return the error for a file whose bytes at `offset` are not UTF-8.
+
+    Args:
+        path: the file.
+        offset: the position of the first wrong byte.
+        encoding: the likely encoding, for the remedy.
+    """
     return InputError(
-        f"{path} is not UTF-8 text (byte {offset}): convert it first, as in "
-        f"`iconv -f LATIN1 -t UTF-8 {Path(path).name}`."
+        f"{path} is not UTF-8 text (byte {offset}). Fix: convert it from its encoding, for example "
+        f"`iconv -f {encoding} -t UTF-8 {Path(path).name}`."
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.encoding import EncodedCorpus, encode_sentences
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import BOUNDARIES
 from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json

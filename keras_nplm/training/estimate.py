@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.corpora import Corpus
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import EOS_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json

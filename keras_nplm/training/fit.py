@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.shuffling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary

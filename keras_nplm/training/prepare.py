@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS, Corpus
-from keras_nplm.data.encoding import EncodedCorpus, count_vocabulary, describe_text, encode_corpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (

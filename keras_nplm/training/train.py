@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import (

@@ -74,7 +74,7 @@ def test_version_and_help(capsys):
         ("train --output {tmp}/m --train {tmp}/none.txt", "No such text file"),
         ("train --output {tmp}/m --train {tmp}/empty.txt", "empty.txt is empty"),
         ("train --output {tmp}/m --train {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
-        ("train --output {tmp}/m --corpus penn", "Unknown corpus"),
+        ("train --output {tmp}/m --corpus penn", "`corpus` must be python_reference, brown"),
         ("train --output {tmp}", "is no model directory"),
         ("evaluate {tmp}/none", "There is no model directory"),
         ("evaluate {model} --text {tmp}/empty.txt", "empty.txt is empty"),

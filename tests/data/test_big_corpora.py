@@ -34,7 +34,6 @@ from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.tokenizers import TOKENIZERS
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.data.worker_pool import run_in_processes
-from keras_nplm.io.progress import Progress
 from keras_nplm.training.prepare import prepare_directory
 
 LINES = ["The cat sat.", "", "  ", "it's 猫 été", "\u2028 x", "a" * 40, "\u00a0", "the cat", "<unk> the"]
@@ -156,6 +155,19 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
     np.testing.assert_array_equal(encoded.ids("train"), encode_sentences(lines[:cut], vocabulary))
 
 
+def test_no_line_is_tokenised_more_than_once_a_pass(tmp_path, monkeypatch):
+    calls = []
+    split = TOKENIZERS["words"]
+    monkeypatch.setitem(TOKENIZERS, "words", lambda line: calls.append(line) or split(line))
+    path = _write(tmp_path / "text.txt", b"".join(b"line %d\n\n" % i for i in range(100)))
+    corpus = open_corpus(train=[path], fractions=(0.8, 0.1, 0.1))
+    assert not calls
+    vocabulary = count_vocabulary(corpus)
+    assert calls == [f"line {i}" for i in range(80)]
+    encode_corpus(corpus, vocabulary, tmp_path / "ids")
+    assert calls[80:] == [f"line {i}" for i in range(100)]
+
+
 def test_an_error_in_another_process_is_this_ones(tmp_path, many_processes):
     paths = [_write(tmp_path / f"{name}.txt", b"the cat sat on it\n" * 4) for name in "abc"]
     (tmp_path / "b.txt").write_bytes(b"the cat sat on it\n" * 3 + b"the </s>\n")
@@ -168,9 +180,9 @@ def test_an_error_in_another_process_is_this_ones(tmp_path, many_processes):
 
 
 def test_a_process_that_is_lost_is_told(tmp_path):
-    with pytest.raises(RunError, match="A process that read the text was lost .exit status -?[0-9]+"):
+    with pytest.raises(RunError, match="A worker process that read the text died .exit status -?[0-9]+"):
         list(run_in_processes("signal:raise_signal", {"signalnum": 9}, [{}, {}], processes=2))
-    with pytest.raises(RunError, match="was lost"):
+    with pytest.raises(RunError, match="resume"):
         list(
             run_in_processes("keras_nplm.data.word_counts:PieceCounter", {"tokenizer": "words"}, [{}, {}], processes=2)
         )
@@ -324,37 +336,5 @@ def test_an_archive_that_is_damaged_or_cut_short_is_refused(tmp_path, suffix):
 def test_the_package_for_zst_is_named_where_it_is_missing(tmp_path, monkeypatch):
     path = _write(tmp_path / "text.zst", b"the cat\n")
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r"text.zst needs the package zstandard: `pip install keras-nplm\[zstd\]`"):
+    with pytest.raises(InputError, match=r"needs the package zstandard. Fix: `pip install keras-nplm\[zstd\]`"):
         list(read_lines([Path(path)]))
-
-
-class _Screen:
-    def __init__(self, terminal: bool):
-        self.terminal, self.written = terminal, []
-
-    def isatty(self) -> bool:
-        return self.terminal
-
-    def write(self, text: str) -> None:
-        self.written.append(text)
-
-    def flush(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_one_line_on_a_terminal_and_a_line_now_and_then_elsewhere(monkeypatch, terminal):
-    clock = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    progress = Progress("Encoding", 100, file=(screen := _Screen(terminal)))
-    for _ in range(100):
-        clock[0] += 1.0
-        progress.add(tokens=50, part=1)
-    progress.close()
-    assert len(screen.written) == (101 if terminal else 6)
-    line = "Encoding: 15%, 750 tokens, 50 tokens/s"
-    assert screen.written[14 if terminal else 0] == (f"\r{line}\033[K" if terminal else f"{line}\n")
-    quiet = Progress("Encoding", 100, file=(screen := _Screen(terminal)))
-    quiet.add(tokens=50)
-    quiet.close()
-    assert not screen.written  # soon done

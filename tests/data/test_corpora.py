@@ -179,7 +179,7 @@ def test_names_that_stand_for_nothing_are_refused(tmp_path):
         open_corpus(train=[str(tmp_path / "none*")])
     with pytest.raises(InputError, match="--validation and --test need --train"):
         open_corpus(test=["text.txt"])
-    with pytest.raises(InputError, match="Unknown corpus 'penn'"):
+    with pytest.raises(InputError, match="`corpus` must be .* Received: 'penn'"):
         open_corpus("penn")
     with pytest.raises(InputError, match="TFDS has no set 'no_such_set'"):
         open_corpus("tfds:no_such_set")

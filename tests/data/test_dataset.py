@@ -238,7 +238,7 @@ def test_options_out_of_range_are_refused_for_shards(tmp_path, options, message)
 def test_shards_that_changed_are_refused(tmp_path):
     shards = _shards(tmp_path, np.array([4, 5, 3]))
     (tmp_path / "00000.ids").write_bytes(b"\4\0\0\0")
-    with pytest.raises(InputError, match=r"00000.ids was cut short"):
+    with pytest.raises(InputError, match=r"00000.ids was truncated"):
         ngram_dataset(shards, 3, 2, boundary="stream")
     np.array([4, 5, 9999], "<i4").tofile(tmp_path / "00000.ids")
     with pytest.raises(InputError, match="Ids must be 0 to 1999. Received: 9999"):

@@ -49,7 +49,7 @@ def test_a_reserved_token_in_the_text_is_refused(tmp_path, corpus, vocabulary):
 
 def test_an_empty_split_is_refused(tmp_path, corpus, vocabulary):
     corpus.splits["validation"] = lambda: iter([])
-    with pytest.raises(InputError, match="The validation split of small has no sentence"):
+    with pytest.raises(InputError, match="The validation split of small must have a sentence"):
         encode_corpus(corpus, vocabulary, tmp_path)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import keras_nplm.data.encoding as encoding
+import keras_nplm.data.encoded_corpus as encoded_corpus
 import keras_nplm.data.shuffling as resampled_pools
 from keras_nplm import (
     EncodedCorpus,
@@ -285,7 +285,7 @@ def test_it_begins_as_the_unigram_model_of_what_epochs_show(trained, files):
 
 
 def test_the_same_from_shards_and_another_share_is_another_run(trained, files, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(encoding, "IN_MEMORY", 0)
+    monkeypatch.setattr(encoded_corpus, "IN_MEMORY", 0)
     resampled = EncodedCorpus.load(trained / "corpus").for_training()
     assert not resampled.in_memory
     in_memory = _resampled([text.read(0, len(text)) for text in resampled.texts], resampled.shares, "memory", tmp_path)
@@ -348,7 +348,7 @@ def test_shares_and_files_that_are_none_are_refused(files, tmp_path, capsys, arg
 def test_what_is_resampled_alone_needs_held_out_text(files, tmp_path, capsys):
     resample = ["train", "--resample", "0.5", str(files / "web.txt"), "--output", str(tmp_path / "m"), *TRAIN]
     assert main(resample) == 2
-    assert "Name --train, or both --validation and --test" in capsys.readouterr().err
+    assert "name --train, or both --validation and --test" in capsys.readouterr().err
     held = {split: [str(files / f"{split}.txt")] for split in ("validation", "test")}
     corpus = open_corpus(resample=[(0.5, [str(files / "web.txt")])], **held)
     assert corpus.splits["train"].shares == ((1, 0.5),)

@@ -132,7 +132,7 @@ def test_a_vocabulary_of_lemmas_needs_their_tokenizer():
         ("ngrams.npz", b"x" * 100, "ngrams.npz"),
         ("ngrams.npz", None, "Cannot read .*ngrams.npz"),
         ("config.json", b"{", "config.json is not valid JSON"),
-        ("config.json", b'{"kind":"back-off"}', "config.json lacks 'tokenizer'"),
+        ("config.json", b'{"kind":"back-off"}', "config.json must have the field 'tokenizer'"),
         ("config.json", b"{}", "must name the `kind` of the model. Received: None"),
         (
             "config.json",

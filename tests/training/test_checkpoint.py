@@ -15,7 +15,7 @@ import pytest
 
 from keras_nplm import InputError, RunError, open_corpus, train
 from keras_nplm.cli.main import main
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.training.checkpoint import Checkpoint, read_history
 
@@ -79,7 +79,7 @@ def test_killed_run_resumes_to_the_same_weights(
 @pytest.mark.parametrize("boundary", ["sentence", pytest.param("stream", marks=pytest.mark.long)])
 def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corpus, short_configuration, boundary):
     """Training text too large for memory, read in blocks; killed at the third checkpoint, in the first epoch."""
-    monkeypatch.setattr("keras_nplm.data.encoding.IN_MEMORY", 0)
+    monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 8)
     monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 4)
     configuration = dataclasses.replace(short_configuration, boundary=boundary, batch_size=16, dropout=0.2)
@@ -100,7 +100,7 @@ def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corp
 
 @pytest.mark.long
 def test_run_on_shards_learns_as_in_memory(tmp_path, monkeypatch, small_configuration, model_directory):
-    monkeypatch.setattr("keras_nplm.data.encoding.IN_MEMORY", 0)
+    monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 10)
     monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 16)
     from_shards = train(small_configuration, open_corpus(), tmp_path / "shards")
@@ -232,7 +232,7 @@ def test_full_disk_ends_the_run_and_a_later_call_completes_it(tmp_path):
     run = subprocess.run([sys.executable, "-c", limited, *options], capture_output=True, text=True)
     assert run.returncode == 1, run.stderr
     last = run.stderr.splitlines()[-1]
-    assert "Cannot write" in last and "Free some space" in last and "Traceback" not in run.stderr
+    assert "Cannot write" in last and "free some space" in last and "Traceback" not in run.stderr
     names = {path.name for path in directory.iterdir()}
     assert names <= {"config.json", "corpus", "logs", "vocabulary.txt", "history.json"}
     assert main(["train", *options, "--json"]) == 0

@@ -193,7 +193,7 @@ def test_an_arpa_file_goes_out_and_comes_in(tmp_path, capsys, kneser_ney_directo
 def test_damaged_directories_are_refused(tmp_path, kneser_ney_directory):
     copy = shutil.copytree(kneser_ney_directory, tmp_path / "copy")
     (copy / "ngrams.npz").write_bytes((copy / "ngrams.npz").read_bytes()[:-1000])
-    with pytest.raises(InputError, match="not a whole file of arrays"):
+    with pytest.raises(InputError, match="not a whole NumPy archive"):
         LanguageModel.load(copy)
     (copy / "ngrams.npz").unlink()
     with pytest.raises(InputError, match="Cannot read"):

@@ -14,7 +14,7 @@ from keras_nplm import (
     train,
 )
 from keras_nplm.cli.main import main
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.training.build import build_model
 
 

@@ -1,4 +1,4 @@
-"""Text files that may be compressed: `.gz` by gzip, `.zst` by Zstandard, read as a stream in bounded memory."""
+"""Text files, plain or compressed (`.gz` by gzip, `.zst` by Zstandard), read as a stream in bounded memory."""
 
 import contextlib
 import gzip
@@ -11,35 +11,35 @@ from typing import BinaryIO
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, utf8_error
 
+_SUFFIXES = (".gz", ".zst")
+_READ = 1 << 17  # compressed bytes at a time
+
 
 def decode_lines(file: Iterable[bytes], name: str, offset: int = 0) -> Iterator[str]:
-    """The lines of an open binary file without their ends (LF or CR LF), a byte order mark at its start left out.
+    """Decode the UTF-8 lines of an open binary file, without line ends (LF or CR LF) and without a byte order mark.
 
     Args:
         file: lines of bytes.
-        name: what an error calls it.
-        offset: of the first line in the file.
+        name: name of the file, for errors.
+        offset: position of the first line in the file.
 
     Raises:
-        InputError: it is not UTF-8 text.
+        InputError: the file is not UTF-8 text, or holds a NUL character.
     """
     for line in file:
         try:
             text = line.decode("utf-8-sig" if offset == 0 else "utf-8")
         except UnicodeDecodeError as error:
-            raise utf8_error(name, offset + error.start) from error
-        if "\0" in text:  # no text has it, and UTF-16 without its mark is full of it
-            raise utf8_error(name, offset + line.index(b"\0"))
+            utf16 = offset == 0 and line.startswith((b"\xff\xfe", b"\xfe\xff"))
+            raise utf8_error(name, offset + error.start, "UTF-16" if utf16 else "LATIN1") from error
+        if "\0" in text:  # UTF-8 text has no NUL, but UTF-16 text without a byte order mark is full of them
+            raise utf8_error(name, offset + line.index(b"\0"), "UTF-16")
         yield text.rstrip("\r\n")
         offset += len(line)
 
 
-_SUFFIXES = (".gz", ".zst")
-_READ = 1 << 17  # compressed bytes at a time
-
-
 def is_compressed(path: str | Path) -> bool:
-    """Whether a file is read through a decompressor, told by its name.
+    """Return whether a file is decompressed as it is read. Its suffix decides.
 
     Example:
 
@@ -51,14 +51,14 @@ def is_compressed(path: str | Path) -> bool:
 
 @contextlib.contextmanager
 def open_text(path: str | Path) -> Iterator[BinaryIO]:
-    """Open the text of a file, decompressed where its name ends with `.gz` or `.zst`, as a buffered binary stream.
+    """Open a text file as a buffered binary stream, decompressed if its name ends with `.gz` or `.zst`.
 
     Args:
         path: the file.
 
     Raises:
-        InputError: it is absent or unreadable; its archive is damaged or cut short; `.zst` without the package
-            `zstandard`. Damage is found when that place is read.
+        InputError: the file is absent or unreadable, the archive is damaged or truncated, or the package `zstandard`
+            is missing for a `.zst` file. Damage is found when the damaged place is read.
 
     Example:
 
@@ -73,31 +73,35 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
         with _open(path) as file:
             yield file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is not a whole {Path(path).suffix} archive ({error}): get it again.") from error
+        suffix = Path(path).suffix
+        raise InputError(
+            f"{path} is not a whole {suffix} archive ({error}). Fix: download or copy it again."
+        ) from error
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Check the name and its permissions.") from error
+        raise InputError(f"Cannot read {path}: {error.strerror}. Fix: check the name and its permissions.") from error
 
 
 def _open(path: str | Path) -> BinaryIO:
     suffix = Path(path).suffix
     if suffix == ".zst":
-        return io.BufferedReader(_Zstandard(path), _READ)
+        return io.BufferedReader(_ZstandardFile(path), _READ)
     return gzip.open(path, "rb") if suffix == ".gz" else open(path, "rb")
 
 
-class _Zstandard(io.RawIOBase):
-    """The text of a `.zst` file, of one frame or several. zstandard's own reader takes one cut short for whole."""
+class _ZstandardFile(io.RawIOBase):
+    """The text of a `.zst` file of one frame or several. Unlike zstandard's own reader, it notices a truncated file."""
 
     def __init__(self, path: str | Path):
         try:
             import zstandard  # not in the standard library before Python 3.14
         except ImportError as error:
             raise InputError(
-                f"{path} needs the package zstandard: `pip install keras-nplm[zstd]`, or unpack it with `zstd -d`."
+                f"{path} needs the package zstandard. Fix: `pip install keras-nplm[zstd]`, or unpack the file with "
+                "`zstd -d`."
             ) from error
         self._library = zstandard
         self._file = open(path, "rb")  # noqa: SIM115
-        self._frame = None  # the decompressor of the frame begun
+        self._frame = None  # decompressor of the current frame
         self._compressed, self._text = b"", memoryview(b"")
 
     def readable(self) -> bool:

@@ -1,4 +1,4 @@
-"""A corpus: named splits of sentences, each sentence a list of tokens, whatever they are read from."""
+"""Open a corpus by name or from text files: train, validation and test splits of tokenised sentences."""
 
 import dataclasses
 import functools
@@ -18,17 +18,17 @@ from keras_nplm.data.tokenizers import CHARACTERS, add_steps, get_tokenizer, par
 from keras_nplm.io.errors import InputError
 
 SPLITS = ("train", "validation", "test")
-FRACTIONS = (0.8, 0.1, 0.1)  # of the lines, where only one text is given
+FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines, if only --train is given
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A name, the tokenizer that more text of its kind needs, and its splits.
+    """A corpus: its name, its tokenizer and its splits. Each sentence is a list of tokens.
 
     Args:
-        name: what the corpus is called in `config.json`.
-        tokenizer: the name of one, as `keras_nplm.data.tokenizers.get_tokenizer` takes it.
-        splits: for each of "train", "validation" and "test" a function that iterates over its sentences anew.
+        name: the name that `config.json` records.
+        tokenizer: name of the tokenizer for more text of this kind; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences.
 
     Example:
 
@@ -42,7 +42,7 @@ class Corpus:
     splits: dict[str, Callable[[], Iterator[list[str]]]]
 
     def sentences(self, split: str) -> Iterator[list[str]]:
-        """Iterate over the sentences of a split, from the first."""
+        """Iterate over the tokenised sentences of a split, from the first."""
         return self.splits[split]()
 
 
@@ -58,27 +58,29 @@ def open_corpus(
     normalise: Sequence[str] = (),
     data_dir: str | None = None,
 ) -> Corpus:
-    """Open a corpus by its name, or from text files if `train` or `resample` names any.
+    """Open a corpus by its name, or from text files if `train` or `resample` is given.
 
     Args:
-        name: `"python_reference"` (the embedded default), `"brown"`, `"brown/marks"`, or `"tfds:NAME"` for any set of
-            TFDS that has a text feature. A set without a validation split lends the last 5% of its training split.
-        train: text files or globs, one sentence a line; `.gz` and `.zst` are decompressed. Without `validation` and
-            `test` their lines are split by `fractions`.
-        resample: (c, text files or globs) …: more training text, of which an epoch shows the share c in (0, 1], another
-            one each epoch; see `keras_nplm.Resampled`. It is not split by lines, and its words are all counted.
+        name: `"python_reference"` (embedded, no download), `"brown"`, `"brown/marks"` (with tokens between texts and
+            paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text feature. If such a set has no
+            validation or test split, the last 5% of its training split serve instead.
+        train: text files or globs, one sentence a line. Files ending with `.gz` or `.zst` are decompressed. Without
+            `validation` and `test` the lines are split by `fractions`.
+        resample: (c, text files or globs) of each out-of-domain training text. An epoch has the share c in (0, 1] of
+            its n-grams, and the next epoch has the next ones; see `keras_nplm.Resampled`. Such text is not split by
+            lines. All its words are counted for the vocabulary.
         validation: text files or globs.
         test: text files or globs.
         fractions: shares of the lines for train, validation and test.
-        tokenizer: how lines of text files and of TFDS sets are split: `"words"` or `"whitespace"`; or `"characters"`,
-            those of any corpus.
-        normalise: what is done to the tokens of any corpus, of `keras_nplm.data.tokenizers.STEPS`: `"lower"`,
-            `"numbers"`, `"lemmas"`.
-        data_dir: directory of the archives of Brown and of TFDS sets; absent archives are downloaded to it. Default:
+        tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`, for any corpus.
+        normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`, `"lemmas"`; see
+            `keras_nplm.data.tokenizers.STEPS`.
+        data_dir: directory of the archives of Brown and of TFDS sets. Absent archives are downloaded to it. Default:
             the environment variable `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
 
     Raises:
-        InputError: an unknown name, a missing file, a download that cannot be had; lemmas without simplemma.
+        InputError: the name is unknown, a file is missing, an archive cannot be downloaded, or lemmas are wanted
+            without the package simplemma.
 
     Example:
 
@@ -92,7 +94,7 @@ def open_corpus(
     if train or resample:
         return _text_corpus(train, resample, validation, test, fractions, tokenizer)
     if validation or test:
-        raise InputError("--validation and --test need --train: name the text files to train on.")
+        raise InputError("--validation and --test need --train. Fix: name the text files to train on.")
     if name.startswith("tfds:"):
         from keras_nplm.data.corpora.tfds_sets import open_tfds_splits  # imports TensorFlow
 
@@ -105,8 +107,8 @@ def open_corpus(
         stored, read = "whitespace", functools.partial(brown.read_split, archive, marks=marks)
     else:
         raise InputError(
-            f"Unknown corpus {name!r}: choose python_reference, brown, brown/marks or tfds:NAME, or name text files "
-            "with --train."
+            f"`corpus` must be python_reference, brown, brown/marks or tfds:NAME. Received: {name!r}. Fix: choose one "
+            "of these, or name text files with --train."
         )
     base, steps = parse_tokenizer(tokenizer)
     stored = add_steps(base if base == CHARACTERS else stored, steps)
@@ -120,41 +122,48 @@ def _tokenize_split(read: Callable, split: str, tokenize: Callable[[str], list[s
 
 
 def _text_corpus(train, resample, validation, test, fractions, tokenizer: str) -> Corpus:
-    """The corpus of text files; its name tells the files, their sizes and the split, so that a run knows its text."""
-    paths, resampled = (
-        expand_patterns(train),
-        [(check_share(share), expand_patterns(files)) for share, files in resample],
-    )
-    _refuse_twice([paths, *(files for _, files in resampled)])
+    """Open text files. The name holds their paths, sizes and split, so that a resumed run recognises its text."""
+    paths = expand_patterns(train)
+    resampled = [(check_share(share), expand_patterns(files)) for share, files in resample]
+    _check_named_once([paths, *(files for _, files in resampled)])
     if not validation and not test:
         if not paths:
-            raise InputError("Name --train, or both --validation and --test: what is resampled is not split by lines.")
-        name = " ".join(["text", _sizes(paths), *_resampled_sizes(resampled), "split", *map(str, fractions)])
+            raise InputError(
+                "Text of --resample is not split by lines. Fix: name --train, or both --validation and --test."
+            )
+        name = " ".join(
+            ["text", _describe_files(paths), *_describe_resampled(resampled), "split", *map(str, fractions)]
+        )
         splits = split_by_lines(paths, fractions, tokenizer)
         return Corpus(name, tokenizer, splits | {"train": add_resampled(splits["train"], resampled)})
     if not (validation and test):
-        raise InputError("Name both --validation and --test, or neither to have --train split by lines.")
+        raise InputError(
+            "--validation and --test must be given together. Fix: name both, or none to split --train by lines."
+        )
     named = {"validation": expand_patterns(validation), "test": expand_patterns(test)}
-    names = [f"train: {_sizes(paths)}"] if paths else []
-    names += [*_resampled_sizes(resampled), *(f"{split}: {_sizes(files)}" for split, files in named.items())]
+    names = [f"train: {_describe_files(paths)}"] if paths else []
+    names += [
+        *_describe_resampled(resampled),
+        *(f"{split}: {_describe_files(files)}" for split, files in named.items()),
+    ]
     splits = {split: TextSplit(cut_files(files), tokenizer) for split, files in ({"train": paths} | named).items()}
     splits["train"] = add_resampled(splits["train"], resampled)
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
 
-def _refuse_twice(listed: Sequence[Sequence[Path]]) -> None:
+def _check_named_once(listed: Sequence[Sequence[Path]]) -> None:
     """Refuse a file that is in two lists."""
     seen = set()
     for paths in listed:
         files = {path.resolve(): path for path in paths}
         for file in files.keys() & seen:
-            raise InputError(f"{files[file]} is named twice by --train and --resample: it is one or the other.")
+            raise InputError(f"{files[file]} is named twice by --train and --resample. Fix: name it once.")
         seen |= files.keys()
 
 
-def _resampled_sizes(resampled: Sequence[tuple[float, Sequence[Path]]]) -> list[str]:
-    return [f"resample {share}: {_sizes(paths)}" for share, paths in resampled]
+def _describe_resampled(resampled: Sequence[tuple[float, Sequence[Path]]]) -> list[str]:
+    return [f"resample {share}: {_describe_files(paths)}" for share, paths in resampled]
 
 
-def _sizes(paths: Sequence[Path]) -> str:
+def _describe_files(paths: Sequence[Path]) -> str:
     return " ".join(f"{path} ({path.stat().st_size} bytes)" for path in paths)

@@ -1,4 +1,4 @@
-"""Plain text files as a corpus: a line is a sentence."""
+"""Plain text files as a corpus: one sentence a line, split by files or by runs of lines."""
 
 import dataclasses
 import glob
@@ -7,50 +7,44 @@ from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 
-from keras_nplm.data.corpora.pieces import (
-    Piece,
-    cut_files,
-    read_piece,
-    read_range,
-    run_task,
-)
+from keras_nplm.data.corpora.pieces import Piece, cut_files, read_piece, read_range, run_task
 from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.io.errors import InputError
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
-    """The files that names and globs stand for, each once, globs in name order.
+    """List the files that names and globs match, each once, the files of a glob in name order.
 
     Raises:
-        InputError: a name or pattern stands for no file.
+        InputError: a name or pattern matches no file.
     """
     paths: dict[Path, None] = {}
     for pattern in patterns:
         found = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
         found = [path for path in map(Path, found) if path.is_file()]
         if not found:
-            raise InputError(f"No such text file: {pattern}. Check the name (or the pattern) and the directory.")
+            raise InputError(f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory.")
         paths.update(dict.fromkeys(found))
     return list(paths)
 
 
 def read_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """The lines of UTF-8 files, `.gz` and `.zst` decompressed, as `decode_lines` has them.
+    """Read the lines of UTF-8 files, `.gz` and `.zst` decompressed; see `decode_lines`.
 
     Raises:
-        InputError: a file is absent, damaged, holds no text, or is not UTF-8.
+        InputError: a file is absent, damaged, empty, or not UTF-8.
     """
     return itertools.chain.from_iterable(map(read_range, paths))
 
 
 @dataclasses.dataclass(frozen=True)
 class TextSplit:
-    """A split that lies in text files: calling it iterates over its sentences; its pieces can be read side by side.
+    """A split of a corpus that lies in text files. Calling it iterates over its tokenised sentences.
 
     Args:
-        pieces: where the text is, in order.
-        tokenizer: the name of what splits a line.
-        shares: where epochs show a share of each of several texts: (how many pieces it has, its share), in order.
+        pieces: the places of the text, in order.
+        tokenizer: name of the tokenizer.
+        shares: for resampling: (number of pieces, share of its n-grams in an epoch) of each text, in order.
     """
 
     pieces: Sequence[Piece]
@@ -65,68 +59,70 @@ class TextSplit:
 def split_by_lines(
     paths: Sequence[Path], fractions: tuple[float, float, float], tokenizer: str
 ) -> dict[str, TextSplit]:
-    """Split files into runs of lines: the first for training, then validation, then test.
+    """Split files into three runs of lines: the first for training, the next for validation, the last for test.
 
     Args:
         paths: the files, read one after the other.
-        fractions: the shares of the lines; three positive numbers that sum to 1.
-        tokenizer: the name of what splits a line into tokens.
+        fractions: the shares of the lines: three positive numbers that sum to 1. Blank lines do not count.
+        tokenizer: name of the tokenizer.
 
     Raises:
-        InputError: the fractions do not sum to 1, or there are too few lines to give each split one.
+        InputError: the fractions do not sum to 1, or a split would have no line.
     """
     if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
         raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
     pieces = cut_files(paths)
     task = "keras_nplm.data.corpora.pieces:SentenceCounter"
-    counted, _ = run_task(task, {}, [{"piece": piece} for piece in pieces], "Looking for the splits")
-    ends = list(itertools.accumulate(value["sentences"] for value in counted))
+    counts, _ = run_task(task, {}, [{"piece": piece} for piece in pieces], "Counting lines")
+    ends = list(itertools.accumulate(value["sentences"] for value in counts))
     sentences = ends[-1]
     first, second = round(sentences * fractions[0]), round(sentences * (fractions[0] + fractions[1]))
     if not 0 < first < second < sentences:
         raise InputError(
-            f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by {fractions}: "
-            "add text, or name --validation and --test files."
+            f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by {fractions}. Fix: add "
+            "text, or name --validation and --test files."
         )
+    bounds = {"train": (0, first), "validation": (first, second), "test": (second, sentences)}
+    return {split: TextSplit(_cut_pieces(pieces, ends, *bound), tokenizer) for split, bound in bounds.items()}
 
-    def between(start: int, stop: int) -> TextSplit:
-        starts = [0, *ends]
-        inside = [(max(start, a) - a, min(stop, b) - a, b - a) for a, b in itertools.pairwise(starts)]
-        parts = [
-            piece if (low, high) == (0, size) else dataclasses.replace(piece, sentences=(low, high))
-            for piece, (low, high, size) in zip(pieces, inside, strict=True)
-            if low < high
-        ]
-        return TextSplit(parts, tokenizer)
 
-    return {"train": between(0, first), "validation": between(first, second), "test": between(second, sentences)}
+def _cut_pieces(pieces: Sequence[Piece], ends: Sequence[int], start: int, stop: int) -> list[Piece]:
+    """Cut the sentences `start` to `stop` out of pieces, the last sentences of which are `ends`."""
+    parts = []
+    for piece, (first, end) in zip(pieces, itertools.pairwise([0, *ends]), strict=True):
+        low, high = max(start, first), min(stop, end)
+        if (low, high) == (first, end) and low < high:
+            parts.append(piece)
+        elif low < high:
+            parts.append(dataclasses.replace(piece, sentences=(low - first, high - first)))
+    return parts
 
 
 def is_share(value: object) -> bool:
-    """Whether a value is a share of a text that an epoch may show: a number in (0, 1]."""
+    """Return whether a value is a share for resampling: a number in (0, 1]."""
     return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1
 
 
 def check_share(value: float) -> float:
-    """Refuse what is no such share.
+    """Check a share for resampling and return it as a float.
 
     Raises:
-        InputError: it is none.
+        InputError: the value is not a number in (0, 1].
     """
     if not is_share(value):
-        raise InputError(f"The share of a text that an epoch shows must be a number in (0, 1]. Received: {value}.")
+        raise InputError(f"The share of a text in an epoch must be a number in (0, 1]. Received: {value}.")
     return float(value)
 
 
 def add_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[Path]]]) -> TextSplit:
-    """A training split with more text files, of which an epoch shows a share.
+    """Add text files to a training split, of which each epoch has only a share of the n-grams.
 
     Args:
-        train: what an epoch shows whole; may have no pieces.
-        resampled: (share, files) of each of the other texts. None: the split is returned as it is.
+        train: the text that each epoch has whole. It may have no pieces.
+        resampled: (share, files) of each added text. Without any, the split is returned as it is.
 
     Raises:
-        InputError: a file cannot be read, or holds nothing.
+        InputError: a file cannot be read, or a share is out of range.
     """
     if not resampled:
         return train

@@ -22,7 +22,8 @@ import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus, open_corpus
 from keras_nplm.data.dataset import ngram_dataset
-from keras_nplm.data.encoding import EncodedCorpus, count_vocabulary, encode_corpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import RunError
 

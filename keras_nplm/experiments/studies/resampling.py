@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.data.corpora import open_corpus
-from keras_nplm.data.encoding import EncodedCorpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.shuffling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.experiments.rows import Row

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.progress import Progress
+from keras_nplm.io.progress import open_progress
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scoring import SentenceScore
 
@@ -36,10 +36,10 @@ def add_scores(lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAM
     Raises:
         InputError: a hypothesis holds a reserved token, or a list already has a feature of one of these names.
     """
-    progress = Progress("Scoring")
+    progress = open_progress("Scoring")
     for batch in batch_lists(lists):
         scores = _score_batch(batch, score)
-        progress.add(sum(one.tokens for one in scores))
+        progress.update(sum(one.tokens for one in scores))
         columns = np.array([[one.log_prob, one.tokens, one.unk_tokens] for one in scores]).reshape(-1, 3).T
         ends = np.cumsum([len(nbest) for nbest in batch])
         for nbest, values in zip(batch, np.split(columns, ends[:-1], axis=1), strict=True):

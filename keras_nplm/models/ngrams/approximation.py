@@ -5,7 +5,7 @@ import numpy as np
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predicted_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.progress import Progress
+from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams.backoff import BackoffModel, compute_unlisted_mass
@@ -155,7 +155,7 @@ def _expect_counts(
     never = np.setdiff1d(np.arange(size), predicted_ids(size, boundary))
     unigram = np.zeros(size)
     tables, sums = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]], [_RunSums(size) for _ in nodes]
-    progress = Progress("Expected counts", len(contexts))
+    progress = open_progress("Expected counts", len(contexts), " contexts")
     for block in row_blocks(len(contexts), max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))):
         counts = _next_probabilities(model, contexts[block])  # [B, |V|]
         counts[:, never] = 0
@@ -166,7 +166,7 @@ def _expect_counts(
             alone, ends, totals = run_sums.add(numbers, counts)
             table.add(alone, counts, above)
             table.add(ends, totals)
-        progress.add(tokens=len(counts), part=len(counts))
+        progress.update(len(counts))
     progress.close()
     for table, run_sums in zip(tables, sums, strict=True):
         table.add(*run_sums.add(np.array([-1]), np.zeros((1, size), np.float32))[1:])

@@ -216,7 +216,7 @@ def test_invalid_arguments_are_one_error(model_directory, moses, tmp_path, capsy
 def test_a_pipe_is_not_replaced_by_a_file(model_directory, moses, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     assert main(["rescore", str(model_directory), str(moses / "list"), "--output", str(tmp_path / "pipe")]) == 2
-    assert "is a device or a pipe" in capsys.readouterr().err and (tmp_path / "pipe").is_fifo()
+    assert "must not be a device or a pipe" in capsys.readouterr().err and (tmp_path / "pipe").is_fifo()
 
 
 def test_a_file_that_changes_while_read_is_refused(moses, tmp_path):

@@ -1,0 +1,163 @@
+"""An encoded corpus on disk: shards of ids with their description in `corpus.json`."""
+
+import dataclasses
+import itertools
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.corpora.text_files import is_share
+from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids
+from keras_nplm.data.shuffling import Resampled
+from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import check_fields, check_is_file, read_json
+
+IN_MEMORY = 1 << 27  # largest number of training ids that are held in memory: 512 MiB
+_ENCODE_AGAIN = "Fix: encode the corpus again."
+
+
+def name_shard(split: str, number: int) -> str:
+    """Return the file name of a shard.
+
+    Example:
+
+    >>> name_shard("train", 7)
+    'train.00007.ids'
+    """
+    return f"{split}.{number:05d}.ids"
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedCorpus:
+    """The shards of ids that `encode_corpus` wrote.
+
+    Attributes:
+        directory: directory of the shards.
+        name: name of the corpus.
+        tokenizer: name of the tokenizer, for more text of this kind.
+        vocabulary_size: |V|; all ids are below it.
+        splits: for each split the counts `sentences`, `tokens` and `unk_tokens`, and the names of its `shards` with
+            the `crc32` of each. With resampling also `shares`: (number of shards, share of their n-grams in an epoch).
+    """
+
+    directory: Path
+    name: str
+    tokenizer: str
+    vocabulary_size: int
+    splits: dict[str, dict]
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike) -> "EncodedCorpus":
+        """Load the description `corpus.json` from a directory.
+
+        Raises:
+            InputError: the file is absent or does not describe an encoded corpus.
+        """
+        path = Path(directory) / "corpus.json"
+        fields = {field.name for field in dataclasses.fields(cls)} - {"directory"}
+        description = read_json(path)
+        splits = description.get("splits")
+        if set(description) != fields or not isinstance(splits, dict) or set(splits) != set(SPLITS):
+            raise InputError(f"{path} does not describe an encoded corpus. {_ENCODE_AGAIN}")
+        check_fields(path, description, {"name": str, "tokenizer": str, "vocabulary_size": int})
+        for split, described in splits.items():
+            check_fields(path, described, {"sentences": int, "tokens": int, "unk_tokens": int, "shards": list})
+            names = [name_shard(split, number) for number in range(len(described["shards"]))]
+            if described["shards"] != names:  # so that no name leads out of the directory
+                raise InputError(f"The {split} shards in {path} must be {name_shard(split, 0)} …. {_ENCODE_AGAIN}")
+            if "shares" in described:
+                _check_shares(path, described["shares"], len(names))
+        return cls(Path(directory), **description)
+
+    def ids(self, split: str) -> np.ndarray:
+        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`.
+
+        Raises:
+            InputError: the split is unknown, or a shard is absent, truncated or changed.
+        """
+        shards, described = self.shards(split), self.splits[split]
+        ids = shards.read(0, len(shards))
+        whole = len(ids) and ids[-1] == EOS_ID and not np.isin(ids, (PAD_ID, BOS_ID)).any()
+        checksums = [zlib.crc32(part.astype(DTYPE, copy=False)) for part in np.split(ids, shards.ends[:-1])]
+        same = "crc32" not in described or described["crc32"] == checksums  # older versions wrote no checksums
+        if not (whole and same) or any(described[name] != number for name, number in count_ids(ids).items()):
+            raise InputError(f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}")
+        return ids
+
+    def shards(self, split: str) -> ShardedIds:
+        """Open the ids of a split without reading them into memory.
+
+        Raises:
+            InputError: the split is unknown, or a shard is absent or truncated.
+        """
+        if split not in self.splits:
+            raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
+        described, paths = self.splits[split], [self.directory / shard for shard in self.splits[split]["shards"]]
+        for path in paths:
+            check_is_file(path)
+        held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
+        if held != wanted * DTYPE.itemsize:
+            raise InputError(
+                f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids where corpus.json says "
+                f"{wanted}. {_ENCODE_AGAIN}"
+            )
+        return ShardedIds(paths, self.vocabulary_size)
+
+    def for_training(self) -> np.ndarray | ShardedIds | Resampled:
+        """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids.
+
+        If `corpus.json` gives `shares`, the texts are `Resampled`.
+
+        Raises:
+            InputError: as `ids`.
+        """
+        parts = texts = self._open_training_texts()
+        if sum(map(len, parts)) <= IN_MEMORY:
+            texts = np.split(self.ids("train"), np.cumsum(list(map(len, parts)))[:-1])
+        if "shares" not in self.splits["train"]:
+            return texts[0]
+        return Resampled(list(zip(texts, self._shares, strict=True)))
+
+    @property
+    def _shares(self) -> list[float]:
+        return [share for _, share in self.splits["train"].get("shares", [(0, 1.0)])]
+
+    def _open_training_texts(self) -> list[ShardedIds]:
+        """Open the texts of the training split: one text, or with resampling one for each share."""
+        paths = self.shards("train").paths
+        ends = np.cumsum([number for number, _ in self.splits["train"].get("shares", [(len(paths), 1.0)])])
+        return [ShardedIds(paths[a:b], self.vocabulary_size) for a, b in itertools.pairwise([0, *ends])]
+
+    def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:
+        """Count the ids of each training text, and list the texts' shares in an epoch.
+
+        Returns:
+            int64 [K, |V|] and float64 [K] for K texts. Without resampling K is 1 and the share 1.
+
+        Raises:
+            InputError: as `ids`.
+        """
+        return np.stack([text.frequencies() for text in self._open_training_texts()]), np.array(self._shares)
+
+    def frequencies(self) -> np.ndarray:
+        """Count how often each id occurs in the training split, int64 [|V|].
+
+        Raises:
+            InputError: as `ids`.
+        """
+        return self.shards("train").frequencies()
+
+
+def _check_shares(path: Path, shares: object, shards: int) -> None:
+    """Check that `shares` of `corpus.json` gives each shard a share."""
+    whole = isinstance(shares, list) and all(isinstance(run, list) and len(run) == 2 for run in shares)
+    whole = whole and all(type(number) is int and number > 0 and is_share(share) for number, share in shares)
+    if not whole or sum(number for number, _ in shares) != shards:
+        raise InputError(
+            f"`shares` in {path} must be pairs of a number of shards, {shards} in all, and a share in (0, 1]. "
+            f"{_ENCODE_AGAIN}"
+        )
