@@ -7,7 +7,6 @@ import keras
 import numpy as np
 from keras import ops
 
-import keras_nplm.models.metrics as metrics  # not `from`: the module may be half imported, see io.import_hooks
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
@@ -16,14 +15,13 @@ from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.hidden import build_hidden
 from keras_nplm.layers.outputs import Output, build_output
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.replicas import ReplicatedTraining
+from keras_nplm.models.likelihood import LikelihoodTraining
 
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
-_LEAST = 1e-37  # probability whose logarithm float32 can hold
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class NPLM(ReplicatedTraining, NextWordModel, keras.Model):
+class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     """Neural probabilistic language model (NPLM) of Bengio, Ducharme, Vincent & Jauvin (2003).
 
         x = [C(w_{t-n+1}), …, C(w_{t-1})]                         embed: word embedding of the context
@@ -122,18 +120,14 @@ class NPLM(ReplicatedTraining, NextWordModel, keras.Model):
         prob = build_output(output, vocabulary_size, hidden_units, weight_decay, dropout, dtype)
         inside = prob.owns_hidden
         self.hidden = None if inside else build_hidden(hidden, hidden_units, weight_decay, dropout, dtype)
-        self.direct = None
-        if direct_connections:
-            check_argument("direct_connections", not inside, f"False with {prob.name}", True, "it has no W.")
-            self.direct = DirectConnection(prob.num_outputs, name="direct", dtype=dtype)
+        self.direct = DirectConnection(prob.num_outputs, name="direct", dtype=dtype) if direct_connections else None
         self.prob = prob
-        features = inside or self.hidden is not None or self.direct is not None
+        self.add_training_metrics()
+        has_w = self.direct is not None
         wanted = "1 or more without direct connections"
-        check_argument("hidden_units", features, wanted, hidden_units, "or pass `direct_connections=True`.")
-
-        # Training
-        self.perplexity = metrics.Perplexity()
-        self.mean = _Mean(name="mean")
+        check_argument("direct_connections", not (inside and has_w), f"False with {output}", True, "it has no W.")
+        hidden_or_w = inside or has_w or self.hidden is not None
+        check_argument("hidden_units", hidden_or_w, wanted, hidden_units, "or pass `direct_connections=True`.")
 
         # Configuration
         self.vocabulary_size = vocabulary_size
@@ -169,6 +163,9 @@ class NPLM(ReplicatedTraining, NextWordModel, keras.Model):
     def call(self, context_ids, training=False):
         return self.prob(self.features(context_ids, training=training))
 
+    def call_is_own(self) -> bool:
+        return type(self).call is NPLM.call
+
     def features(self, context_ids, training=False):
         """Return what the output layer sees of a context: a, or [a; x] with direct connections, float [B, w]."""
         x = self.embed(context_ids, training=training)  # [B, (n-1) m]
@@ -176,106 +173,6 @@ class NPLM(ReplicatedTraining, NextWordModel, keras.Model):
             return x
         a = self.hidden(x, training=training)  # [B, h]
         return a if self.direct is None else ops.concatenate([a, x], axis=-1)  # [U W] [a; x] = U a + W x
-
-    # Training: the penalised log-likelihood, from the features
-
-    def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):
-        """Compile as `keras.Model.compile` does, with defaults that suit this model.
-
-        `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than TensorFlow's, for sampled
-        outputs, and under tf.distribute, where XLA fails. An optimiser's own weight decay leaves out the biases, unless
-        the optimiser excludes weights already.
-
-        Raises:
-            InputError: an option that fails or is silently wrong on several replicas.
-        """
-        replicas = False
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
-            replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
-            if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
-                jit_compile = False
-        super().compile(*args, jit_compile=jit_compile, **kwargs)
-        if replicas and self.optimizer is not None:
-            self.check_replicable()
-        self._exclude_biases()
-
-    def train_step(self, *args):
-        if not self._trains_on_features():
-            return self.add_worker_dimension(super().train_step(*args))
-        import tensorflow as tf
-
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
-        with tf.GradientTape() as tape:
-            loss = self._features_loss(x, y, sample_weight, training=True)
-            scaled = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, self.trainable_weights)
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
-        logs = self._track_loss(loss, y)
-        # A sampled loss is no likelihood and cannot be compared with that of validation
-        return self.add_worker_dimension({self.prob.loss_name: logs["loss"]} if self.prob.is_sampled else logs)
-
-    def test_step(self, *args):
-        if not self._trains_on_features():
-            return self.add_worker_dimension(super().test_step(*args))
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
-        loss = self._features_loss(x, y, sample_weight, training=False)
-        return self.add_worker_dimension(self._track_loss(loss, y))
-
-    def _trains_on_features(self) -> bool:
-        """Whether the loss is the model's own, computed without the probabilities that `call` returns."""
-        plain = self.loss is None and self._compile_metrics is None and type(self).call is NPLM.call
-        return plain and keras.backend.backend() == "tensorflow"
-
-    def _features_loss(self, x, y, sample_weight, training: bool):
-        features, output_ids = self.features(x, training=training), self.prob.output_ids(y)
-        if training:
-            loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
-        else:
-            loss = negative_log_likelihood = -self.prob.log_prob(features, output_ids)
-        return self._penalised_mean(loss, negative_log_likelihood, sample_weight, training)
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
-        negative_log_likelihood = -ops.log(ops.maximum(_chosen(y_pred, self.prob.output_ids(y)), _LEAST))
-        if self.loss is not None:
-            self.perplexity.update_state(negative_log_likelihood, sample_weight)
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
-        return self._penalised_mean(negative_log_likelihood, negative_log_likelihood, sample_weight, training)
-
-    def _penalised_mean(self, loss, negative_log_likelihood, sample_weight, training: bool):
-        if negative_log_likelihood is not None:
-            self.perplexity.update_state(negative_log_likelihood, sample_weight)
-        mean = self.mean(loss, loss, sample_weight)
-        mean = self.weight_by_examples(mean, loss) if training else mean
-        return mean + super().compute_loss(training=training) if self.losses else mean
-
-    def _track_loss(self, loss, y) -> dict:
-        """Add the loss of a batch to the mean of the epoch and return the logs."""
-        replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=ops.shape(y)[0])
-        return self.get_metrics_result()
-
-    def _exclude_biases(self) -> None:
-        """Leave the biases out of the optimiser's own weight decay, unless it leaves out weights already."""
-        optimizer = self.optimizer
-        chosen = getattr(optimizer, "_exclude_from_weight_decay", None)
-        if getattr(optimizer, "weight_decay", None) and not optimizer.built and not chosen:
-            optimizer.exclude_from_weight_decay(var_list=self._biases())
-
-    def _biases(self) -> list[keras.Variable]:
-        if self.hidden is None:
-            return self.prob.biases
-        others = [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
-        return self.prob.biases + getattr(self.hidden, "biases", others)
-
-    def compile_from_config(self, config):
-        config = keras.saving.deserialize_keras_object(config)
-        self.compile(**config | {"jit_compile": "auto"})  # another machine may be faster with another choice
-        self.optimizer.build(self.trainable_variables)
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
         """Initialise the output biases with the unigram model; see `Output.set_unigram`.
@@ -409,14 +306,6 @@ class NPLM(ReplicatedTraining, NextWordModel, keras.Model):
         return super().from_config(config | layers)
 
 
-class _Mean(keras.losses.Loss):
-    """The (weighted) mean of per-example losses, scaled under tf.distribute as Keras scales its own losses."""
-
-    def call(self, y_true, y_pred):
-        del y_true
-        return y_pred
-
-
 def serialise_layer(layer: keras.layers.Layer) -> dict:
     """Return a layer's configuration without its input shapes, since NPLM builds its layers."""
     described = keras.saving.serialize_keras_object(layer)
@@ -426,15 +315,3 @@ def serialise_layer(layer: keras.layers.Layer) -> dict:
 
 def _is_name(part) -> bool:
     return part is None or isinstance(part, str)
-
-
-def _chosen(probabilities, targets):
-    """Return the probability of each target, float [B], for int targets [B] or [B, 1], or one-hot [B, |V|]."""
-    targets = ops.convert_to_tensor(targets)
-    if len(targets.shape) == 2 and targets.shape[1] == probabilities.shape[1]:
-        return ops.sum(probabilities * ops.cast(targets, probabilities.dtype), axis=-1)
-    targets = ops.cast(ops.reshape(targets, (-1, 1)), "int32")
-    size = probabilities.shape[1]
-    known = ops.logical_and(targets >= 0, targets < size)[:, 0]
-    chosen = ops.take_along_axis(probabilities, ops.clip(targets, 0, size - 1), axis=-1)[:, 0]
-    return ops.where(known, chosen, float("nan"))

@@ -1,0 +1,150 @@
+"""Training by penalised maximum likelihood, without storing the probabilities of all words."""
+
+import keras
+from keras import ops
+
+import keras_nplm.models.metrics as metrics  # not `from`: the module may be half imported, see io.import_hooks
+from keras_nplm.models.replicas import ReplicatedTraining
+
+_LEAST = 1e-37  # probability whose logarithm float32 can hold
+
+
+class LikelihoodTraining(ReplicatedTraining):
+    """Mixin of a `keras.Model` that trains by the penalised log-likelihood.
+
+        loss = -1/B sum_t ln P(w_t | context) + λ/2 |θ|²
+
+    The loss is computed from the features of the contexts by the output layer, which needs no [B, |V|] probabilities.
+    `perplexity` is the exponential of the mean without the penalty. If `compile` is given a loss or metrics, or if a
+    subclass overrides `call`, the loss is computed from the probabilities that `call` returns, as in any Keras model.
+
+    A class that uses the mixin has `features(context_ids, training)`, an output layer `prob` (see
+    `keras_nplm.layers.outputs`), a `hidden` layer or None, and `call_is_own()`.
+    """
+
+    def add_training_metrics(self) -> None:
+        """Create the metric `perplexity` and the mean of per-example losses."""
+        self.perplexity = metrics.Perplexity()
+        self.mean = _Mean(name="mean")
+
+    def call_is_own(self) -> bool:
+        """Return whether `call` is that of the class itself, not of a subclass."""
+        raise NotImplementedError
+
+    def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):
+        """Compile as `keras.Model.compile` does, with defaults that suit this model.
+
+        `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than TensorFlow's, for sampled
+        outputs, and under tf.distribute, where XLA fails. An optimiser's own weight decay leaves out the biases, unless
+        the optimiser excludes weights already.
+
+        Raises:
+            InputError: an option that fails or is silently wrong on several replicas.
+        """
+        replicas = False
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
+            if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
+                jit_compile = False
+        super().compile(*args, jit_compile=jit_compile, **kwargs)
+        if replicas and self.optimizer is not None:
+            self.check_replicable()
+        self._exclude_biases()
+
+    def train_step(self, *args):
+        if not self._trains_on_features():
+            return self.add_worker_dimension(super().train_step(*args))
+        import tensorflow as tf
+
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
+        with tf.GradientTape() as tape:
+            loss = self._features_loss(x, y, sample_weight, training=True)
+            scaled = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, self.trainable_weights)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        logs = self._track_loss(loss, y)
+        # A sampled loss is no likelihood and cannot be compared with that of validation
+        return self.add_worker_dimension({self.prob.loss_name: logs["loss"]} if self.prob.is_sampled else logs)
+
+    def test_step(self, *args):
+        if not self._trains_on_features():
+            return self.add_worker_dimension(super().test_step(*args))
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
+        loss = self._features_loss(x, y, sample_weight, training=False)
+        return self.add_worker_dimension(self._track_loss(loss, y))
+
+    def _trains_on_features(self) -> bool:
+        """Whether the loss is the model's own, computed without the probabilities that `call` returns."""
+        plain = self.loss is None and self._compile_metrics is None and self.call_is_own()
+        return plain and keras.backend.backend() == "tensorflow"
+
+    def _features_loss(self, x, y, sample_weight, training: bool):
+        features, output_ids = self.features(x, training=training), self.prob.output_ids(y)
+        if training:
+            loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
+        else:
+            loss = negative_log_likelihood = -self.prob.log_prob(features, output_ids)
+        return self._penalised_mean(loss, negative_log_likelihood, sample_weight, training)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
+        negative_log_likelihood = -ops.log(ops.maximum(_chosen(y_pred, self.prob.output_ids(y)), _LEAST))
+        if self.loss is not None:
+            self.perplexity.update_state(negative_log_likelihood, sample_weight)
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        return self._penalised_mean(negative_log_likelihood, negative_log_likelihood, sample_weight, training)
+
+    def _penalised_mean(self, loss, negative_log_likelihood, sample_weight, training: bool):
+        if negative_log_likelihood is not None:
+            self.perplexity.update_state(negative_log_likelihood, sample_weight)
+        mean = self.mean(loss, loss, sample_weight)
+        mean = self.weight_by_examples(mean, loss) if training else mean
+        return mean + super().compute_loss(training=training) if self.losses else mean
+
+    def _track_loss(self, loss, y) -> dict:
+        """Add the loss of a batch to the mean of the epoch and return the logs."""
+        replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=ops.shape(y)[0])
+        return self.get_metrics_result()
+
+    def _exclude_biases(self) -> None:
+        """Leave the biases out of the optimiser's own weight decay, unless it leaves out weights already."""
+        optimizer = self.optimizer
+        chosen = getattr(optimizer, "_exclude_from_weight_decay", None)
+        if getattr(optimizer, "weight_decay", None) and not optimizer.built and not chosen:
+            optimizer.exclude_from_weight_decay(var_list=self._biases())
+
+    def _biases(self) -> list[keras.Variable]:
+        if self.hidden is None:
+            return self.prob.biases
+        others = [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
+        return self.prob.biases + getattr(self.hidden, "biases", others)
+
+    def compile_from_config(self, config):
+        config = keras.saving.deserialize_keras_object(config)
+        self.compile(**config | {"jit_compile": "auto"})  # another machine may be faster with another choice
+        self.optimizer.build(self.trainable_variables)
+
+
+class _Mean(keras.losses.Loss):
+    """The (weighted) mean of per-example losses, scaled under tf.distribute as Keras scales its own losses."""
+
+    def call(self, y_true, y_pred):
+        del y_true
+        return y_pred
+
+
+def _chosen(probabilities, targets):
+    """Return the probability of each target, float [B], for int targets [B] or [B, 1], or one-hot [B, |V|]."""
+    targets = ops.convert_to_tensor(targets)
+    if len(targets.shape) == 2 and targets.shape[1] == probabilities.shape[1]:
+        return ops.sum(probabilities * ops.cast(targets, probabilities.dtype), axis=-1)
+    targets = ops.cast(ops.reshape(targets, (-1, 1)), "int32")
+    size = probabilities.shape[1]
+    known = ops.logical_and(targets >= 0, targets < size)[:, 0]
+    chosen = ops.take_along_axis(probabilities, ops.clip(targets, 0, size - 1), axis=-1)[:, 0]
+    return ops.where(known, chosen, float("nan"))
