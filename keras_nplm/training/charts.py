@@ -1,171 +1,188 @@
-"""Charts as inline SVG: lines, bars, and words in the plane; coloured by a style sheet, by day and by night."""
+"""Charts of a report as SVG, drawn by Matplotlib: learning curves, perplexity bars, a map of words.
+
+The functions return figures; `render_svg` turns a figure into SVG text for an HTML page. A style sheet colours the SVG,
+so that it follows the reader's light or dark theme. A colour has the same meaning in all charts. Matplotlib is imported
+when the first chart is drawn, without pyplot and without a change of its settings.
+"""
 
 import html
+import io
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-_UNPRINTABLE = re.compile("[^\t\n -\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010fffd]")  # XML has none
-_WIDTH, _HEIGHT = 480, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 34, 44  # margins of a line chart
-_LETTER, _LINE = 7.0, 14.0  # a letter's mean width and a line's height on a word map
-_LONGEST = 24  # characters of a word on a map
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_DAY = ":root { --ink: #1a1a1a; --soft: #63625c; --rule: #dcdad2; --s1: #b4540a; --s2: #1d5fa6; }"
-_NIGHT = ":root { --ink: #e9e7e0; --soft: #a5a299; --rule: #3b3a36; --s1: #f0a05a; --s2: #78b4f0; }"
+# Name, light theme, dark theme. The names are those of CSS variables, and of series and bars in the charts.
+_COLOURS = {
+    "ink": ("#1a1a1a", "#e9e7e0"),
+    "soft": ("#63625c", "#a5a299"),
+    "rule": ("#dcdad2", "#3b3a36"),
+    "training": ("#b4540a", "#f0a05a"),
+    "validation": ("#1d5fa6", "#78b4f0"),
+    "network": ("#2a7a4b", "#6cc48f"),
+    "n-gram": ("#7a7870", "#96948a"),
+}
+_WIDTH, _HEIGHT = 480, 300  # in CSS pixels, of a line chart
+_PIXELS_PER_INCH = 72  # Matplotlib's SVG has 72 units per inch
+_SMALL, _NORMAL = 11, 12  # font sizes
+_LETTER_WIDTH, _LINE_HEIGHT = 7.0, 14.0  # estimates for a word on a map, in pixels
+_MAX_LETTERS = 24  # of a word on a map
+_INVALID = re.compile("[^\t\n -\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010fffd]")  # in XML and HTML
+
+
+def _declare(theme: int) -> str:
+    return ":root { " + " ".join(f"--{name}: {colours[theme]};" for name, colours in _COLOURS.items()) + " }"
+
+
 _RULES = """
-svg { display: block; width: 100%; height: auto; font-family: system-ui, "Helvetica Neue", Arial, sans-serif; }
-.tick, .value, .axis { font-size: 12px; fill: var(--soft); } .axis, .value { fill: var(--ink); }
-.grid { stroke: var(--rule); } .line { fill: none; stroke-width: 2; } .best { fill: none; stroke-width: 1.5; }
-.line.s1, .best.s1 { stroke: var(--s1); } .line.s2, .best.s2 { stroke: var(--s2); }
-.dot.s1, .bar.s1 { fill: var(--s1); } .dot.s2, .bar.s2 { fill: var(--s2); }
-.word { font-size: 12px; fill: var(--ink); text-anchor: middle; unicode-bidi: isolate; }
-.word:hover { fill: var(--s1); }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--ink); font-family: system-ui, "Helvetica Neue", Arial, sans-serif !important;
+  unicode-bidi: isolate; }
 """
-STYLE = f"{_DAY} @media (prefers-color-scheme: dark) {{ {_NIGHT} }} {_RULES}"
+STYLE = f"{_declare(0)} @media (prefers-color-scheme: dark) {{ {_declare(1)} }} {_RULES}"
 
 
-def escaped(value: object) -> str:
-    """Text as it may stand in HTML or SVG; characters that neither allows become U+FFFD.
+def escape_html(value: object) -> str:
+    """Escape text for HTML or SVG. Characters that are invalid there become U+FFFD.
 
     Example:
 
-    >>> escaped('<unk> & "\\x07"')
+    >>> escape_html('<unk> & "\\x07"')
     '&lt;unk&gt; &amp; &quot;�&quot;'
     """
-    return html.escape(_UNPRINTABLE.sub("\ufffd", str(value)))
+    return html.escape(replace_invalid(value))
 
 
-def line_chart(title: str, series: dict[str, Sequence[float]], y_label: str, marked: int | None = None) -> str:
-    """Values by epoch.
+def replace_invalid(value: object) -> str:
+    """Replace the characters that XML does not allow, such as control characters, by U+FFFD."""
+    return _INVALID.sub("\ufffd", str(value))
+
+
+def draw_lines(series: Mapping[str, Sequence[float]], y_label: str, marked: int | None = None) -> "Figure":
+    """Line chart of values by epoch.
 
     Args:
-        title: what the chart shows, for those who do not see it.
-        series: a name and the values of epochs 1, 2, …; what is not finite is left out.
+        series: names and the values of epochs 1, 2, …. Values that are not finite leave a gap. A series is drawn in
+            the colour of its name, `"training"` or `"validation"`, else in the colour of the text.
         y_label: what the values are.
-        marked: an epoch of the last series to mark as the best.
+        marked: the epoch of the last series to mark as the best.
+
+    Returns:
+        a figure with one line per series, and one more for the mark.
     """
-    epochs = max(map(len, series.values()))
-    finite = [value for values in series.values() for value in values if math.isfinite(value)] or [0.0]
-    y_ticks = ticks(min(finite), max(finite))
-    x_ticks = [epoch for epoch in ticks(1, max(epochs, 2)) if epoch == int(epoch) and 1 <= epoch <= epochs]
-    low, high = min(y_ticks[0], *finite), max(y_ticks[-1], *finite)
+    from matplotlib.ticker import MaxNLocator
 
-    def x(epoch: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * ((epoch - 1) / (epochs - 1) if epochs > 1 else 0.5)
-
-    def y(value: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
-
-    parts = [
-        f'<path class="grid" d="M{_LEFT} {y(tick):.1f}H{_WIDTH - _RIGHT}"/>'
-        f'<text class="tick" x="{_LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>'
-        for tick in y_ticks
-    ]
-    parts += [
-        f'<text class="tick" x="{x(tick):.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{tick:g}</text>'
-        for tick in x_ticks or [1]
-    ]
-    parts += [
-        f'<text class="axis" x="{x((epochs + 1) / 2):.1f}" y="{_HEIGHT - 8}" text-anchor="middle">epoch</text>',
-        f'<text class="axis" x="{_LEFT}" y="16">{escaped(y_label)}</text>',
-    ]
-    for number, (name, values) in enumerate(series.items(), start=1):
-        points = [(epoch, value) for epoch, value in enumerate(values, start=1) if math.isfinite(value)]
-        path = " ".join(f"{x(epoch):.2f},{y(value):.2f}" for epoch, value in points)
-        parts.append(f'<polyline class="line s{number}" points="{path}"/>')
-        parts += [
-            f'<circle class="dot s{number}" cx="{x(epoch):.2f}" cy="{y(value):.2f}" r="3">'
-            f"<title>{escaped(name)}, epoch {epoch}: {value:.5g}</title></circle>"
-            for epoch, value in points
-        ]
-        if number == len(series) and marked:
-            best = x(marked), y(values[marked - 1])
-            parts.append(f'<circle class="best s{number}" cx="{best[0]:.2f}" cy="{best[1]:.2f}" r="7"/>')
+    figure, axes = _open_figure(_WIDTH, _HEIGHT)
+    for name, values in series.items():
+        epochs, finite = np.arange(1, len(values) + 1), np.where(np.isfinite(values), values, np.nan)
+        axes.plot(epochs, finite, marker="o", markersize=4, color=_find_colour(name), label=name)
+    if marked:
+        value = list(series.values())[-1][marked - 1]
+        style = dict(marker="o", markersize=11, fillstyle="none", linestyle="none")
+        axes.plot([marked], [value], color=_find_colour(list(series)[-1]), label="best epoch", **style)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("epoch", fontsize=_NORMAL)
+    axes.set_title(y_label, loc="left", fontsize=_NORMAL)
+    axes.grid(axis="y", color=_COLOURS["rule"][0])
     if marked or len(series) > 1:
-        parts += _legend([*series, *(["best epoch"] if marked else [])], len(series))
-    return _svg(title, _WIDTH, _HEIGHT, parts)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, fontsize=_SMALL)
+    return figure
 
 
-def _legend(names: list[str], lines: int) -> list[str]:
-    """The names from right to left along the top, the lines' with their colours and then the best epoch's ring."""
-    parts, right = [], _WIDTH - _RIGHT
-    for number, name in reversed(list(enumerate(names, start=1))):
-        parts.append(f'<text class="tick" x="{right:.0f}" y="16" text-anchor="end">{escaped(name)}</text>')
-        right -= 6.6 * len(name) + 10
-        if number <= lines:
-            parts.append(f'<path class="line s{number}" d="M{right - 14:.0f} 12h16"/>')
-        else:
-            parts.append(f'<circle class="best s{lines}" cx="{right - 2:.0f}" cy="12" r="5"/>')
-        right -= 28
-    return parts
-
-
-def bar_chart(title: str, groups: dict[str, dict[str, float]]) -> str:
-    """Horizontal bars from 0, in groups, each with its name and its value.
+def draw_bars(groups: Mapping[str, Mapping[str, float]]) -> "Figure":
+    """Horizontal bars from 0, in groups, each bar with its name and its value.
 
     Args:
-        title: what the chart shows.
-        groups: for each group the bars' names and values, the names alike in all.
+        groups: for each group the names and values of its bars; values that are not finite have no bar. A bar has the
+            colour of the network if its name begins with `network`, else that of n-gram models.
     """
-    finite = [value for bars in groups.values() for value in bars.values() if math.isfinite(value)]
-    largest = max(finite, default=0) or 1.0
-    left, right, thickness, parts, top = 118, 64, 26, [], 4
+    rows = [(group, name, value) for group, bars in groups.items() for name, value in bars.items()]
+    height = 32 * len(rows) + 28 * len(groups)
+    figure, axes = _open_figure(_WIDTH, height)
+    y = 0.0
+    ticks, names = [], []
     for group, bars in groups.items():
-        parts.append(f'<text class="axis" x="0" y="{top + 14}">{escaped(group)}</text>')
-        top += 24
-        for number, (name, value) in enumerate(bars.items(), start=1):
-            length = (_WIDTH - left - right) * (min(value, largest) / largest)
-            bar = f'x="{left}" y="{top}" width="{length:.2f}" height="{thickness - 6}"'
-            base = top + thickness / 2 + 1  # of the letters
-            parts += [
-                f'<text class="tick" x="{left - 8}" y="{base}" text-anchor="end">{escaped(name)}</text>',
-                f'<rect class="bar s{number}" {bar}/>',
-                f'<text class="value" x="{left + length + 6:.2f}" y="{base}">{value:.2f}</text>',
-            ]
-            top += thickness
-        top += 14
-    return _svg(title, _WIDTH, top - 8, parts)
+        axes.text(0, y, replace_invalid(group), fontsize=_NORMAL, va="center", parse_math=False)
+        for name, value in bars.items():
+            y -= 1
+            width = value if math.isfinite(value) else 0.0
+            colour = _find_colour("network" if name.startswith("network") else "n-gram")
+            container = axes.barh([y], [width], height=0.7, color=colour, label=name)
+            axes.bar_label(container, labels=[f"{value:.2f}"], padding=5, fontsize=_SMALL)
+            ticks.append(y)
+            names.append(replace_invalid(name))
+        y -= 1.1
+    axes.set_yticks(ticks, names, fontsize=_SMALL)
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+    axes.set_ylim(y + 0.4, 0.5)
+    axes.margins(x=0.15)
+    return figure
 
 
-def word_chart(title: str, places: np.ndarray, words: Sequence[str], notes: Sequence[str]) -> str:
-    """Words in the plane, moved apart as little as it takes to read them all.
+def draw_words(places: np.ndarray, words: Sequence[str]) -> "Figure":
+    """Map of words in the plane, moved apart where they would overlap.
 
     Args:
-        title: what the chart shows.
         places: float [N, 2].
-        words: N words.
-        notes: for each what to say of it under the pointer.
+        words: N words. Long words are cut.
+
+    Returns:
+        a figure whose axes hold N texts, in the order of the words, with the group id `word0`, `word1`, ….
     """
     width, height, margin = 1040, 760, 24
-    shown = [word if len(word) <= _LONGEST else word[: _LONGEST - 1] + "…" for word in words]
-    sizes = np.array([[_letters(word) * _LETTER + 8, _LINE] for word in shown])
+    labels = [word if len(word) <= _MAX_LETTERS else word[: _MAX_LETTERS - 1] + "…" for word in words]
+    sizes = np.array([[_count_letters(label) * _LETTER_WIDTH + 8, _LINE_HEIGHT] for label in labels])
     span = np.ptp(places, axis=0)
     fraction = (places - places.min(axis=0)) / np.where(span > 0, span, 1)
     box = np.array([width, height]) - 2 * margin
-    centres = _apart(margin + sizes / 2 + fraction * (box - sizes), sizes)
+    centres = _separate(margin + sizes / 2 + fraction * (box - sizes), sizes)
     centres -= np.minimum((centres - sizes / 2).min(axis=0), 0)
-    width, height = np.maximum((centres + sizes / 2).max(axis=0) + 8, [width, height]).round().astype(int)
-    parts = [
-        f'<text class="word" x="{x:.1f}" y="{y + 4:.1f}"><title>{escaped(word)}: {escaped(note)}</title>'
-        f"{escaped(label)}</text>"
-        for (x, y), word, label, note in zip(centres, words, shown, notes, strict=True)
-    ]
-    return _svg(title, width, height, parts)
+    width, height = np.maximum((centres + sizes / 2).max(axis=0) + 8, [width, height]).round()
+    figure, axes = _open_figure(width, height, layout=None)
+    axes.set_position([0, 0, 1, 1])
+    axes.set_axis_off()
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    for number, (centre, label) in enumerate(zip(centres.tolist(), labels, strict=True)):
+        style = dict(ha="center", va="center", fontsize=_NORMAL, parse_math=False, gid=f"word{number}")
+        axes.text(*centre, replace_invalid(label), **style)
+    return figure
 
 
-def _letters(word: str) -> float:
-    """How wide a word is, in letters."""
+def _open_figure(width: float, height: float, layout: str | None = "constrained") -> tuple["Figure", "Axes"]:
+    """A transparent figure of a size in pixels, with axes in the colours of the text."""
+    from matplotlib.figure import Figure
+
+    size = (width / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH)
+    figure = Figure(size, dpi=_PIXELS_PER_INCH, layout=layout, facecolor="none")
+    axes = figure.add_subplot(facecolor="none")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(_COLOURS["rule"][0])
+    axes.tick_params(length=0, labelsize=_SMALL, labelcolor=_COLOURS["soft"][0])
+    return figure, axes
+
+
+def _find_colour(name: str) -> str:
+    return _COLOURS.get(name, _COLOURS["ink"])[0]
+
+
+def _count_letters(word: str) -> float:
+    """The width of a word in letters; a wide East Asian character counts as 1.9."""
     wide = {"W": 1.9, "F": 1.9}
     return sum(wide.get(unicodedata.east_asian_width(c), 1.0) for c in word if not unicodedata.combining(c))
 
 
-def _apart(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Move boxes that overlap away from each other, half each along the shorter way, until none do by a unit."""
-    centres = centres + 1e-3 * np.arange(len(centres))[:, None]  # those at one place part too
+def _separate(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Move overlapping boxes apart, each by half along the shorter way, until no two overlap by a pixel."""
+    centres = centres + 1e-3 * np.arange(len(centres))[:, None]  # also separates boxes at the same place
     for _ in range(300):
         away = (centres[:, None] - centres).transpose(2, 0, 1)  # [2, N, N]
         x_overlap, y_overlap = ((sizes[:, None] + sizes) / 2).transpose(2, 0, 1) - np.abs(away)
@@ -174,41 +191,42 @@ def _apart(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         if overlap.max() < 1:
             break
         overlap = np.maximum(overlap, 0)
-        across = x_overlap < y_overlap
-        moves = np.sign(away) * overlap * np.array([across, ~across])
+        is_sideways = x_overlap < y_overlap
+        moves = np.sign(away) * overlap * np.array([is_sideways, ~is_sideways])
         centres = centres + 0.45 * moves.sum(axis=2).T
     return centres
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers, some five, that enclose a range.
+def render_svg(figure: "Figure", title: str, notes: Mapping[str, str] | None = None) -> str:
+    """Render a figure as an SVG element for an HTML page, coloured by `STYLE`.
 
-    Example:
+    Text stays text, in a font of the reader's system, so that words of all scripts appear and can be searched.
 
-    >>> ticks(43.4, 134.3)
-    [40.0, 60.0, 80.0, 100.0, 120.0, 140.0]
+    Args:
+        figure: a figure of this module.
+        title: description of the chart, for screen readers.
+        notes: for group ids of the figure, text to show under the pointer.
     """
-    spread = max(high - low, 1e-4 * abs(high)) or 1.0
-    power = 10.0 ** math.floor(math.log10(spread / 4))
-    step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power * 6 >= spread)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [float(f"{k * step:.10g}") for k in range(first, max(last, first + 1) + 1)]
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.StringIO()
+    no_metadata = dict.fromkeys(["Date", "Creator", "Format", "Type"])
+    settings = {"svg.fonttype": "none", "svg.hashsalt": title, "font.sans-serif": ["DejaVu Sans"]}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # the reader's fonts matter, not ours
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=no_metadata)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :].replace("<svg ", '<svg role="img" ', 1)
+    svg = svg.replace(">", f"><title>{escape_html(title)}</title>", 1)
+    for group, note in (notes or {}).items():
+        svg = svg.replace(f'<g id="{group}">', f"<g><title>{escape_html(note)}</title>", 1)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # ids of several charts would clash on a page
+    variables = {light: f"var(--{name})" for name, (light, _) in _COLOURS.items()}
+    return re.sub(r"(?<=fill: |roke: )#[0-9a-f]{6}", lambda match: variables.get(match[0], match[0]), svg)
 
 
-def _svg(title: str, width: int, height: int, parts: list[str]) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
-        f"<title>{escaped(title)}</title>{''.join(parts)}</svg>"
-    )
-
-
-def stand_alone(chart: str) -> str:
-    """A chart as an SVG file of its own, by day alone: what shows a picture may have no night.
-
-    Example:
-
-    >>> stand_alone(bar_chart("one bar", {"": {"all": 1.0}})).index("<style>") < 200
-    True
-    """
-    start, end, rest = chart.partition(">")
-    return f'{start}{end}<style>{_DAY}{_RULES}</style><rect width="100%" height="100%" fill="#fff"/>{rest}\n'
+def render_svg_file(figure: "Figure", title: str, notes: Mapping[str, str] | None = None) -> str:
+    """Render a figure as the content of an SVG file, with the colours of the light theme on white."""
+    start, end, rest = render_svg(figure, title, notes).partition(">")
+    return f'{start}{end}<style>{_declare(0)}{_RULES}</style><rect width="100%" height="100%" fill="#fff"/>{rest}\n'

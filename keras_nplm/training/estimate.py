@@ -17,6 +17,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import EOS_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
+from keras_nplm.io.options import check_option
 from keras_nplm.language_model.directory import check_output_directory, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind, save_model
@@ -93,7 +94,8 @@ def estimate(
     text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
     options = {"kind": METHODS.get(method), "method": method, "order": order, "boundary": boundary} | text
     options |= _check_method(method, num_classes, word_classes, paper_bins)
-    _check_text_options(order=order, boundary=boundary, **text)
+    for name in ("order", "boundary", *text):
+        check_option(name, options[name])
     encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
     if (directory / "metrics.json").exists():
         print(f"The run in {directory} is finished: reading its metrics.json.", file=sys.stderr)
@@ -105,7 +107,7 @@ def estimate(
         model = _estimate_model(directory, options, encoded, vocabulary)
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
-    metrics = _evaluate_splits(model, encoded, boundary)
+    metrics = _evaluate_splits(model, encoded)
     metrics |= {"ngrams": model.num_ngrams, "peak_memory": _read_peak_memory()}
     metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
     write_json(directory / "metrics.json", metrics)
@@ -134,13 +136,6 @@ def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike
     if method == "class-based":
         return {"word_classes": str(word_classes)} if word_classes else {"num_classes": num_classes}
     return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
-
-
-def _check_text_options(**options) -> None:
-    """Check the options shared with `train`, by its own rules."""
-    from keras_nplm.training.configuration import Configuration
-
-    Configuration(**options)
 
 
 def _estimate_model(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NextWordModel:
@@ -262,11 +257,11 @@ def mix(
         raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
     else:
         bins = _count_bins(corpus, len(vocabulary), boundary) if by_frequency else None
-        mixture = fit_mixture(models, corpus.ids("validation"), boundary, bins)
+        mixture = fit_mixture(models, corpus.ids("validation"), bins=bins)
     metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
     if corpus:
         _copy_corpus(corpus, output / "corpus")
-        metrics |= _evaluate_splits(mixture, corpus, boundary)
+        metrics |= _evaluate_splits(mixture, corpus)
     write_json(output / "metrics.json", metrics)
     LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary).save(output)  # writes config.json last
     return metrics
@@ -296,9 +291,9 @@ def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
             shutil.copyfile(corpus.directory / name, temporary)
 
 
-def _evaluate_splits(model: NextWordModel, corpus: EncodedCorpus, boundary: str) -> dict:
+def _evaluate_splits(model: NextWordModel, corpus: EncodedCorpus) -> dict:
     """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
     began = time.process_time()
-    metrics = {split: evaluate(model, corpus.ids(split), boundary) for split in ("validation", "test")}
+    metrics = {split: evaluate(model, corpus.ids(split)) for split in ("validation", "test")}
     scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
     return metrics | {"scored_per_second": round(scored / (time.process_time() - began))}

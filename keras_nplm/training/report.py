@@ -157,7 +157,7 @@ def _baseline(language_model: LanguageModel, metrics: dict) -> str:
     tokens = language_model.corpus.splits["train"]["tokens"]
     if tokens <= _BASELINE_TOKENS:
         ngrams = kneser_ney(language_model.corpus.ids("train"), len(language_model.vocabulary), order, boundary)
-        figures = {split: evaluate(ngrams, language_model.corpus.ids(split), boundary) for split in splits}
+        figures = {split: evaluate(ngrams, language_model.corpus.ids(split)) for split in splits}
         models[f"KN {order}-gram"] = figures
         ratio = metrics["test"]["perplexity"] / figures["test"]["perplexity"]
         said = (

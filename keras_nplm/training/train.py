@@ -190,7 +190,7 @@ def _evaluate(
         configuration.output_layer == "nce" or configuration.self_normalisation
     )
     measure = evaluate_with_ln_z if is_normalised else evaluate
-    metrics = {split: measure(model, ids, configuration.boundary) for split, ids in held_out.items()}
+    metrics = {split: measure(model, ids) for split, ids in held_out.items()}
     if isinstance(model, Shortlist):
         shares = {split: measure_coverage(ids, model.listed, configuration.boundary) for split, ids in held_out.items()}
         metrics["coverage"] = {split: round(share, 4) for split, share in shares.items()}

@@ -29,7 +29,7 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     metrics = json.loads((model_directory / "metrics.json").read_text())
     model = keras.models.load_model(model_directory / "model.keras")
     encoded = EncodedCorpus.load(model_directory / "corpus")
-    assert metrics["test"] == evaluate(model, encoded.ids("test"), "sentence")
+    assert metrics["test"] == evaluate(model, encoded.ids("test"))
     assert metrics["test"]["tokens"] == encoded.splits["test"]["tokens"] + encoded.splits["test"]["sentences"]
     best = metrics["history"][metrics["best_epoch"] - 1]
     assert metrics["validation"]["perplexity"] == pytest.approx(best["validation_perplexity"], rel=1e-4)
