@@ -11,7 +11,7 @@ from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
-from keras_nplm.training.charts import stand_alone, word_chart
+from keras_nplm.training.charts import draw_words, render_svg_file
 
 _MOST_MAPPED = 2000  # time and memory of t-SNE are quadratic
 
@@ -83,8 +83,8 @@ def _map(options: argparse.Namespace) -> dict:
 def _drawn(words: list[str], places: np.ndarray, suffix: str, rank: dict[str, int]) -> str:
     if suffix == ".tsv":
         return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in zip(words, places.tolist(), strict=True))
-    notes = [f"number {rank[word] + 1:,} by frequency" for word in words]
-    return stand_alone(word_chart("words in the plane", places, words, notes))
+    notes = {f"word{i}": f"{word}: number {rank[word] + 1:,} by frequency" for i, word in enumerate(words)}
+    return render_svg_file(draw_words(places, words), "map of the words", notes)
 
 
 def _show_map(result: dict) -> None:

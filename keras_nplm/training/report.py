@@ -1,4 +1,4 @@
-"""The page that tells of a training run: its curves, its perplexity beside an n-gram model's, and what it learned."""
+"""HTML report of a training run: learning curves, perplexity against Kneser-Ney, samples and a map of the words."""
 
 import os
 
@@ -14,18 +14,19 @@ from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.training.charts import (
     STYLE,
-    bar_chart,
-    escaped,
-    line_chart,
-    word_chart,
+    draw_bars,
+    draw_lines,
+    draw_words,
+    escape_html,
+    render_svg,
 )
 from keras_nplm.training.configuration import train_command
 
-_BASELINE_TOKENS = 20_000_000  # of training text at most: the n-gram model is estimated in memory
+_MAX_BASELINE_TOKENS = 20_000_000  # of training text: the n-gram model is estimated in memory
 _CONTEXTS, _CONTEXT_WORDS, _NEXT_WORDS = 4, 4, 6
 _TEXTS, _TEXT_WORDS, _TEMPERATURE = 3, 40, 0.7
 _NEIGHBOURS_OF, _NEIGHBOURS = 20, 5
-_WORD_LETTERS = 5  # and more, of a word whose neighbours are shown
+_MIN_LETTERS = 5  # of a word whose nearest words are listed
 _MAP_WORDS = 250
 
 _STYLE = """
@@ -50,7 +51,7 @@ th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 1
   margin-bottom: 1.8rem; }
 h3 { margin: 0 0 .3rem; font-size: 1rem; font-style: italic; font-weight: normal; overflow-wrap: anywhere; }
 .next { display: grid; grid-template-columns: minmax(0, 5.5rem) 1fr 2.6rem; gap: 0 .5rem; align-items: center; }
-.next i { height: .55rem; min-width: 1px; background: var(--s2); }
+.next i { height: .55rem; min-width: 1px; background: var(--network); }
 .next bdi { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } .next small { text-align: right; }
 blockquote { margin: 0 0 1.2rem; padding-left: 1rem; border-left: 3px solid var(--rule); white-space: pre-line;
   max-width: 44rem; overflow-wrap: anywhere; }
@@ -62,37 +63,37 @@ small { font-variant-numeric: tabular-nums; } summary { cursor: pointer; }
 
 
 def write_run_report(path: str | os.PathLike, language_model: LanguageModel, config: dict, metrics: dict) -> None:
-    """Write one HTML file that needs no other: figures, charts, sample texts, near words and a map of the words.
+    """Write a self-contained HTML report of a training run.
 
     Args:
-        path: the file.
+        path: the file to write.
         language_model: a trained network with its encoded corpus.
-        config: what `config.json` of the model directory holds.
-        metrics: what `metrics.json` holds; no perplexity of the network is computed again.
+        config: the content of `config.json` in the model directory.
+        metrics: the content of `metrics.json`. The network is not evaluated again.
 
     Raises:
         InputError: the encoded corpus cannot be read.
         RunError: the file cannot be written.
     """
     sections = [
-        _head(language_model, config, metrics),
-        _curves(config, metrics),
-        _baseline(language_model, metrics),
-        _continuations(language_model),
-        _neighbours(language_model),
-        _map(language_model, language_model.corpus.frequencies()),
+        _describe_run(language_model, config, metrics),
+        _show_curves(config, metrics),
+        _compare_with_ngrams(language_model, metrics),
+        _show_continuations(language_model),
+        _list_nearest_words(language_model),
+        _map_words(language_model, language_model.corpus.frequencies()),
     ]
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(config['corpus'])}: a neural probabilistic language model</title>\n"
+        f"<title>{escape_html(config['corpus'])}: a neural probabilistic language model</title>\n"
         f"<style>{STYLE}{_STYLE}</style>\n</head>\n<body>\n" + "\n".join(sections) + "\n</body>\n</html>\n"
     )
     with replace_file(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
-def _head(language_model: LanguageModel, config: dict, metrics: dict) -> str:
+def _describe_run(language_model: LanguageModel, config: dict, metrics: dict) -> str:
     command = train_command(config)
     splits = language_model.corpus.splits
     facts = {
@@ -102,22 +103,24 @@ def _head(language_model: LanguageModel, config: dict, metrics: dict) -> str:
         "parameters": f"{metrics['parameters']:,}",
         "epochs": f"{len(metrics['history'])}, the best {metrics['best_epoch']}",
         "seconds": f"{metrics['seconds']:,}",
-        "n-grams a second": f"{metrics['ngrams_per_second']:,}",
+        "n-grams per second": f"{metrics['ngrams_per_second']:,}",
     }
-    listed = "".join(f"<div><dt>{escaped(name)}</dt><dd>{escaped(fact)}</dd></div>" for name, fact in facts.items())
-    shape = _shape(language_model.network)
-    made = f"<pre>{escaped(command)}</pre>" if command else ""
+    items = "".join(
+        f"<div><dt>{escape_html(name)}</dt><dd>{escape_html(fact)}</dd></div>" for name, fact in facts.items()
+    )
+    command_line = f"<pre>{escape_html(command)}</pre>" if command else ""
     return (
-        f'<h1>{escaped(config["corpus"])}</h1>\n<p class="soft">A neural probabilistic language model, {shape}, '
-        f'{escaped(config["output_layer"])} output.</p>\n{made}\n<dl class="facts">{listed}</dl>'
+        f'<h1>{escape_html(config["corpus"])}</h1>\n<p class="soft">A neural probabilistic language model: '
+        f"{_describe_network(language_model.network)}, {escape_html(config['output_layer'])} output.</p>\n"
+        f'{command_line}\n<dl class="facts">{items}</dl>'
     )
 
 
-def _shape(network: NPLM) -> str:
-    """The sizes of a network, and what it has beyond the paper's."""
+def _describe_network(network: NPLM) -> str:
+    """Sizes of a network, and its layers beyond the paper's."""
     parts = [f"n = {network.order}", f"m = {network.embedding_dim}", f"h = {network.hidden_units}"]
     if averages := getattr(network.embed, "averages_after", ()):
-        parts.append(f"words beyond {', '.join(map(str, averages))} as averages")
+        parts.append(f"averaged context after words {', '.join(map(str, averages))}")
     hidden = network.hidden
     activation, blocks = getattr(hidden, "activation", "tanh"), getattr(hidden, "residual_blocks", 0)
     parts += [activation] if activation != "tanh" else []
@@ -126,47 +129,55 @@ def _shape(network: NPLM) -> str:
     return ", ".join(parts)
 
 
-def _curves(config: dict, metrics: dict) -> str:
+def _show_curves(config: dict, metrics: dict) -> str:
     history = metrics["history"]
-    named = {"training": "train_perplexity", "validation": "validation_perplexity"}
-    series = {name: [epoch[key] for epoch in history] for name, key in named.items() if key in history[0]}
+    keys = {"training": "train_perplexity", "validation": "validation_perplexity"}
+    series = {name: [epoch[key] for epoch in history] for name, key in keys.items() if key in history[0]}
     rates = {"learning rate": [epoch["learning_rate"] for epoch in history]}
-    charts = line_chart("perplexity by epoch", series, "perplexity", marked=metrics["best_epoch"])
-    charts += line_chart("learning rate by epoch", rates, "learning rate at the epoch’s end")
+    perplexity = draw_lines(series, "perplexity", marked=metrics["best_epoch"])
+    learning_rate = draw_lines(rates, "learning rate at the end of the epoch")
+    charts = render_svg(perplexity, "perplexity by epoch") + render_svg(learning_rate, "learning rate by epoch")
     loss = next(key for key in history[0] if key.endswith("loss"))
-    columns = {"epoch": "epoch", loss.replace("_", " "): loss} | {name: named[name] for name in series}
+    columns = {"epoch": "epoch", loss.replace("_", " "): loss} | {name: keys[name] for name in series}
     columns |= {"learning rate": "learning_rate", "seconds": "seconds"}
     rows = [[f"{epoch[key]:.5g}" for key in columns.values()] for epoch in history]
     if len(series) == 2:
-        said = "Training perplexity is taken in the course of an epoch, with dropout; validation at its end, without."
+        note = (
+            "Training perplexity is the mean over an epoch, with dropout. Validation perplexity is measured at the end "
+            "of the epoch, without dropout."
+        )
     else:
-        said = "A sampled loss is no likelihood, so that there is no training perplexity."
+        note = "Training uses a sampled loss, so that the training perplexity is unknown."
     if config.get("shortlist_size"):
-        said += " These are the network’s own, over the words of its short-list; those below are the whole model’s."
+        note += (
+            " These perplexities are of the network alone, over the words of its short-list. The table below shows the "
+            "whole model."
+        )
     return (
-        f"<h2>Learning curves</h2>\n<p>{said}</p>\n"
+        f"<h2>Learning curves</h2>\n<p>{note}</p>\n"
         f'<div class="pair">{charts}</div>\n'
-        f'<details><summary>The figures</summary><div class="scroll">{_table(list(columns), rows)}</div></details>'
+        f'<details><summary>Table of epochs</summary><div class="scroll">{_format_table(list(columns), rows)}</div>'
+        "</details>"
     )
 
 
-def _baseline(language_model: LanguageModel, metrics: dict) -> str:
+def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> str:
     order, boundary = language_model.network.ngram_order, language_model.boundary
-    whole = "network" if language_model.model is language_model.network else "network with its short-list"
-    models, splits = {whole: metrics}, ("validation", "test")
+    is_network = language_model.model is language_model.network
+    models, splits = {"network" if is_network else "network with short-list": metrics}, ("validation", "test")
     tokens = language_model.corpus.splits["train"]["tokens"]
-    if tokens <= _BASELINE_TOKENS:
+    if tokens <= _MAX_BASELINE_TOKENS:
         ngrams = kneser_ney(language_model.corpus.ids("train"), len(language_model.vocabulary), order, boundary)
         figures = {split: evaluate(ngrams, language_model.corpus.ids(split)) for split in splits}
         models[f"KN {order}-gram"] = figures
         ratio = metrics["test"]["perplexity"] / figures["test"]["perplexity"]
-        said = (
-            f"The network’s test perplexity is {ratio:.3f} times that of an interpolated modified Kneser–Ney (KN) "
-            f"model of order {order}, estimated from the same text."
+        note = (
+            f"The network’s test perplexity is {ratio:.3f} times the perplexity of the Kneser–Ney (KN) model: "
+            f"interpolated, modified, of order {order}, estimated from the same text."
         )
     else:
-        said = f"No n-gram model stands beside it: one of {tokens:,} training tokens would take too much memory."
-    counted = "words and &lt;/s&gt;" if boundary == "sentence" else "words, without sentence ends"
+        note = f"Without a Kneser–Ney model: {tokens:,} training tokens would need too much memory."
+    predicted = "words and &lt;/s&gt;" if boundary == "sentence" else "words, without sentence ends"
     rows = [
         [
             name,
@@ -175,106 +186,109 @@ def _baseline(language_model: LanguageModel, metrics: dict) -> str:
         ]
         for name, model in models.items()
     ]
-    table = _table(["", *splits, "test without <unk>"], rows)
+    table = _format_table(["", *splits, "test without <unk>"], rows)
     bars = {
         f"{split} perplexity": {name: model[split]["perplexity"] for name, model in models.items()} for split in splits
     }
+    chart = render_svg(draw_bars(bars), "perplexity of the models")
     return (
-        f"<h2>Perplexity</h2>\n<p>{said} Exact, per predicted token ({counted}); lower is better.</p>\n"
-        f'<div class="pair"><div class="scroll">{table}</div>{bar_chart("perplexity of the models", bars)}</div>'
+        f"<h2>Perplexity</h2>\n<p>{note} Exact perplexity per predicted token ({predicted}); lower is better.</p>\n"
+        f'<div class="pair"><div class="scroll">{table}</div>{chart}</div>'
     )
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    head = "".join(f"<th>{escaped(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+def _format_table(header: list[str], rows: list[list[str]]) -> str:
+    head = "".join(f"<th>{escape_html(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _contexts(language_model: LanguageModel) -> list[str]:
-    """The first words, all with letters, of sentences that stand evenly spread in the validation text."""
+def _choose_contexts(language_model: LanguageModel) -> list[str]:
+    """Choose the first words of some sentences, evenly spread over the validation text; each word has a letter."""
     ids, words = language_model.corpus.ids("validation"), language_model.vocabulary.words
-    plain = np.array([place >= len(SPECIALS) and _has_letter(word) for place, word in enumerate(words)])
+    is_plain = np.array([place >= len(SPECIALS) and _has_letter(word) for place, word in enumerate(words)])
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     starts = starts[starts + _CONTEXT_WORDS <= len(ids)]
     openings = ids[starts[:, None] + np.arange(_CONTEXT_WORDS)]  # [S, W]
-    openings = openings[plain[openings].all(axis=1)]
+    openings = openings[is_plain[openings].all(axis=1)]
     chosen = openings[np.unique(np.linspace(0, len(openings) - 1, _CONTEXTS).astype(int))] if len(openings) else []
     decode, name = language_model.vocabulary.decode, language_model.tokenizer_name
     return [join_tokens(decode(opening), name) for opening in chosen] or [""]
 
 
-def _continuations(language_model: LanguageModel) -> str:
-    contexts = _contexts(language_model)
-    proposed = [language_model.next_words(context, _NEXT_WORDS) for context in contexts]
-    most = max(probability for words in proposed for _, probability in words)
+def _show_continuations(language_model: LanguageModel) -> str:
+    contexts = _choose_contexts(language_model)
+    proposals = [language_model.next_words(context, _NEXT_WORDS) for context in contexts]
+    largest = max(probability for words in proposals for _, probability in words)
     cards = [
-        f'<div><h3><bdi>{escaped(context)}</bdi>&nbsp;…</h3><div class="next">'
+        f'<div><h3><bdi>{escape_html(context)}</bdi>&nbsp;…</h3><div class="next">'
         + "".join(
-            f'<bdi>{escaped(word)}</bdi><i style="width:{100 * p / most:.1f}%"></i><small>{p:.3f}</small>'
+            f'<bdi>{escape_html(word)}</bdi><i style="width:{100 * p / largest:.1f}%"></i><small>{p:.3f}</small>'
             for word, p in words
         )
         + "</div></div>"
-        for context, words in zip(contexts, proposed, strict=True)
+        for context, words in zip(contexts, proposals, strict=True)
     ]
     texts = [
         (prompt, language_model.generate(prompt, _TEXT_WORDS, seed=seed, temperature=_TEMPERATURE))
         for seed, prompt in zip(range(1, _TEXTS + 1), (contexts * _TEXTS)[:_TEXTS], strict=True)
     ]
-    between = get_separator(language_model.tokenizer_name)
+    separator = get_separator(language_model.tokenizer_name)
     return (
-        "<h2>Continuations</h2>\n<p>The most probable words after the beginnings of sentences of the validation text; "
-        f'P(w | context) beside each.</p>\n<div class="cards">{"".join(cards)}</div>\n'
-        f"<p>Texts drawn word by word, seeds 1 to {_TEXTS}, temperature {_TEMPERATURE}:</p>\n"
+        "<h2>Continuations</h2>\n<p>The most probable next words after the first words of validation sentences, with "
+        f'P(w | context).</p>\n<div class="cards">{"".join(cards)}</div>\n'
+        f"<p>Texts sampled word by word, with seeds 1 to {_TEXTS} and temperature {_TEMPERATURE}:</p>\n"
         + "\n".join(
-            f'<blockquote dir="auto"><em>{escaped(p)}</em>{between}{escaped(text)}</blockquote>' for p, text in texts
+            f'<blockquote dir="auto"><em>{escape_html(prompt)}</em>{separator}{escape_html(text)}</blockquote>'
+            for prompt, text in texts
         )
     )
 
 
-def _neighbours(language_model: LanguageModel) -> str:
+def _list_nearest_words(language_model: LanguageModel) -> str:
     entries = [
-        f"<div><dt><bdi>{escaped(word)}</bdi></dt><dd>"
+        f"<div><dt><bdi>{escape_html(word)}</bdi></dt><dd>"
         + ", ".join(
-            f"<bdi>{escaped(near)}</bdi> <small>{cosine:.2f}</small>"
+            f"<bdi>{escape_html(near)}</bdi> <small>{cosine:.2f}</small>"
             for near, cosine in language_model.nearest(word, _NEIGHBOURS)
         )
         + "</dd></div>"
-        for word in _content_words(language_model.vocabulary.words)
+        for word in _choose_content_words(language_model.vocabulary.words)
     ]
     return (
-        "<h2>Nearest words</h2>\n<p>By the cosine of their feature vectors (rows of C), for the most frequent words of "
-        f"{_WORD_LETTERS} letters or more below the first hundredth of the vocabulary.</p>\n"
+        "<h2>Nearest words</h2>\n<p>Nearest neighbours by the cosine of the word vectors (rows of C). The words listed "
+        f"are frequent words of {_MIN_LETTERS} letters or more, without the most frequent hundredth.</p>\n"
         f'<dl class="near">{"".join(entries)}</dl>'
     )
 
 
-def _content_words(words: list[str]) -> list[str]:
-    """Frequent words that mean something by themselves: long ones, below the first hundredth of the vocabulary.
-
-    Where there are too few, shorter ones follow.
+def _choose_content_words(words: list[str]) -> list[str]:
+    """Choose frequent content words: long words, without the most frequent hundredth; then shorter words.
 
     Example:
 
-    >>> _content_words([*SPECIALS, "the", ",", "language", "a", "neural"])
+    >>> _choose_content_words([*SPECIALS, "the", ",", "language", "a", "neural"])
     ['language', 'neural', 'the', 'a']
     """
-    lettered = [word for word in words[len(SPECIALS) + len(words) // 100 :] if _has_letter(word)]
-    return sorted(lettered, key=lambda word: sum(map(str.isalpha, word)) < _WORD_LETTERS)[:_NEIGHBOURS_OF]
+    candidates = [word for word in words[len(SPECIALS) + len(words) // 100 :] if _has_letter(word)]
+    return sorted(candidates, key=lambda word: sum(map(str.isalpha, word)) < _MIN_LETTERS)[:_NEIGHBOURS_OF]
 
 
 def _has_letter(word: str) -> bool:
     return any(map(str.isalpha, word))
 
 
-def _map(language_model: LanguageModel, counts: np.ndarray) -> str:
+def _map_words(language_model: LanguageModel, counts: np.ndarray) -> str:
     words = language_model.vocabulary.words
-    lettered = [place for place in range(len(SPECIALS), len(words)) if _has_letter(words[place])]
-    ids = lettered[:_MAP_WORDS] or list(range(len(SPECIALS), len(words)))[:_MAP_WORDS]
-    places = word_map(language_model.network.embed.C.numpy()[ids])
-    notes = [f"{counts[place]:,} times in the training text" for place in ids]
-    chart = word_chart("words in the plane", places, [words[place] for place in ids], notes)
+    candidates = [place for place in range(len(SPECIALS), len(words)) if _has_letter(words[place])]
+    ids = candidates[:_MAP_WORDS] or list(range(len(SPECIALS), len(words)))[:_MAP_WORDS]
+    figure = draw_words(word_map(language_model.network.embed.C.numpy()[ids]), [words[place] for place in ids])
+    notes = {
+        f"word{number}": f"{words[place]}: {counts[place]:,} times in the training text"
+        for number, place in enumerate(ids)
+    }
+    chart = render_svg(figure, "map of the words", notes)
     return (
-        f"<h2>A map of the words</h2>\n<p>The {len(ids)} most frequent words, laid out by t-SNE so that words of like "
-        f'feature vectors lie together. Directions mean nothing.</p>\n<div class="scroll">{chart}</div>'
+        f"<h2>Map of the words</h2>\n<p>A t-SNE map of the {len(ids)} most frequent words: words with similar vectors "
+        f'are close together. Directions have no meaning.</p>\n<div class="scroll">{chart}</div>'
     )
