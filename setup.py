@@ -14,7 +14,6 @@ from setuptools import find_packages, setup
 root = pathlib.Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (root / "keras_nplm" / "__init__.py").read_text(encoding="utf-8"))[1]
 tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
-plots = ["matplotlib>=3.8", "scikit-learn>=1.4"]
 litert = ["ai-edge-litert>=2"]
 onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
 zstd = ["zstandard>=0.22"]
@@ -36,16 +35,17 @@ setup(
         "importlib_resources",  # tensorflow-datasets needs it to download, and does not say so
         "tensorboard>=2.19,<3",  # tensorflow 2.21 no longer brings it
         "numpy>=1.26,<3",
+        "matplotlib>=3.8",
         "rapidfuzz>=3",
+        "scikit-learn>=1.4",
         "tqdm>=4.66",
     ],
     extras_require={
         "test": [
             *["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.14", "nbclient>=0.10", "ipykernel>=6"],
-            *[*plots, *litert, *onnx, *zstd, *lemmas],
+            *[*litert, *onnx, *zstd, *lemmas],
         ],
-        "plots": plots,
-        "notebooks": ["notebook>=7", *plots, *litert],
+        "notebooks": ["notebook>=7", *litert],
         "litert": litert,
         "onnx": onnx,
         "zstd": zstd,
