@@ -115,5 +115,5 @@ def test_options_out_of_range_are_refused():
     for threshold in (-1e-9, float("nan"), float("inf")):
         with pytest.raises(InputError, match="The pruning threshold must be 0 or more. Received"):
             prune(model, threshold)
-    with pytest.raises(InputError, match="`max_ngrams` must be 6 or more, the number of unigrams, which stay. Received: 5"):
+    with pytest.raises(InputError, match="`max_ngrams` must be 6 or more, the number of unigrams, .* Received: 5"):
         prune(model, max_ngrams=5)

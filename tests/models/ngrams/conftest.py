@@ -1,0 +1,45 @@
+"""Fixtures of the tests of count-based models: the n-grams of a text in plain Python."""
+
+import numpy as np
+import pytest
+
+from keras_nplm import Vocabulary, encode_corpus, open_corpus
+from keras_nplm.data.ngram_arrays import ngram_positions
+
+
+@pytest.fixture(scope="session")
+def list_events():
+    """Function that yields (context, word) of every target: a context has no `<pad>` and at most one `<s>`."""
+
+    def list_events(ids, order, boundary):
+        tokens, positions = ngram_positions(ids, order, boundary)
+        for position in positions.tolist():
+            context = []
+            for id in reversed(tokens[position - order + 1 : position].tolist()):
+                if id == 0:
+                    break
+                context.insert(0, id)
+                if id == 2:
+                    break
+            yield tuple(context), int(tokens[position])
+
+    return list_events
+
+
+@pytest.fixture(scope="session")
+def pad_contexts():
+    """Function that returns contexts of any length as int32 [contexts, n-1], with `<pad>` at the front."""
+
+    def pad_contexts(contexts, order):
+        rows = [[0] * (order - 1 - len(context)) + list(context) for context in contexts]
+        return np.array(rows, np.int32).reshape(len(contexts), order - 1)
+
+    return pad_contexts
+
+
+@pytest.fixture(scope="session")
+def brown(brown_directory, tmp_path_factory):
+    """Brown with the paper's split and vocabulary."""
+    corpus = open_corpus("brown", data_dir=str(brown_directory))
+    sentences = (sentence for split in corpus.splits for sentence in corpus.sentences(split))
+    return encode_corpus(corpus, Vocabulary.build(sentences, min_count=4), tmp_path_factory.mktemp("brown"))

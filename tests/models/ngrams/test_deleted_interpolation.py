@@ -1,0 +1,80 @@
+"""Deleted interpolation against the formula in plain Python, and against the paper on Brown."""
+
+import collections
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import evaluate
+from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.models.ngrams import deleted_interpolation
+
+V = 9  # <pad> <unk> <s> </s> and five words
+BOUNDARIES = ("stream", "sentence")
+
+
+def _texts(sentences=12):
+    words = st.sampled_from([1, *range(4, V - 1)])  # the last word is never seen
+    sentence = st.lists(words, min_size=1, max_size=9).map(lambda ids: [*ids, 3])
+    return st.lists(sentence, min_size=1, max_size=sentences).map(lambda s: np.concatenate(s).astype(np.int32))
+
+
+@pytest.mark.parametrize("back_off", [False, True])
+@settings(max_examples=25, deadline=None)
+@given(_texts(), _texts(), st.sampled_from(BOUNDARIES))
+def test_model_follows_the_formula(list_events, pad_contexts, back_off, ids, held_out, boundary):
+    model = deleted_interpolation(ids, held_out, V, 3, boundary, back_off)
+    counts = collections.Counter()
+    for context, word in list_events(ids, 3, boundary):
+        for k in range(len(context) + 1):
+            counts[context[len(context) - k :], word] += 1
+    predicted = predicted_ids(V, boundary).tolist()
+    tokens = sum(n for (c, _), n in counts.items() if len(c) == 1)
+    tokens = max(tokens, 1)
+    per_length = math.ceil(math.log(tokens)) + 1
+    contexts = [(), *itertools.product([1, *range(4, V)], repeat=2), (4,)][:60]
+    expected = []
+    for context in contexts:
+        total = {k: sum(n for (c, _), n in counts.items() if c == context[len(context) - k :]) for k in range(3)}
+        total = {k: n if k <= len(context) else 0 for k, n in total.items()}
+        if back_off:
+            longest = 2 if total[2] else 1
+            bin = (2 - longest) * per_length
+        else:
+            longest, bin = 2, 0
+        bin += max(math.ceil(-math.log((1 + total[longest]) / tokens)), 0)
+        row = []
+        for word in range(V):
+            p = [(word in predicted) / len(predicted)]
+            for k in range(3):
+                seen = k <= len(context) and total[k] > 0
+                p.append(counts[context[len(context) - k :], word] / total[k] if seen else p[-1])
+            row.append(model.weights[bin] @ p)
+        expected.append(row)
+    found = np.exp(model.next_log_probs(pad_contexts(contexts, 3)))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-9)
+    targets = np.arange(len(contexts)) % V
+    one = np.exp(model.log_prob(pad_contexts(contexts, 3), targets))
+    np.testing.assert_allclose(one, found[np.arange(len(contexts)), targets], atol=1e-9)
+
+
+def test_words_in_neither_text_keep_a_probability():
+    rng = np.random.default_rng(7)
+    train, held_out = (np.append(4 + rng.zipf(1.3, n) % 100, 3).astype(np.int32) for n in (4000, 300))
+    model = deleted_interpolation(train, held_out, 400, 3, "stream")  # 104 … 399 are in neither
+    rarest = model.next_log_probs(np.stack([train[:200], train[1:201]], axis=1))[:, 399]
+    assert rarest.min() > -math.log(397) - math.log(4 * (len(held_out) + 1))
+
+
+@pytest.mark.long
+def test_perplexity_on_brown_is_that_of_the_paper(brown):
+    train, held_out = brown.ids("train"), brown.ids("validation")
+    paper = deleted_interpolation(train, held_out, brown.vocabulary_size, 3, "stream", back_off=False)
+    assert evaluate(paper, brown.ids("test"))["perplexity"] <= 355
+    ours = deleted_interpolation(train, held_out, brown.vocabulary_size, 3, "stream")
+    assert evaluate(ours, brown.ids("test"))["perplexity"] <= 341

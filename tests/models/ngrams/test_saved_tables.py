@@ -1,0 +1,101 @@
+"""Saved count-based models: the same numbers, and refusal of damaged files."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+from keras_nplm import InputError
+from keras_nplm.models.ngrams import (
+    BackoffModel,
+    ClassBased,
+    DeletedInterpolation,
+    class_based,
+    deleted_interpolation,
+    exchange_classes,
+    kneser_ney,
+)
+
+V = 9  # <pad> <unk> <s> </s> and five words
+BOUNDARIES = ("stream", "sentence")
+
+
+def _text():
+    return np.append(np.random.default_rng(0).choice([1, 4, 5, 6, 7, 8], 400), 3).astype(np.int32)
+
+
+def test_saved_models_give_the_same_numbers(tmp_path):
+    rng, ids = np.random.default_rng(0), _text()
+    classes = exchange_classes(ids, V, 3, "stream")
+    models = [
+        kneser_ney(ids, V, 2, "stream"),
+        kneser_ney(ids, V, 5, "stream"),
+        deleted_interpolation(ids, ids, V, 3, "stream"),
+        class_based(ids, ids, classes, 4, "stream"),
+    ]
+    for model, cls in zip(models, (BackoffModel, BackoffModel, DeletedInterpolation, ClassBased), strict=True):
+        model.save(tmp_path / "ngrams.npz")
+        loaded = cls.load(tmp_path / "ngrams.npz")
+        contexts = rng.integers(4, V, (30, model.order - 1))
+        np.testing.assert_array_equal(loaded.next_log_probs(contexts), model.next_log_probs(contexts))
+        assert (loaded.order, loaded.num_ngrams) == (model.order, model.num_ngrams)
+        assert loaded.boundary == model.boundary
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A class-based model, and the file that it is saved in."""
+    model = class_based(_text(), _text(), exchange_classes(_text(), V, 3), 4)
+    model.save(tmp_path / "ngrams.npz")
+    return model, tmp_path / "ngrams.npz"
+
+
+def test_a_flipped_bit_is_found_or_changes_nothing(saved):
+    model, path = saved
+    whole, contexts = path.read_bytes(), np.random.default_rng(0).integers(4, V, (30, 3))
+    for place in range(0, len(whole), 97):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(bytes(flipped))
+        with contextlib.suppress(InputError):
+            np.testing.assert_array_equal(
+                ClassBased.load(path).next_log_probs(contexts), model.next_log_probs(contexts)
+            )
+
+
+def test_absent_short_and_foreign_files_are_refused(saved):
+    path = saved[1]
+    with pytest.raises(InputError, match="weights"):
+        DeletedInterpolation.load(path)
+    path.write_bytes(path.read_bytes()[:900])
+    with pytest.raises(InputError, match="whole NumPy archive"):
+        ClassBased.load(path)
+    with pytest.raises(InputError, match="Cannot read"):
+        ClassBased.load(path.with_name("none.npz"))
+
+
+def test_tables_that_do_not_fit_together_are_refused(tmp_path):
+    ids, path = _text(), tmp_path / "ngrams.npz"
+    damages = [
+        (BackoffModel, kneser_ney(ids, V, 4, "stream"), ["keys.1", "log_probs.2", "backoffs.0", "contexts.0"]),
+        (DeletedInterpolation, deleted_interpolation(ids, ids, V, 3, "stream"), ["keys.1", "context_counts.1"]),
+    ]
+    for cls, model, names in damages:
+        model.save(path)
+        stored = dict(np.load(path))
+        for name in names:
+            np.savez(path, **{key: value for key, value in stored.items() if key != name})
+            with pytest.raises(InputError, match="fit together|lacks"):
+                cls.load(path)
+        np.savez(path, **stored | {"keys.0": stored["keys.0"][::-1]})
+        with pytest.raises(InputError, match="fit together"):
+            cls.load(path)
+    with pytest.raises(InputError, match="fit together|lacks"):
+        BackoffModel.load(path)  # a model of a different kind
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_boundary_of_a_file_without_one_is_inferred(boundary, tmp_path):
+    kneser_ney(_text(), V, 3, boundary).save(tmp_path / "ngrams.npz")
+    assert BackoffModel.load(tmp_path / "ngrams.npz").boundary == boundary
+    assert BackoffModel.load(tmp_path / "ngrams.npz", "stream").boundary == "stream"

@@ -1,0 +1,98 @@
+"""The exchange algorithm against a plain likelihood, resuming it, and files of classes."""
+
+import collections
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError, Vocabulary
+from keras_nplm.models.ngrams import exchange_classes, load_classes, save_classes
+
+V = 9  # <pad> <unk> <s> </s> and five words
+BOUNDARIES = ("stream", "sentence")
+
+
+def _texts(sentences=12):
+    words = st.sampled_from([1, *range(4, V - 1)])  # the last word is never seen
+    sentence = st.lists(words, min_size=1, max_size=9).map(lambda ids: [*ids, 3])
+    return st.lists(sentence, min_size=1, max_size=sentences).map(lambda s: np.concatenate(s).astype(np.int32))
+
+
+def _class_likelihood(events, classes):
+    bigrams = collections.Counter()
+    for context, word in events:
+        if context:
+            bigrams[classes[context[0]], classes[word]] += 1
+    left, right = collections.Counter(), collections.Counter()
+    for (g, h), n in bigrams.items():
+        left[g] += n
+        right[h] += n
+    f = lambda counter: sum(n * math.log(n) for n in counter.values())  # noqa: E731
+    return f(bigrams) - f(left) - f(right)
+
+
+@settings(max_examples=25, deadline=None)
+@given(_texts(30), st.integers(1, 3), st.sampled_from(BOUNDARIES))
+def test_no_move_of_one_word_raises_the_likelihood(list_events, ids, num_classes, boundary):
+    seen = sorted(set(ids.tolist()) - {3})
+    if num_classes > len(seen):
+        with pytest.raises(InputError, match="`num_classes` must be 1 to"):
+            exchange_classes(ids, V, num_classes, boundary)
+        return
+    moved = []
+    classes = exchange_classes(ids, V, num_classes, boundary, after_sweep=lambda _, m: moved.append(m))
+    assert classes[[0, 2, 3]].tolist() == [0, 2, 3]
+    assert set(classes[[1, *range(4, V)]].tolist()) <= set(range(4, num_classes + 4))
+    events = list(list_events(ids, 2, boundary))
+    best = _class_likelihood(events, classes.tolist())
+    if moved[-1]:  # it stopped at the maximum number of sweeps
+        return
+    for word, other in itertools.product(seen, range(4, num_classes + 4)):
+        changed = classes.tolist()
+        changed[word] = other
+        assert _class_likelihood(events, changed) <= best + 1e-6
+
+
+def test_exchange_resumes_from_saved_classes(tmp_path):
+    rng = np.random.default_rng(3)
+    ids = np.append(rng.integers(4, 60, 4000), 3).astype(np.int32)
+    vocabulary = Vocabulary([f"w{i}" for i in range(60)])
+    swept = []
+    whole = exchange_classes(ids, 64, 8, "stream", after_sweep=lambda classes, _: swept.append(classes.copy()))
+    assert len(swept) > 2
+    save_classes(tmp_path / "word_classes.tsv", swept[0], vocabulary)
+    start = load_classes(tmp_path / "word_classes.tsv", vocabulary)
+    resumed = []
+    exchange_classes(ids, 64, 8, "stream", start=start, after_sweep=lambda classes, _: resumed.append(classes.copy()))
+    seen = np.unique(ids)
+    np.testing.assert_array_equal(resumed[0][seen], swept[1][seen])
+    assert whole.shape == (64,)
+
+
+def test_a_single_class_has_all_words():
+    ids = np.array([4, 5, 4, 5, 3], np.int32)
+    assert exchange_classes(ids, 6, 1).tolist() == [0, 4, 2, 3, 4, 4]
+
+
+def test_too_many_initial_classes_are_refused():
+    ids = np.array([4, 5, 4, 5, 3], np.int32)
+    with pytest.raises(InputError, match="The initial classes must be 1 classes or fewer. Received: 6"):
+        exchange_classes(ids, 6, 1, start=np.array([0, 4, 2, 3, 4, 9]))
+
+
+def test_malformed_files_of_classes_are_refused(tmp_path):
+    vocabulary = Vocabulary(["the", "cat"])
+    path = tmp_path / "classes.tsv"
+    path.write_text("the\t0\ncat\tone\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 2: expected a word, a tab and the number"):
+        load_classes(path, vocabulary)
+    path.write_text("the\t99999999999\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 1: expected .* class, at most 6"):
+        load_classes(path, vocabulary)
+    path.write_text("a\t0\n", encoding="utf-8")
+    with pytest.raises(InputError, match="must have classes of words in the vocabulary"):
+        load_classes(path, vocabulary)
