@@ -168,7 +168,10 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     def features(self, context_ids, training=False):
         """Return what the output layer sees of a context: a, or [a; x] with direct connections, float [B, w]."""
-        x = self.embed(context_ids, training=training)  # [B, (n-1) m]
+        return self.features_of(self.embed(context_ids, training=training), training=training)
+
+    def features_of(self, x, training=False):
+        """Return the features of a context from its word features x, float [B, (n-1) m]; see `features`."""
         if self.hidden is None:
             return x
         a = self.hidden(x, training=training)  # [B, h]

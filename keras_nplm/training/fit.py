@@ -176,6 +176,6 @@ def _print_coverage(configuration: Configuration, targets: TrainingTargets, mode
     share = counts[: len(SPECIALS) + configuration.shortlist_size].sum() / counts.sum()
     print(
         f"The short-list covers {share:.1%} of the training text. During training, perplexity is that of the network "
-        f"over its {model.prob.vocabulary_size:,} outputs. The perplexity of the whole model follows at the end.",
+        f"over its {model.prob.num_outputs:,} outputs. The perplexity of the whole model follows at the end.",
         file=sys.stderr,
     )

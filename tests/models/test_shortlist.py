@@ -37,7 +37,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.experiments.rows import Row
-from keras_nplm.layers.outputs import OUTPUTS
+from keras_nplm.layers.outputs import OUTPUTS, FullSoftmax
 from keras_nplm.models.growth import check_growable
 from keras_nplm.models.ngrams import BackoffModel, deleted_interpolation, kneser_ney
 from keras_nplm.models.ngrams.mass import BackoffMass, SummedMass
@@ -58,8 +58,8 @@ def _text(seed: int, number: int = 400) -> np.ndarray:
 
 def _network(order: int, outside_output: bool, size: int = LISTED - 4, **options) -> NPLM:
     keras.utils.set_random_seed(1)
-    options = dict(shortlist_size=size, outside_output=outside_output) | options
-    model = NPLM(V, order, embedding_dim=3, hidden_units=4, **options)
+    output = FullSoftmax(V, shortlist_size=size, outside_output=outside_output)
+    model = NPLM(V, order, embedding_dim=3, hidden_units=4, **dict(output=output, boundary="stream") | options)
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.7, weight.shape))
@@ -102,7 +102,7 @@ def _shortlist_in_python(model: Shortlist, context_ids: np.ndarray) -> np.ndarra
     for row in range(len(context_ids)):
         share = sum(p_b[row, w] for w in range(LISTED))
         for w in range(V):
-            if network.outside_output:
+            if network.prob.outside_output:
                 p[row, w] = p_n[row, w] if w < LISTED else p_n[row, LISTED] * p_b[row, w] / (1 - share)
             else:
                 p[row, w] = p_n[row, w] * share if w < LISTED else p_b[row, w]
@@ -117,7 +117,7 @@ BACKGROUNDS = ("kneser-ney-2", "kneser-ney-4", "deleted interpolation", "mixture
     "background, boundary", [(name, "stream") for name in BACKGROUNDS] + [("kneser-ney-4", "sentence")]
 )
 def test_probabilities_are_those_of_the_formulas_and_sum_to_one(background, boundary, outside_output):
-    model = Shortlist(_network(3, outside_output), _background(background, boundary))
+    model = Shortlist(_network(3, outside_output, boundary=boundary), _background(background, boundary))
     assert model.order == max(3, model.background.order)
     contexts = _contexts(model.order)
     expected = _shortlist_in_python(model, contexts)
@@ -149,7 +149,8 @@ def test_where_the_background_gives_the_outside_nothing_the_list_has_all():
     nothing = np.full(8, -np.inf, np.float32)
     model = BackoffModel(ContextTrie(8, []), unigrams, [np.array([5 * 8 + 4])], [np.zeros(1, np.float32)], [nothing])
     for outside_output in (False, True):
-        network = NPLM(8, 2, embedding_dim=2, hidden_units=2, shortlist_size=2, outside_output=outside_output)
+        output = FullSoftmax(8, shortlist_size=2, outside_output=outside_output)
+        network = NPLM(8, 2, embedding_dim=2, hidden_units=2, output=output)
         shortlist = Shortlist(network, model)
         contexts = np.array([[5]])
         assert shortlist.outside_mass(contexts).tolist() == [0]
@@ -212,8 +213,8 @@ def test_summed_mass_asks_for_a_context_once():
 def test_the_network_is_asked_once_for_a_context_and_only_for_words_of_the_list(monkeypatch):
     asked = []
     network = _network(3, False)
-    whole = network._log_prob
-    network._log_prob = lambda contexts, *rest: asked.append(contexts) or whole(contexts, *rest)
+    whole = network._graph_log_prob
+    network._graph_log_prob = lambda contexts, *rest: asked.append(contexts) or whole(contexts, *rest)
     model = Shortlist(network, _background("kneser-ney-4", "stream"))
     contexts = np.array([[4, 4, 5], [9, 4, 5], [4, 6, 6], [4, 7, 7]], np.int32)
     model.log_prob(contexts, np.array([5, 6, 9, 12]))
@@ -238,15 +239,16 @@ def test_the_network_alone_is_a_distribution_over_its_list():
         )
 
 
-@pytest.mark.parametrize("output_layer", ["full", "nce", "sampled"])
-def test_words_outside_are_trained_as_the_outside_output(output_layer):
+@pytest.mark.parametrize("output", ["full", "nce", "sampled"])
+def test_words_outside_are_trained_as_the_outside_output(output):
     """A step on targets of any word is one on the targets mapped to the outputs, for a network of these alone."""
     contexts, targets = _contexts(3)[:64], np.random.default_rng(4).integers(4, V, 64)
     assert (targets >= LISTED).any()
     weights = []
     for mapped in (targets, np.minimum(targets, LISTED)):
-        options = {} if output_layer == "full" else {"num_sampled": 5, "seed": 3}
-        model = _network(3, True, output_layer=OUTPUTS[output_layer](LISTED + 1, **options))
+        options = dict(shortlist_size=LISTED - 4, outside_output=True)
+        options |= {} if output == "full" else {"num_sampled": 5, "seed": 3}
+        model = _network(3, True, output=OUTPUTS[output](V, **options))
         model.set_unigram(np.bincount(targets, minlength=V))
         model.compile(optimizer=keras.optimizers.SGD(0.5))
         logs = model.fit(contexts, mapped, batch_size=64, verbose=0, shuffle=False).history
@@ -304,28 +306,38 @@ def test_it_begins_as_the_unigram_model():
     [
         ({"shortlist_size": 0}, "`shortlist_size` must be 1 to 9, or None"),
         ({"shortlist_size": 10}, "`shortlist_size` must be 1 to 9, or None"),
-        ({"outside_output": True}, "`outside_output` must be off without a short-list"),
-        ({"shortlist_size": 4, "tied_output": True}, "`tied_output` must be off with a short-list"),
-        ({"shortlist_size": 4, "output_layer": "adaptive"}, "`shortlist_size` must be None"),
+        ({"outside_output": True}, "`outside_output` must be False without `shortlist_size`"),
+        ({"shortlist_size": 4, "tied": True}, "`tied` must be False with `shortlist_size`"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        NPLM(V, **options)
-    if options.get("shortlist_size") != 10:  # which depends on the vocabulary
-        with pytest.raises(InputError, match="shortlist_size|outside_output"):
-            Configuration(**options)
+        FullSoftmax(V, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shortlist_size": 0},
+        {"outside_output": True},
+        {"shortlist_size": 4, "tied_output": True},
+        {"shortlist_size": 4, "output_layer": "adaptive"},
+    ],
+)
+def test_a_configuration_refuses_them_too(options):
+    with pytest.raises(InputError, match="shortlist_size|outside_output"):
+        Configuration(**options)
 
 
 def test_what_is_no_short_list_is_refused():
     background = _background("kneser-ney-4", "stream")
-    with pytest.raises(InputError, match="make an NPLM with `shortlist_size`"):
+    with pytest.raises(InputError, match="`network` must be an NPLM with a short-list"):
         Shortlist(NPLM(V, 3), background)
     with pytest.raises(InputError, match="one vocabulary. Received: vocabularies of \\[13, 9\\] words"):
         Shortlist(_network(3, False), Uniform(9, "stream"))
-    with pytest.raises(InputError, match="short-list has scores of its words alone"):
+    with pytest.raises(InputError, match="`shortlist_size` must be None for self-normalised scores"):
         SelfNormalised(_network(3, False))
-    with pytest.raises(InputError, match="predicts a short-list alone"):
+    with pytest.raises(InputError, match="`shortlist_size` must be None to add words"):
         check_growable(_network(3, False))
     with pytest.raises(InputError, match="Ids must be 0 to 12"):
         Shortlist(_network(3, False), background).log_prob(np.array([[4, 5, 13]]), np.array([4]))
@@ -426,7 +438,7 @@ def test_the_directory_is_a_whole_language_model(directory):
     metrics = json.loads((directory / "metrics.json").read_text())
     language_model = LanguageModel.load(directory)
     model = language_model.model
-    assert isinstance(model, Shortlist) and model.listed == 94 and not model.network.outside_output
+    assert isinstance(model, Shortlist) and model.listed == 94 and not model.network.prob.outside_output
     assert isinstance(model.background, BackoffModel) and model.background.order == 3
     ids = language_model.corpus.ids("test")
     assert metrics["test"] == evaluate(model, ids, "sentence")
@@ -491,11 +503,12 @@ def _check_graph(model) -> tuple[np.ndarray, np.ndarray]:
     [("kneser-ney-4", LISTED - 4, False), ("kneser-ney-4", V - 4, True), ("deleted interpolation", LISTED - 4, True)],
 )
 def test_the_graph_gives_the_same_numbers(background, size, outside_output):
-    _check_graph(Shortlist(_network(3, outside_output, size), _background(background, "sentence")))
+    network = _network(3, outside_output, size, boundary="sentence")
+    _check_graph(Shortlist(network, _background(background, "sentence")))
 
 
 def test_what_is_exported_is_the_same(tmp_path):
-    model = Shortlist(_network(3, False), _background("kneser-ney-4", "sentence"))
+    model = Shortlist(_network(3, False, boundary="sentence"), _background("kneser-ney-4", "sentence"))
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence")
     served = tf.saved_model.load(export_saved_model(language_model, tmp_path / "served", top_k=V))
     contexts, targets = _contexts(4), (np.arange(len(_contexts(4))) % V).astype(np.int32)
@@ -599,21 +612,21 @@ def test_damaged_directories_are_refused(directory, tmp_path):
     assert "has no model.keras: its training" in damaged(lambda path: (path / "0" / "model.keras").unlink())
     assert "Cannot read" in damaged(lambda path: shutil.rmtree(path / "1"))
     assert "not that of a model" in damaged(config(0, '{"kind": 5}'))
-    assert "make an NPLM with `shortlist_size`" in damaged(config(0, '{"kind": "uniform"}'))
+    assert "`network` must be an NPLM with a short-list" in damaged(config(0, '{"kind": "uniform"}'))
     assert "1 is a link" in damaged(link)
 
     def swap(path):
         shutil.rmtree(path / "0")
         shutil.copytree(path / "1", path / "0")
 
-    assert "make an NPLM with `shortlist_size`" in damaged(swap)
+    assert "`network` must be an NPLM with a short-list" in damaged(swap)
 
     def described(value):
         def edit(path):
             with zipfile.ZipFile(path / "0" / "model.keras") as archive:
                 parts = {name: archive.read(name) for name in archive.namelist()}
             read = json.loads(parts["config.json"])
-            read["config"]["shortlist_size"] = value
+            read["config"]["output"]["config"]["shortlist_size"] = value
             parts["config.json"] = json.dumps(read).encode()
             with zipfile.ZipFile(path / "0" / "model.keras", "w") as archive:
                 for name, data in parts.items():

@@ -14,6 +14,8 @@ from keras_nplm import (
     export_onnx,
 )
 from keras_nplm.cli.main import main
+from keras_nplm.layers.context import AveragedContext
+from keras_nplm.layers.hidden import DeepHidden
 
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 30, 7], [0, 0, 5]], np.int32)
 
@@ -47,17 +49,25 @@ def test_the_command_writes_a_model_and_its_words(name, run, model_directory, la
         np.testing.assert_allclose(run(tmp_path / name, CONTEXTS[:rows]), expected, atol=2e-5)
 
 
-MODERN = dict(averages_after=(1,), residual_blocks=1, layer_norm=True, activation="gelu")
+def _layers(kind: str, dtype: str) -> dict:
+    if kind == "tied":
+        return {"output": FullSoftmax(40, tied=True, dtype=dtype)}
+    if kind == "modern":
+        return {
+            "context": AveragedContext(40, 6, averages_after=(1,), dtype=dtype),
+            "hidden": DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True, dtype=dtype),
+        }
+    return {"output": kind}
 
 
-@pytest.mark.parametrize(
-    "options", [{"output_layer": "nce"}, {"output_layer": "adaptive"}, {"tied_output": True}, MODERN]
-)
+@pytest.mark.parametrize("kind", ["nce", "adaptive", "tied", "modern"])
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_each_kind_of_network_goes(options, dtype, language_model, tmp_path):
-    model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, direct_connections=True, dtype=dtype, **options)
+def test_each_kind_of_network_goes(kind, dtype, language_model, tmp_path):
+    model = NPLM(
+        40, order=4, embedding_dim=6, hidden_units=5, direct_connections=True, dtype=dtype, **_layers(kind, dtype)
+    )
     words = Vocabulary([f"w{i}" for i in range(36)])
-    path, _ = export_litert(LanguageModel(model, words, "words", "stream"), tmp_path / "next.tflite")
+    path, _ = export_litert(LanguageModel(model, words, "words", "sentence"), tmp_path / "next.tflite")
     tolerance = 1e-5 if dtype == "float32" else 0.02  # files have float32 products
     np.testing.assert_allclose(_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=tolerance)
 
@@ -65,15 +75,15 @@ def test_each_kind_of_network_goes(options, dtype, language_model, tmp_path):
 def test_an_output_of_another_dtype_goes(tmp_path):
     words = Vocabulary([f"w{i}" for i in range(36)])
     output = FullSoftmax(40, dtype="mixed_bfloat16")
-    model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, output_layer=output)
-    path, _ = export_litert(LanguageModel(model, words, "words", "stream"), tmp_path / "next.tflite")
+    model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, output=output)
+    path, _ = export_litert(LanguageModel(model, words, "words", "sentence"), tmp_path / "next.tflite")
     np.testing.assert_allclose(_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=0.02)
 
 
 def test_quantised_it_is_a_quarter_of_the_size_and_nearly_the_same(tmp_path):
     words = Vocabulary([f"w{i}" for i in range(1996)])
     model = NPLM(len(words), order=4, embedding_dim=32, hidden_units=64)
-    language_model = LanguageModel(model, words, "words", "stream")
+    language_model = LanguageModel(model, words, "words", "sentence")
     whole, _ = export_litert(language_model, tmp_path / "whole.tflite")
     small, _ = export_litert(language_model, tmp_path / "small.tflite", quantise=True)
     assert small.stat().st_size < 0.3 * whole.stat().st_size

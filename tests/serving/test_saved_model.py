@@ -21,6 +21,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_nplm import (
     NPLM,
+    FullSoftmax,
     InputError,
     LanguageModel,
     Mixture,
@@ -121,9 +122,10 @@ def _models(boundary: str) -> dict:
     bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(ids, size, 3, boundary)))
     weights = random.dirichlet([1, 1], bins.number)
     classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
-    kinds = {name: NPLM(size, 4, 6, 5, name == "full", output_layer=name) for name in OUTPUT_LAYERS}
-    kinds |= {"tied": NPLM(size, 2, 6, 5, tied_output=True), "no hidden layer": NPLM(size, 3, 6, 0, True)}
-    kinds |= {"bfloat16": NPLM(size, 3, 6, 5, dtype="mixed_bfloat16")}
+    kinds = {name: NPLM(size, 4, 6, 5, name == "full", output=name, boundary=boundary) for name in OUTPUT_LAYERS}
+    kinds |= {"tied": NPLM(size, 2, 6, 5, output=FullSoftmax(size, tied=True), boundary=boundary)}
+    kinds |= {"no hidden layer": NPLM(size, 3, 6, 0, True, boundary=boundary)}
+    kinds |= {"bfloat16": NPLM(size, 3, 6, 5, dtype="mixed_bfloat16", boundary=boundary)}
     for network in kinds.values():  # larger than they begin, so that probabilities differ
         network.set_weights(
             [random.normal(0, 0.7, w.shape) if w.dtype.kind == "f" else w for w in network.get_weights()]
@@ -246,7 +248,7 @@ def test_every_signature_is_documented_batchable_and_takes_empty_batches(exporte
 
 
 def test_what_training_alone_needs_is_left_behind(tmp_path):
-    model = NPLM(len(WORDS) + 4, order=3, embedding_dim=2, hidden_units=5, dropout=0.1, output_layer="nce")
+    model = NPLM(len(WORDS) + 4, order=3, embedding_dim=2, hidden_units=5, dropout=0.1, output="nce", boundary="stream")
     version = export_saved_model(
         LanguageModel(model, Vocabulary(WORDS), "words", "stream"), tmp_path / "served", top_k=2
     )

@@ -15,6 +15,8 @@ from keras_nplm import (
     LazySGD,
     ngram_dataset,
 )
+from keras_nplm.layers.context import AveragedContext
+from keras_nplm.layers.hidden import DeepHidden
 from keras_nplm.training.distribution import open_strategy
 
 SIZE, ORDER, BATCH, EPOCHS = 60, 4, 64, 2
@@ -29,7 +31,13 @@ PAIRS = [
     ("energy", "sgd"),
     ("modern", "sgd"),
 ]
-MODERN = dict(averages_after=(1,), residual_blocks=1, layer_norm=True, activation="gelu")
+
+
+def modern_layers() -> dict:
+    return {
+        "context": AveragedContext(SIZE, 8, averages_after=(1,)),
+        "hidden": DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True),
+    }
 
 
 def text(length: int) -> np.ndarray:
@@ -42,7 +50,8 @@ def fit(strategy: tf.distribute.Strategy, output: str, optimizer: str, decay: fl
     """Fit on a text whose last batch has one n-gram for two replicas. Validate on an odd number of n-grams."""
     with strategy.scope():
         keras.utils.set_random_seed(3)
-        options = MODERN if output == "modern" else dict(output_layer=output, direct_connections=output != "energy")
+        plain = dict(output=output, direct_connections=output != "energy")
+        options = modern_layers() if output == "modern" else plain
         model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, **options)
         kind, rate = OPTIMIZERS[optimizer]
         model.compile(optimizer=kind(rate, weight_decay=decay))
@@ -80,7 +89,7 @@ def collect_refusals(strategy: tf.distribute.Strategy) -> dict[str, str]:
     errors = {}
     for name, options in tried.items():
         with strategy.scope():
-            model = NPLM(SIZE, ORDER, 8, 12, output_layer="nce" if name == "optimizer" else "full")
+            model = NPLM(SIZE, ORDER, 8, 12, output="nce" if name == "optimizer" else "full")
             try:
                 model.compile(**options)
             except InputError as error:

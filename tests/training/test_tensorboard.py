@@ -45,7 +45,7 @@ def _values(directory: Path) -> dict[str, dict]:
 
 def _model(output="full", **options) -> NPLM:
     keras.utils.set_random_seed(3)
-    options = dict(order=ORDER, embedding_dim=5, hidden_units=6, output_layer=output) | options
+    options = dict(order=ORDER, embedding_dim=5, hidden_units=6, output=output) | options
     model = NPLM(SIZE, **options)
     rng = np.random.default_rng(0)
     for weight in model.trainable_variables:
@@ -141,11 +141,11 @@ def test_epochs_are_recorded_whatever_single_batches_are(tmp_path):
 @pytest.mark.parametrize(
     "options, matrices",
     [
-        ({"output_rank": 3}, {"C": "C", "H": "H", "project": "kernel", "UW": "UW"}),
-        ({"tied_output": True}, {"C": "C", "H": "H", "project": "kernel"}),
+        ({"output": FullSoftmax(SIZE, rank=3)}, {"C": "C", "H": "H", "P": "P", "UW": "UW"}),
+        ({"output": FullSoftmax(SIZE, tied=True)}, {"C": "C", "H": "H", "P": "P"}),
         ({"hidden_units": 0, "direct_connections": True}, {"C": "C", "W": "UW"}),
         (
-            {"output_layer": AdaptiveSoftmax(SIZE, cutoffs=(10, 20))},
+            {"output": AdaptiveSoftmax(SIZE, cutoffs=(10, 20))},
             {name: name for name in ("C", "H", "root_U", "P1", "cluster1_U", "P2", "cluster2_U")},
         ),
     ],
@@ -231,7 +231,7 @@ def test_the_training_is_the_same_to_the_last_bit(tmp_path, output):
         model = _model(type(output).from_config(output.get_config()), dropout=0.4, embedding_dropout=0.2)
         options = dict(probe=_ngrams(50), batch_size=8, hparams={"order": 4}, prompts=("", "w3 w5"))
         history = _fit(model, [_board(model, tmp_path, **options)] if watched else [], epochs=3).history
-        variables = [*model.variables, *model.optimizer.variables, *model.random_states().values()]
+        variables = [*model.variables, *model.optimizer.variables, *model.random_states()]
         states.append((history, [variable.numpy() for variable in variables]))
     assert states[0][0] == states[1][0]
     for left, right in zip(states[0][1], states[1][1], strict=True):

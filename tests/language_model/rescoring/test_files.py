@@ -28,8 +28,8 @@ WORDS = "the cat sat on a mat".split()
 HYPOTHESES = ["the cat sat on a mat", "the cat sat on the mat", "a cat sat on the mat", "", "the dog sat", "mat"]
 
 
-def _network(vocabulary_size):
-    model = NPLM(vocabulary_size, order=3, embedding_dim=4, hidden_units=5)
+def _network(vocabulary_size, boundary):
+    model = NPLM(vocabulary_size, order=3, embedding_dim=4, hidden_units=5, boundary=boundary)
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.5, weight.shape))
@@ -41,7 +41,7 @@ def _model(kind, boundary) -> LanguageModel:
     ids = np.random.default_rng(0).choice([1, 3, 4, 5, 6, 7, 8, 9], 200).astype(np.int32)
     model = kneser_ney(np.append(ids, 3).astype(np.int32), len(vocabulary), 4, boundary)
     if kind != "kneser-ney":
-        model = _network(len(vocabulary))
+        model = _network(len(vocabulary), boundary)
     if kind == "mixture":
         model = Mixture([model, Uniform(len(vocabulary), boundary)], [0.7, 0.3])
     return LanguageModel(SelfNormalised(model) if kind == "self-normalised" else model, vocabulary, "words", boundary)
