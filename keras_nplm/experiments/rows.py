@@ -1,4 +1,4 @@
-"""Model directories that a report needs, each made by one command, once."""
+"""Models that a report needs: each row is one model directory, made once by one command."""
 
 import concurrent.futures
 import dataclasses
@@ -16,16 +16,16 @@ from keras_nplm.io.files import replace_file
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A model of a report: the command that makes it, and what the paper measured for it.
+    """One model of a report: the command that makes it, and the paper's figures for it.
 
     Args:
-        name: its directory below `rows/`.
-        title: how the table calls it.
-        command: what follows `keras-nplm`; the output is added, and where it reads a text and names none `--corpus
-            brown` and, if it names none, `--config brown`. `{rows}` stands for the directory of the rows, in commands
-            that take other rows, and `{texts}` for that of texts which a study has written.
-        paper: the paper's perplexity on validation and test, if it has the row.
-        mixed: the name and the paper's figures of the same network mixed with the trigram, if it has that row.
+        name: name of its directory below `rows/`.
+        title: its name in the table.
+        command: the arguments of `keras-nplm`, without `--output`. A command that reads a text and names no corpus gets
+            `--corpus brown`, and `--config brown` if it names no configuration. `{rows}` stands for the directory of
+            all rows, in commands that read other rows. `{texts}` stands for the directory of the texts of a study.
+        paper: the paper's perplexity on validation and test, if the paper has the row.
+        mixed: title, validation and test perplexity of this network mixed with the trigram, if the paper has that row.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def arguments(self) -> list[str]:
-        """The words of the command, but for its output and where Brown's archive lies."""
+        """The arguments of `keras-nplm`, without `--output` and `--data-dir`."""
         words = shlex.split(self.command)
         if not self.takes_corpus or "--train" in words:
             return words
@@ -44,71 +44,74 @@ class Row:
 
     @property
     def takes_corpus(self) -> bool:
-        """Whether the command reads a text, rather than other rows."""
+        """Whether the command reads a text. If not, it reads other rows."""
         return self.command.startswith(("train ", "ngram "))
 
     @property
     def is_network(self) -> bool:
-        """Whether it is a network: slow, and mixed with the trigram."""
+        """Whether the model is a neural network."""
         return self.command.startswith("train")
 
 
 def make_rows(
     rows: Sequence[Row], directory: str | os.PathLike, *, jobs: int | None = None, data_dir: str | None = None
 ) -> None:
-    """Make the rows that are not made yet, each in `rows/NAME`, with its messages in `rows/NAME.log`.
+    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages.
 
-    What was interrupted is gone on with.
+    Re-running resumes: finished rows are kept, and an interrupted training continues from its checkpoint.
 
     Args:
         rows: the rows.
-        directory: where `rows/` is.
-        jobs: how many are made side by side, each with its share of the cores. Default: 2 where there are cores.
-        data_dir: where Brown's archive lies or is downloaded to.
+        directory: the directory of `rows/`.
+        jobs: number of rows made in parallel, each with an equal share of the cores. Default: 2, or 1 on one core.
+        data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
 
     Raises:
         InputError: `jobs` is less than 1.
-        RunError: a row failed; the others are kept.
+        RunError: a command failed. Other rows are kept.
     """
     directory = Path(directory)
-    jobs = min(2, _cores()) if jobs is None else jobs
+    jobs = min(2, _count_cores()) if jobs is None else jobs
     if jobs < 1:
         raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):
-        open_corpus("brown", data_dir=data_dir)  # here, before several commands want it prepared at once
+        open_corpus("brown", data_dir=data_dir)  # so that parallel commands do not download it at once
     (directory / "rows").mkdir(parents=True, exist_ok=True)
-    failed = []
-    for together in ([row for row in missing if row.takes_corpus], [row for row in missing if not row.takes_corpus]):
-        failed += _make_all(together, directory, jobs, data_dir)
+    independent = [row for row in missing if row.takes_corpus]
+    dependent = [row for row in missing if not row.takes_corpus]
+    failed = _make_in_parallel(independent, directory, jobs, data_dir)
+    failed += _make_in_parallel(dependent, directory, jobs, data_dir)
     if failed:
         log = directory / "rows" / f"{failed[0].name}.log"
-        raise RunError(f"{len(failed)} row(s) failed; the others are in {directory}. See {log}: {_last_line(log)}")
+        names = ", ".join(row.name for row in failed)
+        raise RunError(f"{len(failed)} row(s) failed: {names}. Other rows are kept. See {log}: {_read_last_line(log)}")
 
 
-def _make_all(rows: Sequence[Row], directory: Path, jobs: int, data_dir: str | None) -> list[Row]:
-    """Make some rows side by side; those that failed."""
+def is_made(row: Row, directory: Path) -> bool:
+    """Return whether the row exists and was made by its present command."""
+    record = directory / "rows" / row.name / "command.txt"
+    return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
+
+
+def _make_in_parallel(rows: Sequence[Row], directory: Path, jobs: int, data_dir: str | None) -> list[Row]:
+    """Make rows in parallel; return the rows that failed."""
     failed = []
+    threads = max(1, _count_cores() // jobs)
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        running = {pool.submit(_make, row, directory, max(1, _cores() // jobs), data_dir): row for row in rows}
+        running = {pool.submit(_make, row, directory, threads, data_dir): row for row in rows}
         for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
             row, status = running[future], future.result()
             failed += [row] if status else []
             print(f"[{done}/{len(rows)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
     finally:
-        pool.shutdown(cancel_futures=True)  # where it was interrupted, the commands were, too; no other begins
+        pool.shutdown(cancel_futures=True)  # an interruption also reaches the commands; no further command starts
     return failed
 
 
-def is_made(row: Row, directory: Path) -> bool:
-    """Whether the row was made by the command that it has now."""
-    record = directory / "rows" / row.name / "command.txt"
-    return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
-
-
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
-    """Run the command of a row; its exit status."""
+    """Run the command of a row; return its exit status."""
     places = {"{rows}": str(directory / "rows"), "{texts}": str(directory / "texts")}
     command = [sys.executable, "-m", "keras_nplm"]
     for word in row.arguments:
@@ -126,9 +129,9 @@ def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     return status
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _last_line(path: Path) -> str:
-    return (path.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it is empty"])[-1]
+def _read_last_line(path: Path) -> str:
+    return (path.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["(empty)"])[-1]

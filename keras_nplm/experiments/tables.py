@@ -1,118 +1,137 @@
-"""The reports of `keras-nplm paper` and `benchmark` as Markdown, the former as a figure too."""
+"""Reports of `keras-nplm paper` and `benchmark` as Markdown tables and figures, and cells that reports share."""
 
 import os
+from collections.abc import Mapping, Sequence
 
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.markdown import markdown_table
 
-
-def write_markdown(path: str | os.PathLike, report: dict) -> None:
-    """Write the tables of a report; see `experiments.build_report`."""
-    sections = [_rows(report), _mixtures(report), _unseen(report), _words(report), _curves(report), _parameters(report)]
-    with replace_file(path) as temporary:
-        temporary.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
+SPLIT_HEADER = ["validation", "test"]
 
 
-def benchmark_table(result: dict) -> str:
-    """The rows of a benchmark, each contender with its peers; see `benchmark.run`."""
-    header = ["benchmark", "", "n-grams/s, median", "lowest to highest", "share of peak", "ms, p50 and p99"]
-    rows = [
-        [
-            row["benchmark"],
-            row["name"],
-            f"{row['rate']:,.0f}",
-            f"{row['low']:,.0f} to {row['high']:,.0f}",
-            f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "",
-            " and ".join(f"{milliseconds:.2f}" for milliseconds in row.get("milliseconds", ())),
-            "; ".join(
-                f"{m:.2f} ({low:.2f} to {high:.2f}) {name}" for name, (m, low, high) in row.get("ratio_to", {}).items()
-            ),
-        ]
-        for row in result["rows"]
-        if "peak_memory" not in row
+def format_perplexities(figures: Mapping[str, float] | None) -> list[str]:
+    """Return the cells of validation and test perplexity; empty cells for None."""
+    return [f"{figures[split]:.1f}" if figures else "" for split in ("validation", "test")]
+
+
+def format_weights(weights: Sequence[float]) -> str:
+    """Return the cell of the weights of a mixture."""
+    return ", ".join(f"{weight:.2f}" for weight in weights)
+
+
+def join_tables(*tables: str) -> str:
+    """Return Markdown paragraphs and tables, separated by empty lines; empty ones are left out."""
+    return "\n\n".join(filter(None, tables))
+
+
+def write_paper_tables(path: str | os.PathLike, report: dict) -> None:
+    """Write the Markdown file of a report; see `keras_nplm.experiments.paper.build_report`."""
+    sections = [
+        _format_rows(report),
+        _format_mixtures(report),
+        _format_unseen(report),
+        _format_words(report),
+        _format_curves(report),
+        _format_parameters(report),
     ]
-    tables = [markdown_table([*header, "times the peer's rate"], rows)] if rows else []
+    with replace_file(path) as temporary:
+        temporary.write_text(join_tables(*sections) + "\n", encoding="utf-8")
+
+
+def format_benchmark(result: dict) -> str:
+    """Return the rows of a benchmark as Markdown; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
+    speed = [_format_speed(row) for row in result["rows"] if "peak_memory" not in row]
+    header = ["benchmark", "contender", "n-grams/s (median)", "min to max", "share of peak", "latency in ms (p50, p99)"]
     texts = [
         [row["name"], f"{row['rate']:,.0f}", f"{row['wall_rate']:,.0f}", f"{row['peak_memory'] / 1e6:,.0f} MB"]
         for row in result["rows"]
         if "peak_memory" in row
     ]
-    header = ["corpora", "tokens a CPU second", "a second", "peak memory"]
-    return "\n\n".join([*tables, markdown_table(header, texts)] if texts else tables)
+    text_header = ["corpora", "tokens per CPU second", "tokens per second of the clock", "peak memory"]
+    return join_tables(
+        markdown_table([*header, "ratio to peer (min to max)"], speed) if speed else "",
+        markdown_table(text_header, texts) if texts else "",
+    )
 
 
-def _table(title: str, header: list[str], rows: list[list]) -> str:
-    if not rows:
-        return ""
-    return f"### {title}\n\n{markdown_table(header, rows)}"
+def _format_speed(row: dict) -> list[str]:
+    ratios = row.get("ratio_to", {}).items()
+    return [
+        row["benchmark"],
+        row["name"],
+        f"{row['rate']:,.0f}",
+        f"{row['low']:,.0f} to {row['high']:,.0f}",
+        f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "",
+        ", ".join(f"{milliseconds:.2f}" for milliseconds in row.get("milliseconds", ())),
+        "; ".join(f"{name}: {ratio:.2f} ({low:.2f} to {high:.2f})" for name, (ratio, low, high) in ratios),
+    ]
 
 
-def _pair(figures: list | None) -> list[str]:
+def _format_section(title: str, header: list[str], rows: list[list]) -> str:
+    return f"### {title}\n\n{markdown_table(header, rows)}" if rows else ""
+
+
+def _format_paper(figures: list | None) -> list[str]:
     return [str(figure) for figure in figures] if figures else ["", ""]
 
 
-def _rows(report: dict) -> str:
+def _format_rows(report: dict) -> str:
     header = ["row", "paper: validation", "test", "ours: validation", "test", "epochs", "CPU seconds", "command"]
     rows = [
         [
             row["title"],
-            *_pair(row["paper"]),
-            f"{row['validation']:.1f}",
-            f"{row['test']:.1f}",
+            *_format_paper(row["paper"]),
+            *format_perplexities(row),
             row.get("epochs", ""),
             f"{row['cpu_seconds']:,.0f}" if row["cpu_seconds"] >= 10 else f"{row['cpu_seconds']:.1f}",
             f"`{row['command']}`",
         ]
         for row in report["rows"]
     ]
-    return _table("Perplexity on Brown", header, rows)
+    return _format_section("Perplexity on Brown", header, rows)
 
 
-def _mixtures(report: dict) -> str:
+def _format_mixtures(report: dict) -> str:
     header = ["mixture", "paper: validation", "test", "ours: validation", "test", "weights"]
-    rows = [
-        [
-            mixture["title"],
-            *_pair(mixture["paper"]),
-            f"{mixture['validation']:.1f}",
-            f"{mixture['test']:.1f}",
-            ", ".join(f"{w:.3f} {n}" for n, w in zip(mixture["components"], mixture["weights"], strict=True)),
-        ]
-        for mixture in report.get("mixtures", [])
-    ]
-    return _table("Mixtures, weights fitted on validation or fixed", header, rows)
+    rows = []
+    for mixture in report.get("mixtures", []):
+        pairs = zip(mixture["components"], mixture["weights"], strict=True)
+        weights = ", ".join(f"{weight:.3f} {name}" for name, weight in pairs)
+        rows.append([mixture["title"], *_format_paper(mixture["paper"]), *format_perplexities(mixture), weights])
+    return _format_section("Mixtures, weights fixed or fitted on validation", header, rows)
 
 
-def _unseen(report: dict) -> str:
+def _format_unseen(report: dict) -> str:
     if not (unseen := report.get("unseen")):
         return ""
-    share = f"{unseen['unseen_tokens']:,} of {unseen['tokens']:,}"
+    share = f"{unseen['unseen_tokens']:,} of {unseen['tokens']:,} test tokens have a 5-gram that is not in training"
     rows = [[name, f"{mean['unseen']:.3f}", f"{mean['seen']:.3f}"] for name, mean in unseen["mean_log_prob"].items()]
-    title = f"Mean ln P of test words, {share} of them in a 5-gram that training lacks"
-    return _table(title, ["model", "unseen 5-grams", "seen 5-grams"], rows)
+    return _format_section(f"Mean ln P by 5-gram: {share}", ["model", "unseen 5-grams", "seen 5-grams"], rows)
 
 
-def _words(report: dict) -> str:
+def _format_words(report: dict) -> str:
     if not (words := report.get("words")):
         return ""
     rows = [
-        [word, ", ".join(f"{other} {cosine:.2f}" for other, cosine in near)] for word, near in words["nearest"].items()
+        [word, ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)]
+        for word, pairs in words["nearest"].items()
     ]
-    return _table(f"Nearest words by the cosine of C, {words['network']}", ["word", "nearest"], rows)
+    title = f"Nearest neighbours by cosine similarity of word vectors, {words['network']}"
+    return _format_section(title, ["word", "nearest neighbours"], rows)
 
 
-def _curves(report: dict) -> str:
-    names = list(report["curves"])
-    epochs = max(map(len, report["curves"].values()), default=0)
+def _format_curves(report: dict) -> str:
+    curves = report["curves"].values()
     rows = [
-        [epoch + 1, *(f"{curve[epoch]:.1f}" if epoch < len(curve) else "" for curve in report["curves"].values())]
-        for epoch in range(epochs)
+        [epoch + 1, *(f"{curve[epoch]:.1f}" if epoch < len(curve) else "" for curve in curves)]
+        for epoch in range(max(map(len, curves), default=0))
     ]
-    return _table("Validation perplexity by epoch, with and without direct connections", ["epoch", *names], rows)
+    title = "Validation perplexity by epoch, with and without direct connections"
+    return _format_section(title, ["epoch", *report["curves"]], rows)
 
 
-def _parameters(report: dict) -> str:
-    header = ["n", "n-grams there could be", "seen in training", "share", "parameters of MLP1's shape"]
+def _format_parameters(report: dict) -> str:
+    header = ["n", "possible n-grams", "n-grams in training", "share", "parameters of a network with the sizes of MLP1"]
     rows = [
         [
             row["order"],
@@ -123,11 +142,11 @@ def _parameters(report: dict) -> str:
         ]
         for row in report.get("parameters", [])
     ]
-    return _table("Parameters against n", header, rows)
+    return _format_section("Parameters by order n", header, rows)
 
 
 def write_figure(path: str | os.PathLike, report: dict) -> None:
-    """Draw the paper's test perplexities beside ours, and the learning curves.
+    """Write a figure of the paper's test perplexities beside ours, and of the learning curves.
 
     Raises:
         ImportError: matplotlib is not installed.

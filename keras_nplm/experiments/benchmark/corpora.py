@@ -1,8 +1,7 @@
-"""What text costs before a model sees it: speed and peak memory of counting, encoding and windows, by its size.
+"""Benchmark `corpora`: speed and peak memory of counting, encoding and reading n-grams, by the size of the text.
 
-Each step runs in a process of its own (`python -m keras_nplm.experiments.benchmark.corpora STEP DIRECTORY`), whose
-peak memory is
-therefore that step's, on top of the about 500 MB that TensorFlow takes.
+Each step runs in its own process, `python -m keras_nplm.experiments.benchmark.corpora STEP DIRECTORY`. Its peak memory
+includes about 500 MB of TensorFlow.
 """
 
 import gzip
@@ -18,29 +17,54 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus, open_corpus
-from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.experiments.benchmark import SMALL_TOKENS
+from keras_nplm.experiments.benchmark.contenders import read_cpu_seconds, summarise_rates
+from keras_nplm.experiments.benchmark.windows import read_ngrams
 from keras_nplm.io.errors import RunError
 
-SMALL, TOKENS = 1_000_000, 10_000_000  # of the two texts
-_TYPES = 2_000_000  # different words that there could be
-_FILE_TOKENS = 12_000_000  # of a file of text; each fourth is compressed
+_TYPES = 2_000_000  # distinct words that can occur
+_EXPONENT = 1.05  # of the frequencies of words, rank**-1.05
+_FILE_TOKENS = 12_000_000  # tokens of a file; every fourth file is compressed
+_HELD_OUT_TOKENS = 10_000
 _MAX_SIZE = 50_000  # of the vocabulary
 _ORDER, _BATCH_SIZE = 5, 512
-_SECONDS_PER_LOOK = 0.02  # at the memory
+_POLL_SECONDS = 0.02  # between two measurements of memory
+
+
+def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
+    """Return the rows of the benchmark; see `keras_nplm.experiments.benchmark.run_benchmarks`.
+
+    Args:
+        corpus: not used; the texts are random.
+        rounds: number of runs of each step.
+        tokens: tokens of the larger text; the smaller has `SMALL_TOKENS`.
+    """
+    rows = []
+    for size in (SMALL_TOKENS, tokens):
+        with tempfile.TemporaryDirectory() as directory:
+            write_text(Path(directory), size)
+            for step in _STEPS:
+                results = [run_step(step, Path(directory)) for _ in range(rounds)]
+                print(f"{step}, {size:,} tokens: {rounds} rounds", file=sys.stderr)
+                rates = [size / result["cpu_seconds"] for result in results]
+                row = summarise_rates(f"{step}, {size:,} tokens", rates, "tokens/s")
+                row["wall_rate"] = statistics.median(size / result["seconds"] for result in results)
+                row["peak_memory"] = max(result["peak_memory"] for result in results)
+                rows.append(row)
+    return rows
 
 
 def write_text(directory: Path, tokens: int) -> None:
-    """Write text whose words have frequencies that fall as 1/rank**1.05, in sentences of 5 to 40 words.
+    """Write random text with word frequencies proportional to rank**-1.05, in sentences of 5 to 40 words.
 
     Args:
-        directory: gets `train.00.txt` …, each fourth of them `.gz`, `validation.txt` and `test.txt`.
-        tokens: of the training text; the others have 10,000.
+        directory: receives `train.00.txt` and so on (every fourth file compressed), `validation.txt` and `test.txt`.
+        tokens: number of tokens of the training text; validation and test have 10,000 each.
 
     Example:
 
@@ -52,126 +76,93 @@ def write_text(directory: Path, tokens: int) -> None:
     1000
     """
     random = np.random.default_rng(0)
-    ranks = np.cumsum(1 / np.arange(1, _TYPES + 1) ** 1.05)
+    cumulative = np.cumsum(1 / np.arange(1, _TYPES + 1) ** _EXPONENT)
     words = np.array([f"w{rank:x}" for rank in range(_TYPES)], dtype=object)
     sizes = [min(_FILE_TOKENS, tokens - start) for start in range(0, tokens, _FILE_TOKENS)]
-    named = {f"train.{number:02d}.txt{'.gz' if number % 4 == 3 else ''}": size for number, size in enumerate(sizes)}
-    for name, size in (named | {"validation.txt": 10_000, "test.txt": 10_000}).items():
+    files = {f"train.{number:02d}.txt{'.gz' if number % 4 == 3 else ''}": size for number, size in enumerate(sizes)}
+    files |= {"validation.txt": _HELD_OUT_TOKENS, "test.txt": _HELD_OUT_TOKENS}
+    for name, size in files.items():
         path = directory / name
         with gzip.open(path, "wb", compresslevel=1) if path.suffix == ".gz" else open(path, "wb") as file:
-            for start in range(0, size, SMALL):
-                number = min(SMALL, size - start)
-                drawn = words[np.searchsorted(ranks, random.random(number) * ranks[-1])].tolist()
+            for start in range(0, size, SMALL_TOKENS):
+                number = min(SMALL_TOKENS, size - start)
+                text = words[np.searchsorted(cumulative, random.random(number) * cumulative[-1])].tolist()
                 ends = np.cumsum(random.integers(5, 41, number // 5 + 1))
                 ends = [0, *ends[ends < number].tolist(), number]
-                lines = (" ".join(drawn[a:b]) for a, b in itertools.pairwise(ends))
+                lines = (" ".join(text[a:b]) for a, b in itertools.pairwise(ends))
                 file.write(("\n".join(lines) + "\n").encode())
 
 
-def _corpus(directory: Path) -> Corpus:
-    named = {split: [str(directory / f"{split}.*")] for split in ("train", "validation", "test")}
-    return open_corpus(**named)
-
-
-def _counting(directory: Path) -> None:
-    count_vocabulary(_corpus(directory), max_size=_MAX_SIZE).save(directory / "vocabulary")
-
-
-def _encoding(directory: Path) -> None:
-    encode_corpus(_corpus(directory), Vocabulary.load(directory / "vocabulary"), directory / "corpus")
-
-
-def _windows(directory: Path) -> None:
-    ids = EncodedCorpus.load(directory / "corpus").shards("train")
-    dataset = ngram_dataset(ids, _ORDER, _BATCH_SIZE, boundary="stream")
-    dataset.reduce(np.int64(0), lambda read, batch: read + tf.size(batch[1], tf.int64))
-
-
-_STEPS: dict[str, Callable[[Path], None]] = {"counting": _counting, "encoding": _encoding, "windows": _windows}
-
-
-def measure(step: str, directory: Path) -> dict:
-    """Run a step over the text of a directory in a process of its own.
+def run_step(step: str, directory: Path) -> dict:
+    """Run a step over the text of a directory in its own process.
 
     Args:
-        step: `"counting"`, `"encoding"` (after it) or `"windows"` (after that: one epoch of n-grams from shards).
-        directory: as `write_text` leaves it.
+        step: `"counting"`, then `"encoding"`, then `"windows"` (one epoch of n-grams from shards).
+        directory: a directory written by `write_text`.
 
     Returns:
-        `seconds`, `cpu_seconds` of all its processes, and `peak_memory`: bytes that they held together at most.
+        `seconds` of the clock, `cpu_seconds` and `peak_memory` (bytes) of the process and its children.
+
+    Raises:
+        RunError: the process failed.
     """
     command = [sys.executable, "-m", "keras_nplm.experiments.benchmark.corpora", step, str(directory)]
     peak = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
-            peak = max(peak, _memory(process.pid))
-            time.sleep(_SECONDS_PER_LOOK)
-        answer = process.stdout.read()
+            peak = max(peak, _read_memory(process.pid))
+            time.sleep(_POLL_SECONDS)
+        output = process.stdout.read()
     if process.returncode:
-        raise RunError(f"The {step} of the benchmark ended with status {process.returncode}: see above.")
-    return json.loads(answer.splitlines()[-1]) | {"peak_memory": peak}
+        raise RunError(
+            f"The {step} step of the benchmark failed with exit status {process.returncode}. Fix: read its messages "
+            "above."
+        )
+    return json.loads(output.splitlines()[-1]) | {"peak_memory": peak}
 
 
-def _memory(pid: int, started_by: bytes = b"") -> int:
-    """The bytes of memory that a process and those that it started hold now; 0 where the system does not tell.
+def _read_memory(pid: int, parent_command: bytes = b"") -> int:
+    """Return the resident memory in bytes of a process and its children; 0 if the system has no /proc.
 
-    `getrusage` will not do: a new process begins with the peak of the one that started it. For the same reason one that
-    has the command of the one that started it is not counted: it has that one's memory until it starts a program.
+    `getrusage` is wrong here, because a new process starts with the peak of its parent. For the same reason a child
+    with the command of its parent is not counted: it shares the memory of the parent until it starts a program.
     """
     process = Path("/proc") / str(pid)
     try:
         command = (process / "cmdline").read_bytes()
         pages = int((process / "statm").read_text(encoding="utf-8").split()[1])
-        started = [(task / "children").read_text(encoding="utf-8").split() for task in (process / "task").iterdir()]
-    except (OSError, IndexError):  # it has ended
+        children = [(task / "children").read_text(encoding="utf-8").split() for task in (process / "task").iterdir()]
+    except (OSError, IndexError):  # the process has ended
         return 0
-    if command == started_by:
+    if command == parent_command:
         return 0
-    return pages * resource.getpagesize() + sum(_memory(int(child), command) for some in started for child in some)
+    return pages * resource.getpagesize() + sum(_read_memory(int(pid), command) for task in children for pid in task)
 
 
-def _measured(step: str, directory: Path) -> dict:
-    seconds, cpu_seconds = time.perf_counter(), _cpu_seconds()
+def _open_text(directory: Path) -> Corpus:
+    return open_corpus(**{split: [str(directory / f"{split}.*")] for split in ("train", "validation", "test")})
+
+
+def _count(directory: Path) -> None:
+    count_vocabulary(_open_text(directory), max_size=_MAX_SIZE).save(directory / "vocabulary")
+
+
+def _encode(directory: Path) -> None:
+    encode_corpus(_open_text(directory), Vocabulary.load(directory / "vocabulary"), directory / "corpus")
+
+
+def _read_windows(directory: Path) -> None:
+    read_ngrams(EncodedCorpus.load(directory / "corpus").shards("train"), _ORDER, _BATCH_SIZE)()
+
+
+_STEPS: dict[str, Callable[[Path], None]] = {"counting": _count, "encoding": _encode, "windows": _read_windows}
+
+
+def _time_step(step: str, directory: Path) -> dict:
+    began, cpu_began = time.perf_counter(), read_cpu_seconds()
     _STEPS[step](directory)
-    return {"seconds": time.perf_counter() - seconds, "cpu_seconds": _cpu_seconds() - cpu_seconds}
-
-
-def _cpu_seconds() -> float:
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
-
-
-def corpora_rows(tokens: int = TOKENS, rounds: int = 1) -> list[dict]:
-    """Measure the steps over a text of a million tokens and over a larger one.
-
-    Args:
-        tokens: of the larger.
-        rounds: how often each step is run.
-
-    Returns:
-        rows as `keras_nplm.experiments.benchmark.run` has them, with `wall_rate` and `peak_memory`.
-    """
-    rows = []
-    for size in (SMALL, tokens):
-        with tempfile.TemporaryDirectory() as directory:
-            write_text(Path(directory), size)
-            for step in _STEPS:
-                results = [measure(step, Path(directory)) for _ in range(rounds)]
-                print(f"{step}, {size:,} tokens: {rounds} rounds", file=sys.stderr)
-                rates = [size / result["cpu_seconds"] for result in results]
-                rows.append(
-                    {
-                        "name": f"{step}, {size:,} tokens",
-                        "unit": "tokens/s",
-                        "rate": statistics.median(rates),
-                        "low": min(rates),
-                        "high": max(rates),
-                        "wall_rate": statistics.median(size / result["seconds"] for result in results),
-                        "peak_memory": max(result["peak_memory"] for result in results),
-                    }
-                )
-    return rows
+    return {"seconds": time.perf_counter() - began, "cpu_seconds": read_cpu_seconds() - cpu_began}
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measured(sys.argv[1], Path(sys.argv[2]))))
+    print(json.dumps(_time_step(sys.argv[1], Path(sys.argv[2]))))

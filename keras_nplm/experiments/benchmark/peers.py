@@ -1,29 +1,35 @@
-"""What the benchmark compares with, as far as it is installed: PyTorch, KenLM, the ISI toolkit."""
+"""Peers of the benchmarks, as far as they are installed: PyTorch, KenLM, LiteRT, ONNX Runtime."""
 
-import contextlib
+import importlib
 import importlib.util
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-Work = Callable[[], int]  # does a piece of work and says how many n-grams it was
+from keras_nplm.experiments.benchmark.contenders import Work
 
 
-def installed(module: str) -> bool:
-    """Whether a Python package is there to be compared with."""
+def is_installed(module: str) -> bool:
+    """Return whether a Python package is installed."""
     return importlib.util.find_spec(module) is not None
 
 
-def torch_network(vocabulary_size, order, embedding_dim, hidden_units, direct, ngrams: np.ndarray) -> dict[str, Work]:
-    """The paper's network in PyTorch, as its users write it, on a batch of n-grams: a step of plain SGD, and ln P.
+def build_torch_network(
+    vocabulary_size: int, order: int, embedding_dim: int, hidden_units: int, direct: bool, ngrams: np.ndarray
+) -> dict[str, Work]:
+    """Return training and scoring of the paper's network in PyTorch, in the way that its users write it.
 
     Args:
-        vocabulary_size, order, embedding_dim, hidden_units, direct: |V|, n, m, h, whether there is W.
-        ngrams: int [B, n].
+        vocabulary_size: |V|.
+        order: n.
+        embedding_dim: m.
+        hidden_units: h.
+        direct: whether there are direct connections, W.
+        ngrams: the batch, int [B, n].
+
+    Returns:
+        `"train"`: steps of plain SGD on the batch. `"score"`: ln P of the n-grams of the batch.
     """
     import torch
     from torch.nn import functional
@@ -39,7 +45,7 @@ def torch_network(vocabulary_size, order, embedding_dim, hidden_units, direct, n
     contexts = torch.from_numpy(ngrams[:, :-1].astype(np.int64))
     targets = torch.from_numpy(ngrams[:, -1].astype(np.int64))
 
-    def logits():
+    def compute_logits():
         x = embed(contexts).flatten(1)
         a = torch.tanh(hidden(x))
         return output(torch.cat([a, x], dim=1) if direct else a)
@@ -47,86 +53,35 @@ def torch_network(vocabulary_size, order, embedding_dim, hidden_units, direct, n
     def train(steps: int = 6) -> int:
         for _ in range(steps):
             optimizer.zero_grad()
-            functional.cross_entropy(logits(), targets).backward()
+            functional.cross_entropy(compute_logits(), targets).backward()
             optimizer.step()
         return steps * len(ngrams)
 
     def score(steps: int = 12) -> int:
         with torch.no_grad():
             for _ in range(steps):
-                torch.log_softmax(logits(), dim=1).gather(1, targets[:, None]).numpy()
+                torch.log_softmax(compute_logits(), dim=1).gather(1, targets[:, None]).numpy()
         return steps * len(ngrams)
 
     return {"train": train, "score": score}
 
 
-def kenlm_scores(arpa: Path, sentences: list[str]) -> Work:
-    """`full_scores` of KenLM's Python module over sentences."""
+def score_with_kenlm(arpa: Path, sentences: list[str]) -> Work:
+    """Return the work of scoring sentences by `full_scores` of KenLM's Python module."""
     import kenlm
 
     model = kenlm.Model(str(arpa))
-
-    def score() -> int:
-        return sum(1 for sentence in sentences for _ in model.full_scores(sentence))
-
-    return score
+    return lambda: sum(1 for sentence in sentences for _ in model.full_scores(sentence))
 
 
-def lmplz(text: Path, order: int, words: int) -> Work | None:
-    """KenLM's estimation of modified Kneser-Ney, where its program is on PATH."""
-    if not (program := shutil.which("lmplz")):
-        return None
-
-    def estimate() -> int:
-        command = [program, "-o", str(order), "--text", str(text), "--arpa", "/dev/null", "--discount_fallback"]
-        subprocess.run(command, check=True, capture_output=True)
-        return words
-
-    return estimate
-
-
-@contextlib.contextmanager
-def isi_nplm(vocabulary_size: int, order: int, m: int, h: int, ngrams: np.ndarray, k: int) -> Iterator[Work | None]:
-    """One epoch of noise-contrastive estimation by the ISI toolkit's `trainNeuralNetwork`, where it is on PATH."""
-    program = shutil.which("trainNeuralNetwork")
-    if not program:
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        np.savetxt(directory / "train.ngrams", ngrams, fmt="%d")
-        words = "".join(f"w{word}\n" for word in range(vocabulary_size))
-        (directory / "words").write_text(words, encoding="utf-8")
-        options = {
-            "train_file": directory / "train.ngrams",
-            "words_file": directory / "words",
-            "model_prefix": directory / "model",
-            "ngram_size": order,
-            "input_embedding_dimension": m,
-            "num_hidden": 0,
-            "output_embedding_dimension": h,
-            "num_noise_samples": k,
-            "minibatch_size": 512,
-            "num_epochs": 1,
-            "num_threads": 1,
-        }
-        command = [program, *(str(word) for option, value in options.items() for word in (f"--{option}", value))]
-
-        def train() -> int:
-            subprocess.run(command, check=True, capture_output=True)
-            return len(ngrams)
-
-        yield train
-
-
-def litert_runner(path: Path) -> Callable:
-    """The function of a LiteRT file, on one core."""
+def open_litert(path: Path) -> Callable:
+    """Return the function of a LiteRT file, on one core."""
     interpreter = importlib.import_module("ai_edge_litert.interpreter").Interpreter(str(path), num_threads=1)
     return interpreter.get_signature_runner()
 
 
-def onnx_session(path: Path):
-    """A session of ONNX Runtime, on one core."""
+def open_onnx(path: Path):
+    """Return a session of ONNX Runtime, on one core."""
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1

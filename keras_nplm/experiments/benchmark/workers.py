@@ -1,14 +1,12 @@
-"""What a second worker brings: n-grams a second of two workers on a core each, beside one worker on one core.
+"""Benchmark `workers`: n-grams per second of two workers on one core each, beside one worker on one core.
 
-Each worker is a process of its own (`python -m keras_nplm.experiments.benchmark.workers CORE OUTPUT`), of the same
-options.
+Each worker is a process, `python -m keras_nplm.experiments.benchmark.workers CORE OUTPUT`, with the same options.
 """
 
 import contextlib
 import json
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -17,92 +15,89 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.experiments.benchmark.contenders import summarise_rates, summarise_ratios
+from keras_nplm.experiments.benchmark.networks import Shape, sample_zipf_ids
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.training.distribution import open_strategy, shard_batches
 from keras_nplm.training.optimizers import LazySGD
 
-OUTPUTS = {"full": 4096, "nce": 4096}  # n-grams in a batch, of all workers together
-_SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS = 17_905, 5, 60, 100
+BATCH_SIZES = {"full": 4096, "nce": 4096}  # n-grams in a batch of all workers together, by output layer
 _UPDATES = {"full": 12, "nce": 100}
+_WARM_UP = 3  # updates before the measured ones
 
 
-def zipf_ids(vocabulary_size: int, length: int) -> np.ndarray:
-    """Ids whose frequencies fall as 1/rank, the most frequent first, as in text."""
-    probability = 1 / np.arange(1, vocabulary_size - 3)
-    random = np.random.default_rng(0)
-    return random.choice(np.arange(4, vocabulary_size), length, p=probability / probability.sum()).astype(np.int32)
-
-
-def worker_rows(rounds: int) -> list[dict]:
-    """Rows as `benchmark.run` has them: rates by the clock, waiting for the other worker included.
+def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
+    """Return the rows of the benchmark; rates are per second of the clock, with the time that workers wait.
 
     Args:
-        rounds: how often each is measured, in turns.
+        corpus: not used; the text is random.
+        rounds: number of measured rounds, in which one worker and two workers take turns.
+        tokens: not used.
 
     Raises:
         RunError: a worker failed.
     """
     rows = []
-    for output, batch_size in OUTPUTS.items():
-        rates = {number: [] for number in (1, 2)}
-        for done in range(rounds):
-            for number, measured in rates.items():
-                measured.append(_rate(number, output))
-            print(f"{output}: round {done + 1} of {rounds}", file=sys.stderr)
+    for output, batch_size in BATCH_SIZES.items():
+        rates = {1: [], 2: []}
+        for number in range(1, rounds + 1):
+            for workers in rates:
+                rates[workers].append(measure_rate(workers, output))
+            print(f"{output}: round {number} of {rounds}", file=sys.stderr)
         one = f"{output}, 1 worker, 1 core"
-        ratios = [two / (2 * alone) for alone, two in zip(rates[1], rates[2], strict=True)]
-        row = _row(f"{output}, 2 workers, 2 cores, batches of {batch_size}", rates[2])
-        rows.append(row | {"ratio_to": {f"twice {one}": [statistics.median(ratios), min(ratios), max(ratios)]}})
-        rows.append(_row(one, rates[1]))
+        twice = [2 * rate for rate in rates[1]]
+        row = summarise_rates(f"{output}, 2 workers, 2 cores, batches of {batch_size}", rates[2])
+        rows.append(row | {"ratio_to": {f"twice {one}": summarise_ratios(rates[2], twice)}})
+        rows.append(summarise_rates(one, rates[1]))
     return rows
 
 
-def _row(name: str, rates: list[float]) -> dict:
-    middle = statistics.median(rates)
-    return {"name": name, "unit": "n-grams/s", "rate": middle, "low": min(rates), "high": max(rates)}
+def measure_rate(workers: int, output: str) -> float:
+    """Return the n-grams per second of so many workers together, with an output layer of this name.
 
-
-def _rate(workers: int, output: str) -> float:
-    """N-grams a second of so many workers together."""
+    Raises:
+        RunError: a worker failed.
+    """
     with contextlib.ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(workers)]
-        for one in found:
-            one.bind(("localhost", 0))
-        addresses = [f"localhost:{one.getsockname()[1]}" for one in found]
-    started = []
+        sockets = [stack.enter_context(socket.socket()) for _ in range(workers)]
+        for free in sockets:
+            free.bind(("localhost", 0))
+        addresses = [f"localhost:{free.getsockname()[1]}" for free in sockets]
+    processes = []
     for index in range(workers):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         command = [sys.executable, "-m", "keras_nplm.experiments.benchmark.workers", str(index), output]
         environment = os.environ | {"TF_CONFIG": json.dumps(task)}
-        started.append(
-            subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
-            )
-        )
-    answers = [worker.communicate()[0] for worker in started]
-    if any(worker.returncode for worker in started):
-        raise RunError(f"A worker of the benchmark failed (exit status {[w.returncode for w in started]}).")
-    return float(answers[0].split()[-1])
+        pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        processes.append(subprocess.Popen(command, env=environment, encoding="utf-8", **pipes))
+    outputs = [process.communicate()[0] for process in processes]
+    if any(process.returncode for process in processes):
+        statuses = [process.returncode for process in processes]
+        raise RunError(f"A worker of the benchmark failed. Exit statuses of the workers: {statuses}.")
+    return float(outputs[0].split()[-1])
 
 
 def main(core: str, output: str) -> None:
-    """Train as one worker, on one core, and print the n-grams a second of all workers."""
+    """Train as one worker, on one core, and print the n-grams per second of all workers together."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) % (os.cpu_count() or 1)})
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    strategy, batch_size, updates = open_strategy("auto"), OUTPUTS[output], _UPDATES[output]
+    strategy, batch_size, updates = open_strategy("auto"), BATCH_SIZES[output], _UPDATES[output]
     keras.utils.set_random_seed(1)
-    ids = zipf_ids(_SIZE, batch_size * 30)
+    shape = Shape()
+    ids = sample_zipf_ids(shape.vocabulary_size, batch_size * 30)
     with strategy.scope():
-        model = NPLM(_SIZE, _ORDER, _EMBEDDING_DIM, _HIDDEN_UNITS, output=output)
-        model.prob.set_unigram(np.bincount(ids, minlength=_SIZE))
+        sizes = shape.vocabulary_size, shape.order, shape.embedding_dim, shape.hidden_units
+        model = NPLM(*sizes, output=output)
+        model.prob.set_unigram(np.bincount(ids, minlength=shape.vocabulary_size))
         model.compile(optimizer=LazySGD(0.1))
     dataset = shard_batches(
-        ngram_dataset(ids, _ORDER, batch_size, boundary="stream", drop_remainder=True, first_epoch=0)
+        ngram_dataset(ids, shape.order, batch_size, boundary="stream", drop_remainder=True, first_epoch=0)
     )
-    model.fit(dataset, steps_per_epoch=3, shuffle=False, verbose=0)
+    model.fit(dataset, steps_per_epoch=_WARM_UP, shuffle=False, verbose=0)
     began = time.perf_counter()
     model.fit(dataset, steps_per_epoch=updates, shuffle=False, verbose=0)
     print(updates * batch_size / (time.perf_counter() - began))

@@ -1,22 +1,34 @@
-"""Studies on Brown beyond the paper's Table 1: each a module with the models that it needs, and what it asks them."""
+"""Studies on Brown beyond the paper's Table 1: each a module with the models that it needs and its measurement.
 
-import keras_nplm.experiments.studies.arpa as arpa
-import keras_nplm.experiments.studies.energy as energy
-import keras_nplm.experiments.studies.modern as modern
-import keras_nplm.experiments.studies.new_words as new_words
-import keras_nplm.experiments.studies.normalisation as normalisation
-import keras_nplm.experiments.studies.resampling as resampling
-import keras_nplm.experiments.studies.rescoring as rescoring
-import keras_nplm.experiments.studies.shortlist as shortlist
-from keras_nplm.experiments.studies.study import Study
+study: what a study provides, and `make_study`. arpa: networks as ARPA files. energy: the energy-based variant. modern:
+ablation of the modern networks. new_words: out-of-vocabulary words added to a trained network. normalisation: lower
+case, numbers and lemmas. resampling: in-domain and out-of-domain text. rescoring: n-best lists (corruptions: wrong
+versions of sentences). shortlist: size of the short-list. A study is imported when it is loaded by name.
+"""
 
-STUDIES: dict[str, Study] = {
-    "arpa": arpa,
-    "energy": energy,
-    "modern": modern,
-    "new-words": new_words,
-    "normalisation": normalisation,
-    "resampling": resampling,
-    "rescoring": rescoring,
-    "shortlist": shortlist,
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keras_nplm.experiments.studies.study import Study
+
+_MODULES = {
+    "arpa": "arpa",
+    "energy": "energy",
+    "modern": "modern",
+    "new-words": "new_words",
+    "normalisation": "normalisation",
+    "resampling": "resampling",
+    "rescoring": "rescoring",
+    "shortlist": "shortlist",
 }
+STUDIES = tuple(_MODULES)
+
+
+def load_study(name: str) -> "Study":
+    """Import and return the study with a name of `STUDIES`.
+
+    Raises:
+        KeyError: no study has this name.
+    """
+    return importlib.import_module(f"{__name__}.{_MODULES[name]}")

@@ -1,4 +1,4 @@
-"""Sentences with the errors that recognisers, translators and typists make: what a language model should like less."""
+"""Wrong versions of sentences: errors that speech recognition, translation and typing make."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -27,48 +27,48 @@ ceiling sealing; chord cord; complement compliment; cue queue; desert dessert; d
 fourth forth; gate gait; hi high; horse hoarse; lie lye; medal metal; miner minor; mind mined; naval navel; not knot;
 overdue overdo; pole poll; profit prophet; ring wring; side sighed; sign sine; stationary stationery; time thyme;
 wrote rote; affect effect; accept except; advice advise; quite quiet; of have; off of; lose loose
-"""  # and pairs that are confused in writing
+"""  # words that sound alike, and words that writers confuse
 
 
-def homophones() -> dict[str, list[str]]:
-    """For each word those that sound like it, or are taken for it."""
+def list_homophones() -> dict[str, list[str]]:
+    """Return for each word the words that sound like it or are confused with it."""
     groups = [group.split() for group in _HOMOPHONES.split(";")]
-    found: dict[str, list[str]] = {}
+    homophones: dict[str, list[str]] = {}
     for group in groups:
         for word in group:
-            others = found.setdefault(word, [])
+            others = homophones.setdefault(word, [])
             others += [other for other in group if other != word and other not in others]
-    return found
+    return homophones
 
 
-def similar_words(words: Iterable[str]) -> dict[str, list[str]]:
-    """For each lower-case word of three letters or more those that one letter put in, out or exchanged makes of it.
+def find_similar_words(words: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each lower-case word of three letters or more the words at an edit distance of one letter.
 
     Example:
 
-    >>> similar_words(["cat", "cut", "cart", "dog"])
+    >>> find_similar_words(["cat", "cut", "cart", "dog"])
     {'cat': ['cart', 'cut'], 'cut': ['cat'], 'cart': ['cat'], 'dog': []}
     """
-    near = {word: set() for word in words if len(word) > 2 and word.isalpha() and word.islower()}
-    exchanged: dict[str, list[str]] = {}
-    for word in near:
+    similar = {word: set() for word in words if len(word) > 2 and word.isalpha() and word.islower()}
+    by_pattern: dict[str, list[str]] = {}  # words that are equal but for the letter at *
+    for word in similar:
         for i in range(len(word)):
-            exchanged.setdefault(f"{word[:i]}*{word[i + 1 :]}", []).append(word)
+            by_pattern.setdefault(f"{word[:i]}*{word[i + 1 :]}", []).append(word)
             shorter = word[:i] + word[i + 1 :]
-            if shorter in near:
-                near[word].add(shorter)
-                near[shorter].add(word)
-    for group in exchanged.values():
+            if shorter in similar:
+                similar[word].add(shorter)
+                similar[shorter].add(word)
+    for group in by_pattern.values():
         for word in group:
-            near[word].update(group)
-    return {word: sorted(others - {word}) for word, others in near.items()}
+            similar[word].update(group)
+    return {word: sorted(others - {word}) for word, others in similar.items()}
 
 
 class Corruptions:
-    """Draws wrong versions of a sentence, each with one error, whose words are all in a vocabulary.
+    """Random wrong versions of a sentence, each with one error, with words of a vocabulary only.
 
-    `swap`: two neighbouring words exchanged; `homophone`: a word that sounds alike; `deletion`: a function word left
-    out; `insertion`: one put in; `substitution`: a word that differs by a letter.
+    Kinds of errors: `swap` (two neighbouring words are exchanged), `homophone` (a word that sounds alike), `deletion` (a
+    function word is missing), `insertion` (a function word too many), `substitution` (a word that differs in a letter).
 
     Args:
         words: the vocabulary.
@@ -76,7 +76,7 @@ class Corruptions:
     Example:
 
     >>> corruptions = Corruptions("the cat cut sat on their mat there".split())
-    >>> for kind, words in corruptions.of("the cat sat there".split(), np.random.default_rng(0), each=1):
+    >>> for kind, words in corruptions.sample("the cat sat there".split(), np.random.default_rng(0), each=1):
     ...     print(f"{kind}: {' '.join(words)}")
     swap: the sat cat there
     homophone: the cat sat their
@@ -87,28 +87,30 @@ class Corruptions:
     def __init__(self, words: Iterable[str]):
         known = set(words)
         self._function_words = sorted(FUNCTION_WORDS & known)
+        homophones = _add_capitals(list_homophones())
         self._alike = {
-            "homophone": {word: [other for other in others if other in known] for word, others in _cased(homophones())},
-            "substitution": similar_words(known),
+            "homophone": {word: [other for other in others if other in known] for word, others in homophones},
+            "substitution": find_similar_words(known),
         }
 
-    def of(self, sentence: Sequence[str], random: np.random.Generator, each: int = 2) -> list[tuple[str, list[str]]]:
-        """Wrong versions of a sentence with their kinds: at most `each` of a kind, none twice."""
-        found = {tuple(sentence): ""}
+    def sample(
+        self, sentence: Sequence[str], random: np.random.Generator, each: int = 2
+    ) -> list[tuple[str, list[str]]]:
+        """Return wrong versions with their kinds, (kind, words): at most `each` of a kind, all different."""
+        versions = {tuple(sentence): ""}
         for kind in KINDS:
-            wrong = [(*sentence[:i], *words, *sentence[j:]) for i, j, words in self._changes(kind, sentence)]
-            wrong = [one for one in dict.fromkeys(wrong) if one not in found]
-            drawn = random.permutation(len(wrong))[:each]
-            found |= {wrong[i]: kind for i in drawn}
-        return [(kind, list(wrong)) for wrong, kind in found.items() if kind]
+            wrong = [(*sentence[:i], *words, *sentence[j:]) for i, j, words in self._list_edits(kind, sentence)]
+            wrong = [words for words in dict.fromkeys(wrong) if words not in versions]
+            versions |= {wrong[i]: kind for i in random.permutation(len(wrong))[:each]}
+        return [(kind, list(words)) for words, kind in versions.items() if kind]
 
-    def _changes(self, kind: str, sentence: Sequence[str]) -> Iterator[tuple[int, int, Sequence[str]]]:
-        """What may be replaced, from and to, and what by."""
+    def _list_edits(self, kind: str, sentence: Sequence[str]) -> Iterator[tuple[int, int, Sequence[str]]]:
+        """Yield all edits of a kind: (begin, end, words that replace the words from begin to end)."""
         for i, word in enumerate(sentence):
             if kind == "swap":
-                both = sentence[i : i + 2]
-                if i and len(both) == 2 and all(map(str.isalpha, both)):  # not the capital of the first word
-                    yield i, i + 2, both[::-1]
+                pair = sentence[i : i + 2]
+                if i and len(pair) == 2 and all(map(str.isalpha, pair)):  # the first word has a capital
+                    yield i, i + 2, pair[::-1]
             elif kind == "insertion":
                 yield from ((i, i, [new]) for new in self._function_words if i)
             elif kind == "deletion":
@@ -118,8 +120,8 @@ class Corruptions:
                 yield from ((i, i + 1, [other]) for other in self._alike[kind].get(word, ()))
 
 
-def _cased(words: dict[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
-    """As they are, and as they begin a sentence."""
+def _add_capitals(words: dict[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the entries in lower case and with a capital, as at the start of a sentence."""
     for word, others in words.items():
         yield word, others
         yield word.capitalize(), [other.capitalize() for other in others]

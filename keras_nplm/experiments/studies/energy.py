@@ -1,17 +1,19 @@
-"""The energy-based variant, whose perplexity the paper does not report, beside the network and Kneser-Ney."""
+"""Study `energy`: the energy-based variant, whose perplexity the paper does not report, and its mixtures."""
 
 import dataclasses
 from pathlib import Path
 
-from keras_nplm.experiments.paper import mixture_of, row_named, scores_of
+from keras_nplm.experiments.log_probs import SPLITS, load_log_probs, measure_mixture
+from keras_nplm.experiments.paper_rows import find_row
 from keras_nplm.experiments.rows import Row
+from keras_nplm.experiments.tables import SPLIT_HEADER, format_perplexities, format_weights, join_tables
 from keras_nplm.io.files import read_json
 from keras_nplm.io.markdown import markdown_table
 
 ROWS = (
     Row("brown-energy", "energy-based, n=5, h=100, m=60", "train --config brown-energy"),
-    dataclasses.replace(row_named("brown-no-held-out"), title="network, n=5, h=100, m=60"),
-    row_named("kneser-ney-5"),
+    dataclasses.replace(find_row("brown-no-held-out"), title="network, n=5, h=100, m=60"),
+    find_row("kneser-ney-5"),
 )
 _MIXTURES = (
     ["brown-energy", "kneser-ney-5"],
@@ -21,30 +23,29 @@ _MIXTURES = (
 )
 
 
-def run(rows: Path) -> dict:
-    """Perplexities, sizes and costs of the models, and perplexities of mixtures fitted on validation."""
-    scores = {row.name: scores_of(rows.parent, row.name) for row in ROWS}
+def measure(rows: Path) -> dict:
+    """Return perplexities, sizes and CPU seconds of the models, and perplexities of mixtures fitted on validation."""
+    columns = {row.name: load_log_probs(rows.parent, row.name) for row in ROWS}
     return {
-        "models": [_figures(row, read_json(rows / row.name / "metrics.json")) for row in ROWS],
-        "mixtures": [mixture_of(scores, names) for names in _MIXTURES],
+        "models": [_report_row(row, read_json(rows / row.name / "metrics.json")) for row in ROWS],
+        "mixtures": [measure_mixture(columns, names) for names in _MIXTURES],
     }
 
 
-def _figures(row: Row, metrics: dict) -> dict:
+def _report_row(row: Row, metrics: dict) -> dict:
     figures = {"name": row.name, "title": row.title, "command": f"keras-nplm {' '.join(row.arguments)}"}
-    figures |= {split: metrics[split]["perplexity"] for split in ("validation", "test")}
-    figures["cpu_seconds"] = metrics["cpu_seconds"]
-    wanted = ("parameters", "training_cpu_seconds", "best_epoch")
-    return figures | {name: metrics[name] for name in wanted if name in metrics}
+    figures |= {split: metrics[split]["perplexity"] for split in SPLITS}
+    names = ("cpu_seconds", "parameters", "training_cpu_seconds", "best_epoch")
+    return figures | {name: metrics[name] for name in names if name in metrics}
 
 
-def table(report: dict) -> str:
-    """The models, then the mixtures with their weights."""
+def format_report(report: dict) -> str:
+    """Return the table of the models and the table of the mixtures with their weights."""
     models = [
         [
             model["title"],
             f"{model['parameters']:,}" if "parameters" in model else "",
-            *(f"{model[split]:.1f}" for split in ("validation", "test")),
+            *format_perplexities(model),
             str(model.get("best_epoch", "")),
             f"{model['training_cpu_seconds']:,.0f}" if "training_cpu_seconds" in model else "",
             f"{model['cpu_seconds']:,.0f}",
@@ -52,13 +53,9 @@ def table(report: dict) -> str:
         for model in report["models"]
     ]
     mixtures = [
-        [
-            " + ".join(mixture["components"]),
-            *(f"{mixture[split]:.1f}" for split in ("validation", "test")),
-            ", ".join(f"{weight:.2f}" for weight in mixture["weights"]),
-        ]
+        [" + ".join(mixture["components"]), *format_perplexities(mixture), format_weights(mixture["weights"])]
         for mixture in report["mixtures"]
     ]
-    head = ["model", "parameters", "validation", "test", "epochs", "CPU seconds: training", "with validation"]
-    mixed = ["mixture, weights fitted on validation", "validation", "test", "weights"]
-    return f"{markdown_table(head, models)}\n\n{markdown_table(mixed, mixtures)}"
+    header = ["model", "parameters", *SPLIT_HEADER, "epochs", "CPU seconds: training", "with validation"]
+    mixture_header = ["mixture, weights fitted on validation", *SPLIT_HEADER, "weights"]
+    return join_tables(markdown_table(header, models), markdown_table(mixture_header, mixtures))

@@ -1,35 +1,40 @@
-"""What a study is, and how it is made: its models once, its report anew."""
+"""The interface of a study, and `make_study`: make its models, measure them and write its report."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.experiments.rows import Row, make_rows
 from keras_nplm.io.files import write_json
+from keras_nplm.language_model.language_model import LanguageModel
 
 
 class Study(Protocol):
     """A module of `keras_nplm.experiments.studies`.
 
     Attributes:
-        ROWS: the models that it needs. In their commands `{rows}` stands for where rows are made, `{texts}` for where
-            `prepare` writes.
+        ROWS: the models that it needs; see `Row`.
     """
 
     ROWS: Sequence[Row]
 
-    def prepare(self, texts: Path, data_dir: str | None) -> None:
-        """Write the texts that rows need to a directory, if they are not there; `data_dir` is where Brown's archive is.
+    def write_texts(self, directory: Path, data_dir: str | None) -> None:
+        """Write the texts that its rows need, if they are absent. Only studies with other texts than Brown have it.
 
-        A study whose rows are all of Brown itself lacks this.
+        Args:
+            directory: replaces `{texts}` in the commands of rows.
+            data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
         """
 
-    def run(self, rows: Path) -> dict:
-        """What the study finds, for JSON; `rows / row.name` is the directory of a model."""
+    def measure(self, rows: Path) -> dict:
+        """Return the report, for JSON. `rows / row.name` is the directory of a model."""
 
-    def table(self, report: dict) -> str:
-        """The same as Markdown."""
+    def format_report(self, report: dict) -> str:
+        """Return the report as Markdown."""
 
 
 def make_study(
@@ -40,26 +45,34 @@ def make_study(
     jobs: int | None = None,
     data_dir: str | None = None,
 ) -> dict:
-    """Make the models of a study that are not made yet, run it, and write `studies/NAME.json`.
+    """Make the models of a study that do not exist yet, measure them, and write `studies/NAME.json`.
 
     Args:
-        name: the study's.
-        study: the module.
-        directory: where models and report go; rows of the same command are shared with other studies and `reproduce`.
-        jobs: how many models are made side by side; see `make_rows`.
-        data_dir: where Brown's archive lies or is downloaded to.
+        name: the name of the study.
+        study: its module; see `load_study`.
+        directory: the directory of models and reports. Rows with the same command are shared with other studies and
+            with `reproduce`.
+        jobs: number of models made in parallel; see `make_rows`.
+        data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
 
     Returns:
         the report.
 
     Raises:
-        InputError: `jobs` is less than 1, or Brown is not to be had.
-        RunError: a model could not be made; the others are kept.
+        InputError: `jobs` is less than 1, or Brown can be neither found nor downloaded.
+        RunError: a command failed. Other models are kept.
     """
     directory = Path(directory)
-    if prepare := getattr(study, "prepare", None):
-        prepare(directory / "texts", data_dir)
+    if write_texts := getattr(study, "write_texts", None):
+        write_texts(directory / "texts", data_dir)
     make_rows(study.ROWS, directory, jobs=jobs, data_dir=data_dir)
-    report = study.run(directory / "rows")
+    report = study.measure(directory / "rows")
     write_json(directory / "studies" / f"{name}.json", report)
     return report
+
+
+def read_sentences(language_model: LanguageModel, split: str) -> list[list[str]]:
+    """Return the sentences of a split of a model's corpus as words; out-of-vocabulary words are `<unk>`."""
+    ids = language_model.corpus.ids(split)
+    sentences = np.split(ids, np.flatnonzero(ids == EOS_ID) + 1)[:-1]
+    return [language_model.vocabulary.decode(sentence[:-1]) for sentence in sentences]

@@ -1,0 +1,74 @@
+"""Log-probabilities of held-out tokens under the models of a report, and perplexities of their mixtures."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import log_probs
+from keras_nplm.models.ngrams.interpolation import combine, fit_weights
+
+SPLITS = ("validation", "test")
+
+Columns = Mapping[str, np.ndarray]  # for each split ln P of each token, float [T]
+
+
+def compute_log_probs(model: NextWordModel, ids: np.ndarray) -> np.ndarray:
+    """Return ln P of each token of a stream of ids, float [T], in nats."""
+    return np.concatenate([log_prob for log_prob, _ in log_probs(model, ids, "stream")])
+
+
+def load_log_probs(directory: Path, name: str) -> dict[str, np.ndarray]:
+    """Return ln P of each token of validation and test under the model of a row.
+
+    The file `log_probs/NAME.npz` keeps the result until the row is made again.
+
+    Args:
+        directory: the directory of `rows/`.
+        name: the name of the row.
+
+    Returns:
+        for each split a float array [T], in nats.
+    """
+    path, metrics = directory / "log_probs" / f"{name}.npz", directory / "rows" / name / "metrics.json"
+    if not path.exists() or path.stat().st_mtime < metrics.stat().st_mtime:
+        print(f"computing log-probabilities of {name}", file=sys.stderr)
+        language_model = LanguageModel.load(directory / "rows" / name)
+        columns = {s: compute_log_probs(language_model.model, language_model.corpus.ids(s)) for s in SPLITS}
+        write_arrays(path, columns)
+    return read_arrays(path, SPLITS)
+
+
+def compute_perplexities(columns: Columns) -> dict[str, float]:
+    """Return the perplexity of each split."""
+    return {split: float(np.exp(-column.mean())) for split, column in columns.items()}
+
+
+def measure_mixture(
+    columns: Mapping[str, Columns],
+    names: Sequence[str],
+    weights: Sequence[float] | None = None,
+    bins: Mapping[str, np.ndarray] | None = None,
+) -> dict:
+    """Return the perplexities of a mixture of models.
+
+    Args:
+        columns: the log-probabilities of each model by name; see `load_log_probs`.
+        names: the components.
+        weights: the weight of each component. Default: fitted on validation.
+        bins: for each split the bin of each token, int [T]; fitted weights are separate for each bin. Default: one bin.
+
+    Returns:
+        `components`; `weights`, with bins their mean over the tokens of validation; the perplexity of each split.
+    """
+    tables = {split: np.stack([columns[name][split] for name in names], axis=1) for split in SPLITS}
+    bins = bins or {split: np.zeros(len(tables[split]), np.int64) for split in SPLITS}
+    num_bins = 1 + max(int(bins[split].max()) for split in SPLITS)
+    rows = fit_weights(tables["validation"], bins["validation"], num_bins) if weights is None else np.array([weights])
+    mixed = {split: combine(tables[split], rows[bins[split]]) for split in SPLITS}
+    mean_weights = rows[bins["validation"]].mean(axis=0).round(4).tolist()
+    return {"components": list(names), "weights": mean_weights} | compute_perplexities(mixed)
