@@ -11,13 +11,16 @@ from keras_nplm.cli.options import (
     data_dir,
     jobs,
 )
-from keras_nplm.experiments.benchmark import BENCHMARKS, SHORT
-from keras_nplm.experiments.benchmark import run as run_benchmarks
-from keras_nplm.experiments.benchmark.corpora import SMALL, TOKENS
-from keras_nplm.experiments.paper import ROWS, reproduce
-from keras_nplm.experiments.studies import STUDIES
-from keras_nplm.experiments.studies.study import make_study
-from keras_nplm.experiments.tables import benchmark_table
+from keras_nplm.experiments.benchmark import (
+    BENCHMARKS,
+    DEFAULT_BENCHMARKS,
+    LARGE_TOKENS,
+    SMALL_TOKENS,
+    run_benchmarks,
+)
+from keras_nplm.experiments.paper_rows import PAPER_ROWS
+from keras_nplm.experiments.studies import STUDIES, load_study
+from keras_nplm.experiments.tables import format_benchmark
 from keras_nplm.io.errors import InputError
 from keras_nplm.training.distribution import use_one_core
 
@@ -37,8 +40,8 @@ def _benchmark_flags(parser: argparse.ArgumentParser) -> None:
         "benchmarks", metavar="NAME", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all but cost, corpora"
     )
     parser.add_argument("--rounds", type=int, metavar="N", default=5, help="turns of each contender; default: 5")
-    help = f"of the larger text of `corpora`; default: {TOKENS:,}"
-    parser.add_argument("--tokens", type=int, metavar="N", default=TOKENS, help=help)
+    help = f"of the larger text of `corpora`; default: {LARGE_TOKENS:,}"
+    parser.add_argument("--tokens", type=int, metavar="N", default=LARGE_TOKENS, help=help)
     corpus_options(parser, resample=False)
 
 
@@ -47,25 +50,29 @@ def _benchmark(options: argparse.Namespace) -> dict:
         raise InputError(f"There is no benchmark {unknown[0]!r}: choose of {', '.join(BENCHMARKS)}.")
     if options.rounds < 1:
         raise InputError(f"`rounds` must be 1 or more. Received: {options.rounds}.")
-    if options.tokens < SMALL:
-        raise InputError(f"`tokens` must be {SMALL} or more. Received: {options.tokens}.")
+    if options.tokens < SMALL_TOKENS:
+        raise InputError(f"`tokens` must be {SMALL_TOKENS} or more. Received: {options.tokens}.")
     use_one_core()
-    return run_benchmarks(options.benchmarks or SHORT, corpus_of(options), options.rounds, options.tokens)
+    return run_benchmarks(options.benchmarks or DEFAULT_BENCHMARKS, corpus_of(options), options.rounds, options.tokens)
 
 
 def _show_benchmark(result: dict) -> None:
     print(f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}, {result['rounds']} rounds\n")
-    print(benchmark_table(result))
+    print(format_benchmark(result))
 
 
 def _paper_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="DIR", default="paper", help="where rows and report go; default: paper")
-    parser.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=f"of {', '.join(r.name for r in ROWS)}")
+    parser.add_argument(
+        "--rows", metavar="NAME", nargs="+", default=(), help=f"of {', '.join(r.name for r in PAPER_ROWS)}"
+    )
     jobs(parser)
     data_dir(parser)
 
 
 def _paper(options: argparse.Namespace) -> dict:
+    from keras_nplm.experiments.paper import reproduce
+
     report = reproduce(options.output, rows=options.rows, jobs=options.jobs, data_dir=options.data_dir)
     return report | {"directory": options.output}
 
@@ -84,10 +91,13 @@ def _study_flags(parser: argparse.ArgumentParser) -> None:
 def _study(options: argparse.Namespace) -> dict:
     if options.name not in STUDIES:
         raise InputError(f"There is no study {options.name!r}: choose of {', '.join(STUDIES)}.")
-    study = STUDIES[options.name]
-    report = make_study(options.name, study, options.output, jobs=options.jobs, data_dir=options.data_dir)
+    from keras_nplm.experiments.studies.study import make_study
+
+    report = make_study(
+        options.name, load_study(options.name), options.output, jobs=options.jobs, data_dir=options.data_dir
+    )
     return report | {"study": options.name}
 
 
 def _show_study(result: dict) -> None:
-    print(STUDIES[result["study"]].table(result))
+    print(load_study(result["study"]).format_report(result))

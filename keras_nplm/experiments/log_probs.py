@@ -17,9 +17,9 @@ SPLITS = ("validation", "test")
 Columns = Mapping[str, np.ndarray]  # for each split ln P of each token, float [T]
 
 
-def compute_log_probs(model: NextWordModel, ids: np.ndarray) -> np.ndarray:
-    """Return ln P of each token of a stream of ids, float [T], in nats."""
-    return np.concatenate([log_prob for log_prob, _ in log_probs(model, ids, "stream")])
+def compute_log_probs(model: NextWordModel, ids: np.ndarray, boundary: str = "stream") -> np.ndarray:
+    """Return ln P of each predicted token of a text, float [T], in nats. Brown is a stream, as in the paper."""
+    return np.concatenate([log_prob for log_prob, _ in log_probs(model, ids, boundary)])
 
 
 def load_log_probs(directory: Path, name: str) -> dict[str, np.ndarray]:

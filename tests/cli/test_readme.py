@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import keras_nplm.cli.main
-from keras_nplm.experiments import paper as experiments
-from keras_nplm.experiments.studies import STUDIES
-from keras_nplm.experiments.tables import benchmark_table
+from keras_nplm.experiments.paper_rows import PAPER_ROWS
+from keras_nplm.experiments.studies import STUDIES, load_study
+from keras_nplm.experiments.tables import format_benchmark
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def test_table_1_is_the_recorded_one():
     report = json.loads((RECORDS / "paper" / "table.json").read_text(encoding="utf-8"))
     shown = {tuple(cell.strip() for cell in line.strip("|").split("|"))[:5] for line in README.splitlines()}
     made = [*report["rows"], *report["mixtures"]]
-    assert len(made) > len(experiments.ROWS)
+    assert len(made) > len(PAPER_ROWS)
     for row in made:
         paper = [str(figure) for figure in row["paper"] or ("", "")]
         assert (row["title"], *paper, f"{row['validation']:.1f}", f"{row['test']:.1f}") in shown
@@ -65,14 +65,14 @@ def test_table_1_is_the_recorded_one():
 def test_the_table_of_speed_is_the_recorded_one():
     report = json.loads((RECORDS / "benchmark.json").read_text(encoding="utf-8"))
     shown = re.search(r"<!-- benchmark -->\n\n(.*?)\n\n<!-- end of benchmark -->", README, re.DOTALL)[1]
-    assert shown == benchmark_table(report) and len(report["rows"]) > 20
+    assert shown == format_benchmark(report) and len(report["rows"]) > 20
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_table_of_a_study_is_the_recorded_one(name):
     report = json.loads((RECORDS / "studies" / f"{name}.json").read_text(encoding="utf-8"))
     shown = re.search(rf"<!-- study {name} -->\n\n(.*?)\n\n<!-- end of study -->", README, re.DOTALL)[1]
-    assert shown == STUDIES[name].table(report).strip() and f"keras-nplm study {name}" in README
+    assert shown == load_study(name).format_report(report).strip() and f"keras-nplm study {name}" in README
 
 
 def _recorded(command):

@@ -270,7 +270,7 @@ def test_the_study_measures_the_models(tmp_path, monkeypatch):
         language_model.save(tmp_path / row.name)
     text = Corpus("text", "whitespace", {split: corpus(split) for split in SPLITS})
     encode_corpus(text, trained.vocabulary, tmp_path / new_words.ROWS[0].name / "corpus")
-    report = new_words.run(tmp_path)
+    report = new_words.measure(tmp_path)
     shown = [["<unk>" if word in ("a", "rug") else word for word in line.split()] for line in TEXT if line]
     ngrams = extract_ngrams(encode_sentences(shown, trained.vocabulary), N, "stream")
     follows = (ngrams[:, :-1] >= V).any(axis=1) & (ngrams[:, -1] < V) & (ngrams[:, -1] != 1)
@@ -284,7 +284,7 @@ def test_the_study_measures_the_models(tmp_path, monkeypatch):
     first = [line.split() for line in TEXT * 3 if line]  # each word once, others unknown
     first = [["<unk>" if w in ("dog", "and", "a", "rug") else w for w in line] for line in first]
     first[0][1], first[1][2] = "dog", "and"
-    lines, frequencies = new_words.introduced([line.split() for line in TEXT * 3 if line], ["dog", "and"], 1)
+    lines, frequencies = new_words.limit_occurrences([line.split() for line in TEXT * 3 if line], ["dog", "and"], 1)
     unknown = [["<unk>" if word in ("a", "rug") else word for word in line.split()] for line in lines]
     assert unknown == first
     expected = {"dog": 1 / 10_002, "and": 1 / 10_010}
@@ -302,7 +302,7 @@ def test_the_study_measures_the_models(tmp_path, monkeypatch):
         elif token == "<unk>":
             log_prob[place] += np.log(1 - sum(expected.values()) / unknown)
     check(report["introduced"][0]["unknown"], log_prob)
-    assert len(new_words.table(report).splitlines()) == 2 + 3 + 1
+    assert len(new_words.format_report(report).splitlines()) == 2 + 3 + 1
 
 
 def _contents(directory) -> dict[str, str]:

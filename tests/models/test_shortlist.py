@@ -647,14 +647,14 @@ def test_the_study_measures_what_its_table_shows(directory, tmp_path, monkeypatc
     rows = [Row(name, name, "train") for name in (study.FULL, study.BACKGROUND, "listed")]
     for name, value in {"ROWS": rows, "_WARM_UP": 1, "_UPDATES": 2, "_ROUNDS": 1, "use_one_core": lambda: None}.items():
         monkeypatch.setattr(study, name, value)
-    report = json.loads(json.dumps(study.run(tmp_path)))
+    report = json.loads(json.dumps(study.measure(tmp_path)))
     listed, ids = report["rows"][2], language_model.corpus.ids("test")
     assert listed["test"] == pytest.approx(evaluate(language_model.model, ids)["perplexity"])
     mixed, alone = listed["mixed"], [listed["validation"], report["rows"][1]["validation"]]
     assert mixed["validation"] <= min(alone) + 1e-6 and 0 < mixed["weight"] < 1
     train_ids = language_model.corpus.ids("train")
     assert listed["ngrams_an_epoch"] == np.count_nonzero(train_ids < 94)
-    table = study.table(report).splitlines()
+    table = study.format_report(report).splitlines()
     assert len(table) == 5 and all(line.count("|") == 10 for line in table)
     assert f"{np.mean(ids < 94):.1%}" in table[-1] and f"{listed['trained_per_second']:,} (" in table[-1]
 

@@ -98,7 +98,7 @@ def _compare_sizes(
 
 
 def _measure_perplexity(model: BackoffModel, ids: np.ndarray) -> float:
-    return evaluate(model, ids)["perplexity"]
+    return evaluate(model, ids, "stream")["perplexity"]
 
 
 def _measure_file(model: BackoffModel, vocabulary: Vocabulary, ids: np.ndarray) -> dict:

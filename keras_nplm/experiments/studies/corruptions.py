@@ -67,8 +67,9 @@ def find_similar_words(words: Iterable[str]) -> dict[str, list[str]]:
 class Corruptions:
     """Random wrong versions of a sentence, each with one error, with words of a vocabulary only.
 
-    Kinds of errors: `swap` (two neighbouring words are exchanged), `homophone` (a word that sounds alike), `deletion` (a
-    function word is missing), `insertion` (a function word too many), `substitution` (a word that differs in a letter).
+    Kinds of errors: `swap` (two neighbouring words are exchanged), `homophone` (a word that sounds alike), `deletion`
+    (a function word is missing), `insertion` (a function word too many), `substitution` (a word that differs in one
+    letter).
 
     Args:
         words: the vocabulary.

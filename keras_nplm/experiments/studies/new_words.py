@@ -1,4 +1,4 @@
-"""Words that training never showed, introduced to a network from the first places where a later text has them."""
+"""Study `new-words`: adding out-of-vocabulary words to a trained network, from their first occurrences in a text."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ from keras_nplm.data.corpora import SPLITS, open_corpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import EOS_ID, UNK, UNK_ID, Vocabulary
 from keras_nplm.experiments.rows import Row
+from keras_nplm.experiments.studies.study import read_sentences
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
@@ -26,15 +27,18 @@ ROWS = (
     ),
 )
 _MIN_COUNT = 4  # of the vocabulary, over the whole corpus
-_IN_TRAIN, _IN_VALIDATION, _IN_TEST = (10, 200), 20, 5  # how often a word must be there to be chosen
+_TRAIN_COUNTS, _MIN_VALIDATION_COUNT, _MIN_TEST_COUNT = (10, 200), 20, 5  # occurrences of the chosen words
 _NUMBER, _SEED = 300, 0
 _METHODS = {"unknown": "`<unk>`", "expectation": "added, expectation", "likelihood": "added, likelihood"}
-_OCCURRENCES = (1, 2, 5, 10, None)  # None: all of the validation text
+_OCCURRENCES = (1, 2, 5, 10, None)  # None: all occurrences in the validation text
 
 
-def prepare(texts: Path, data_dir: str | None) -> None:
-    """Write Brown with 300 words as `<unk>`: drawn of those with 10 to 200 occurrences in train, 20 or more in
-    validation, from which they are introduced, and 5 or more in test, where that is measured."""
+def write_texts(texts: Path, data_dir: str | None) -> None:
+    """Write Brown with 300 words replaced by `<unk>`, unless the files exist.
+
+    The words are a random choice of the words with 10 to 200 occurrences in train, 20 or more in validation (from which
+    they are added) and 5 or more in test (on which they are measured).
+    """
     directory = texts / _TEXT
     if all((directory / f"{split}.txt").exists() for split in SPLITS):
         return
@@ -45,11 +49,11 @@ def prepare(texts: Path, data_dir: str | None) -> None:
     for split in SPLITS:
         tokens = [token for sentence in sentences[split] for token in sentence]
         counts[split] = np.bincount(vocabulary.encode(tokens), minlength=len(vocabulary))
-    least, most = _IN_TRAIN
-    fit = (counts["train"] >= least) & (counts["train"] <= most)
-    fit &= (counts["validation"] >= _IN_VALIDATION) & (counts["test"] >= _IN_TEST)
-    fit[: EOS_ID + 1] = False
-    chosen = np.random.default_rng(_SEED).choice(np.flatnonzero(fit), _NUMBER, replace=False)
+    least, most = _TRAIN_COUNTS
+    suitable = (counts["train"] >= least) & (counts["train"] <= most)
+    suitable &= (counts["validation"] >= _MIN_VALIDATION_COUNT) & (counts["test"] >= _MIN_TEST_COUNT)
+    suitable[: EOS_ID + 1] = False
+    chosen = np.random.default_rng(_SEED).choice(np.flatnonzero(suitable), _NUMBER, replace=False)
     held_out = {vocabulary.words[i] for i in chosen}
     for split in SPLITS:
         lines = (" ".join(UNK if token in held_out else token for token in s) for s in sentences[split])
@@ -57,106 +61,106 @@ def prepare(texts: Path, data_dir: str | None) -> None:
             temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def run(rows: Path) -> dict:
-    """What the words bring by rule and number of occurrences, on the test text.
+def measure(rows: Path) -> dict:
+    """Return what the added words gain on the test text, by update rule and number of occurrences.
 
-    Three measures, in nats: the mean ln P of the known words that follow new ones, within n-1 words; that of the new
-    words themselves; and the perplexity of the whole text, in which each new word is to be told from the other words
-    that the vocabulary lacks. Where none is introduced, a word's probability is that of `<unk>` times its share of
-    unknown words, from the same occurrences as its frequency elsewhere.
+    Three measures, in nats: `following`, the mean ln P of known words with a new word in their context; `themselves`,
+    the mean ln P of the new words; `perplexity` of the whole text, in which a model must tell each new word from other
+    out-of-vocabulary words. For the network without the words, P(word) is P(`<unk>`) times the share of the word among
+    unknown words, which is estimated from the same occurrences.
     """
     trained, without = (LanguageModel.load(rows / row.name) for row in ROWS)
     known = set(without.vocabulary.words)
     words = [word for word in trained.vocabulary.words if word not in known]
-    read, test = _sentences(trained, "validation"), _Test(_sentences(trained, "test"), words, without)
-    unknown = float(np.mean(without.vocabulary.encode([word for sentence in read for word in sentence]) == UNK_ID))
+    text, test = read_sentences(trained, "validation"), _TestText(read_sentences(trained, "test"), words, without)
+    unknown = float(np.mean(without.vocabulary.encode([word for sentence in text for word in sentence]) == UNK_ID))
     figures = []
     for occurrences in _OCCURRENCES:
-        lines, frequencies = introduced(read, words, occurrences)
+        lines, frequencies = limit_occurrences(text, words, occurrences)
         shares = {word: frequency / unknown for word, frequency in frequencies.items()}
-        found = {"occurrences": occurrences, "unknown": test.by_shares(shares)}
+        row = {"occurrences": occurrences, "unknown": test.measure_shares(shares)}
         for rule in RULES:
-            grown = add_words(without, lines, words, rule=rule, frequencies=frequencies)
-            found[rule] = test.by_grown(grown)
-        figures.append(found)
+            row[rule] = test.measure_grown(add_words(without, lines, words, rule=rule, frequencies=frequencies))
+        figures.append(row)
     return {
         "words": len(words),
         "test_occurrences": int(test.is_new.sum()),
         "test_following": int(test.follows.sum()),
         "prior_tokens": PRIOR_TOKENS,
         "introduced": figures,
-        "trained": test.by_trained(trained),
+        "trained": test.measure_trained(trained),
     }
 
 
-def _sentences(language_model: LanguageModel, split: str) -> list[list[str]]:
-    """The sentences of a split, as far as the vocabulary knows their words."""
-    ids = language_model.corpus.ids(split)
-    ends = np.flatnonzero(ids == EOS_ID)
-    return [language_model.vocabulary.decode(sentence[sentence != EOS_ID]) for sentence in np.split(ids, ends + 1)[:-1]]
-
-
-def introduced(
+def limit_occurrences(
     sentences: Sequence[list[str]], words: Sequence[str], occurrences: int | None
 ) -> tuple[list[str], dict[str, float]]:
-    """The text with each word's first occurrences alone, others as `<unk>`, and how frequent the words seem by then:
-    c / (T + prior), T tokens having been read with the last of these."""
-    wanted, met, last, read = set(words), dict.fromkeys(words, 0), {}, 0
+    """Return a text in which only the first occurrences of some words remain, and the frequencies of these words.
 
-    def shown(sentence: list[str]) -> Iterator[str]:
-        nonlocal read
+    Args:
+        sentences: the text.
+        words: the words. Their later occurrences become `<unk>`.
+        occurrences: number of occurrences of each word that remain. None: all.
+
+    Returns:
+        the lines, and for each word c / (T + prior): c occurrences in the T tokens up to the last of them.
+    """
+    limited, counts, last, position = set(words), dict.fromkeys(words, 0), {}, 0
+
+    def replace_tokens(sentence: list[str]) -> Iterator[str]:
+        nonlocal position
         for token in sentence:
-            read += 1
-            if token in wanted:
-                if occurrences is not None and met[token] == occurrences:
+            position += 1
+            if token in limited:
+                if occurrences is not None and counts[token] == occurrences:
                     token = UNK
                 else:
-                    met[token] += 1
-                    last[token] = read
+                    counts[token] += 1
+                    last[token] = position
             yield token
 
-    lines = [" ".join(shown(sentence)) for sentence in sentences]
-    tokens = last if occurrences is not None else dict.fromkeys(words, read)
-    return lines, {word: met[word] / (tokens[word] + PRIOR_TOKENS) for word in words}
+    lines = [" ".join(replace_tokens(sentence)) for sentence in sentences]
+    tokens = last if occurrences is not None else dict.fromkeys(words, position)
+    return lines, {word: counts[word] / (tokens[word] + PRIOR_TOKENS) for word in words}
 
 
-class _Test:
-    """A text, a running stream, and what each model says of it."""
+class _TestText:
+    """The test text, and the measures of each model on it."""
 
     def __init__(self, sentences: Sequence[list[str]], words: Sequence[str], without: LanguageModel):
         self.tokens, self.without = [token for sentence in sentences for token in sentence], without
-        wanted, context = set(words), without.model.order - 1
-        self.is_new = np.array([token in wanted for token in self.tokens])
-        met = np.concatenate([np.zeros(context + 1, int), np.cumsum(self.is_new)])
-        ngrams = self.ngrams(without)
+        new, context_size = set(words), without.model.order - 1
+        self.is_new = np.array([token in new for token in self.tokens])
+        counts = np.concatenate([np.zeros(context_size + 1, int), np.cumsum(self.is_new)])
+        ngrams = self._encode(without)
         is_unknown = ngrams[:, -1] == UNK_ID
-        self.others = is_unknown & ~self.is_new
-        self.follows = (met[context:-1] > met[: -context - 1]) & ~is_unknown  # known words after new ones
+        self.is_other = is_unknown & ~self.is_new  # out-of-vocabulary words that are not among the new words
+        self.follows = (counts[context_size:-1] > counts[: -context_size - 1]) & ~is_unknown
         self.before = without.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
 
-    def ngrams(self, language_model: LanguageModel) -> np.ndarray:
-        """The n-grams, int32 [T, n], in a model's ids."""
+    def _encode(self, language_model: LanguageModel) -> np.ndarray:
+        """Return the n-grams in the ids of a model, int32 [T, n]."""
         ids = language_model.vocabulary.encode(self.tokens)
         return extract_ngrams(ids, language_model.model.order, language_model.boundary)
 
-    def by_shares(self, shares: dict[str, float]) -> dict[str, float]:
-        """Of the network without the words, `<unk>` divided among them and the others."""
+    def measure_shares(self, shares: dict[str, float]) -> dict[str, float]:
+        """Measure the network without the words, P(`<unk>`) being divided among them and other unknown words."""
         log_prob = self.before.astype(np.float64)
         log_prob[self.is_new] += np.log([shares[token] for token in np.array(self.tokens, object)[self.is_new]])
-        log_prob[self.others] += np.log1p(-sum(shares.values()))
-        return self._measures(log_prob)
+        log_prob[self.is_other] += np.log1p(-sum(shares.values()))
+        return self._measure(log_prob)
 
-    def by_grown(self, grown: LanguageModel) -> dict[str, float]:
-        """Of that network with the words, which is asked anew only where a context has one."""
-        ngrams, size = self.ngrams(grown), len(self.without.vocabulary)
-        return self._measures(updated_log_prob(grown.model, size, ngrams[:, :-1], ngrams[:, -1], self.before))
+    def measure_grown(self, grown: LanguageModel) -> dict[str, float]:
+        """Measure the network with added words."""
+        ngrams, size = self._encode(grown), len(self.without.vocabulary)
+        return self._measure(updated_log_prob(grown.model, size, ngrams[:, :-1], ngrams[:, -1], self.before))
 
-    def by_trained(self, trained: LanguageModel) -> dict[str, float]:
-        """Of a network that was trained with the words."""
-        ngrams = self.ngrams(trained)
-        return self._measures(trained.model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
+    def measure_trained(self, trained: LanguageModel) -> dict[str, float]:
+        """Measure a network that was trained with the words."""
+        ngrams = self._encode(trained)
+        return self._measure(trained.model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
 
-    def _measures(self, log_prob: np.ndarray) -> dict[str, float]:
+    def _measure(self, log_prob: np.ndarray) -> dict[str, float]:
         return {
             "following": float(log_prob[self.follows].mean(dtype=np.float64)),
             "themselves": float(log_prob[self.is_new].mean(dtype=np.float64)),
@@ -164,17 +168,16 @@ class _Test:
         }
 
 
-def table(report: dict) -> str:
-    """A row for each number of occurrences and each way of taking the words, and one where training had them."""
+def format_report(report: dict) -> str:
+    """Return a table with a row for each number of occurrences and each method, and one for trained words."""
     rows = []
-    for found in report["introduced"]:
-        met = str(found["occurrences"] or "all of validation")
-        rows += [[met, title, *_figures(found[method])] for method, title in _METHODS.items()]
-    rows.append(["those of training", "trained with the others", *_figures(report["trained"])])
-    return markdown_table(
-        ["occurrences met", "the words are", "words that follow", "words themselves", "perplexity"], rows
-    )
+    for figures in report["introduced"]:
+        occurrences = str(figures["occurrences"] or "all in validation")
+        rows += [[occurrences, title, *_format_measures(figures[method])] for method, title in _METHODS.items()]
+    rows.append(["in training", "trained with other words", *_format_measures(report["trained"])])
+    header = ["occurrences", "new words are", "ln P of words after them", "ln P of new words", "perplexity"]
+    return markdown_table(header, rows)
 
 
-def _figures(measures: dict[str, float]) -> list[str]:
+def _format_measures(measures: dict[str, float]) -> list[str]:
     return [f"{measures['following']:.3f}", f"{measures['themselves']:.3f}", f"{measures['perplexity']:.1f}"]

@@ -1,7 +1,7 @@
-"""A small text of the kind that is wanted beside a large one of others: how much of the large one an epoch should show.
+"""Study `resampling`: a small in-domain text with a large out-of-domain text: how much of the large one per epoch.
 
-Brown's news (44 texts of 500) is what is predicted, its other genres are what else there is. Each network makes about
-as many updates; all have the vocabulary of both texts.
+The in-domain text is Brown's news (44 of 500 texts); other genres are the out-of-domain text. All networks make about
+as many updates and have the vocabulary of both texts.
 """
 
 import itertools
@@ -12,27 +12,29 @@ from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.shuffling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.experiments.log_probs import SPLITS
 from keras_nplm.experiments.rows import Row
+from keras_nplm.experiments.tables import SPLIT_HEADER
 from keras_nplm.io.files import read_json, replace_file
 from keras_nplm.io.markdown import markdown_table
 
-_NEWS = 44  # the first texts of Brown, ca01 to ca44
-_NONE = 0.00001  # a share that shows 11 n-grams an epoch: the others are there for the vocabulary alone
+_NEWS_TEXTS = 44  # the first texts of Brown, ca01 to ca44
+_NEGLIGIBLE = 0.00001  # 11 n-grams an epoch: the out-of-domain text contributes only its vocabulary
 _FILES = "--validation {texts}/news/validation.txt --test {texts}/news/test.txt --tokenizer whitespace"
 _TRAIN = "train --config brown-nce-quick --vocabulary-scope train --patience 5"
 
 
-def _row(name: str, title: str, share: float, epochs: int) -> Row:
+def _build_row(name: str, title: str, share: float, epochs: int) -> Row:
     texts = "--train {texts}/news/train.txt"
     texts += " {texts}/news/others.txt" if share == 1 else f" --resample {share} {{texts}}/news/others.txt"
     return Row(f"news-{name}", title, f"{_TRAIN} --epochs {epochs} {texts} {_FILES}")
 
 
 ROWS = (
-    _row("all", "all alike", 1, 2),
-    _row("quarter", "news, a quarter of the others", 0.25, 7),
-    _row("tenth", "news, a tenth of the others", 0.1, 13),
-    _row("alone", "news alone, fewer updates", _NONE, 8),
+    _build_row("all", "all alike", 1, 2),
+    _build_row("quarter", "news, a quarter of the others", 0.25, 7),
+    _build_row("tenth", "news, a tenth of the others", 0.1, 13),
+    _build_row("alone", "news alone, fewer updates", _NEGLIGIBLE, 8),
     Row(
         "news-kneser-ney",
         "Kneser-Ney of all, n=5",
@@ -42,9 +44,11 @@ ROWS = (
 )
 
 
-def prepare(texts: Path, data_dir: str | None) -> None:
-    """Write Brown's news, split by texts, and its other genres to `news/`; of ten news texts one is for validation and
-    two are for testing."""
+def write_texts(texts: Path, data_dir: str | None) -> None:
+    """Write Brown's news and its other genres to `news/`, unless the files exist.
+
+    Of ten news texts seven are for training, one for validation and two for test.
+    """
     names = ("train", "validation", "test", "others")
     if all((texts / "news" / f"{name}.txt").is_file() for name in names):
         return
@@ -53,14 +57,14 @@ def prepare(texts: Path, data_dir: str | None) -> None:
     lines = {name: [] for name in names}
     for number, text in enumerate(split_texts(sentences)):
         held_out = {8: "validation", 4: "test", 9: "test"}.get(number % 10, "train")
-        lines[held_out if number < _NEWS else "others"] += text
+        lines[held_out if number < _NEWS_TEXTS else "others"] += text
     for name in names:
         with replace_file(texts / "news" / f"{name}.txt") as temporary:
             temporary.write_text("".join(f"{' '.join(sentence)}\n" for sentence in lines[name]), encoding="utf-8")
 
 
 def split_texts(sentences: Iterator[Sequence[str]]) -> Iterator[list[list[str]]]:
-    """The texts of `brown/marks`, without the marks.
+    """Yield the texts of `brown/marks`, without the marks.
 
     Example:
 
@@ -76,30 +80,30 @@ def split_texts(sentences: Iterator[Sequence[str]]) -> Iterator[list[list[str]]]
     yield text
 
 
-def run(rows: Path) -> dict:
-    """Perplexity on news against what the training cost, of each row."""
-    return {"rows": [_figures(row, rows / row.name) for row in ROWS]}
+def measure(rows: Path) -> dict:
+    """Return the perplexity on news and the CPU seconds of training of each row."""
+    return {"rows": [_report_row(row, rows / row.name) for row in ROWS]}
 
 
-def _figures(row: Row, directory: Path) -> dict:
+def _report_row(row: Row, directory: Path) -> dict:
     metrics, config = (read_json(directory / f"{name}.json") for name in ("metrics", "config"))
     figures = {"title": row.title, "command": f"keras-nplm {row.command}", "cpu_seconds": metrics["cpu_seconds"]}
-    figures |= {f"{split}_perplexity": metrics[split]["perplexity"] for split in ("validation", "test")}
+    figures |= {f"{split}_perplexity": metrics[split]["perplexity"] for split in SPLITS}
     figures["test_tokens"] = metrics["test"]["tokens"]
     if not row.is_network:
         return figures
     frequencies, shares = EncodedCorpus.load(directory / "corpus").frequencies_by_share()
-    numbers = frequencies.sum(axis=1) - frequencies[:, EOS_ID]  # a stream: ends of sentences are no targets
-    drawn = [count_resampled(share, number) for share, number in zip(shares, numbers, strict=True)]
-    figures |= {"shares": shares.tolist(), "ngrams": numbers.tolist(), "ngrams_an_epoch": drawn}
+    numbers = frequencies.sum(axis=1) - frequencies[:, EOS_ID]  # in a stream `</s>` is not predicted
+    resampled = [count_resampled(share, number) for share, number in zip(shares, numbers, strict=True)]
+    figures |= {"shares": shares.tolist(), "ngrams": numbers.tolist(), "ngrams_an_epoch": resampled}
     figures |= {"epochs": len(metrics["history"]), "best_epoch": metrics["best_epoch"]}
-    figures["updates"] = figures["epochs"] * (sum(drawn) // config["batch_size"])
+    figures["updates"] = figures["epochs"] * (sum(resampled) // config["batch_size"])
     figures["training_cpu_seconds"] = metrics["training_cpu_seconds"]
     return figures
 
 
-def table(report: dict) -> str:
-    """A line a row."""
+def format_report(report: dict) -> str:
+    """Return a table with a line for each row."""
     rows = []
     for row in report["rows"]:
         cells = [row["title"]]
@@ -108,6 +112,6 @@ def table(report: dict) -> str:
             cells += [f"{row['updates']:,}", f"{row['training_cpu_seconds']:.0f}"]
         else:
             cells += ["", "", "", f"{row['cpu_seconds']:.1f}"]
-        rows.append(cells + [f"{row[f'{split}_perplexity']:.1f}" for split in ("validation", "test")])
-    head = ["text", "n-grams an epoch", "epochs, best", "updates", "CPU seconds of training", "validation", "test"]
-    return markdown_table(head, rows)
+        rows.append(cells + [f"{row[f'{split}_perplexity']:.1f}" for split in SPLITS])
+    header = ["training text", "n-grams per epoch", "epochs, best epoch", "updates", "CPU seconds of training"]
+    return markdown_table([*header, *SPLIT_HEADER], rows)

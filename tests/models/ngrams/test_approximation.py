@@ -298,7 +298,7 @@ def test_the_table_of_the_study_shows_its_report():
         "lists": [{"title": "order 2", "ngrams": [17_905, 646_686], "marginals": 342.4, "fitted": 332.6}],
         "sizes": [size | {"network": 318.3, "mixture": 301.2, "kneser_ney": 340.7}],
     }
-    lines = arpa.table(report).splitlines()
+    lines = arpa.format_report(report).splitlines()
     assert "| order 2 | 664,591 | 342.4 | 332.6 |" in lines
     assert lines[-1] == "| 1e-07 | 450,000 | 5.1 | 318.3 | – | 301.2 | 340.7 |"
 
@@ -326,7 +326,7 @@ def rows(tmp_path_factory):
 
 def test_the_study_finds_the_same_perplexity_as_kenlm(rows, monkeypatch):
     monkeypatch.setattr(arpa, "_THRESHOLDS", (0.0, 1e-5))
-    report = arpa.run(rows)
+    report = arpa.measure(rows)
     whole, pruned = report["sizes"]
     assert [len(row["ngrams"]) for row in report["lists"]] == [2, 3, 4, 3, 3]
     assert pruned["ngrams"] < whole["ngrams"] == sum(report["lists"][arpa.ORDER - 2]["ngrams"])
@@ -336,4 +336,4 @@ def test_the_study_finds_the_same_perplexity_as_kenlm(rows, monkeypatch):
     assert pruned["bytes"] < whole["bytes"]
     for row in report["sizes"]:
         assert row["kenlm"] is None or row["kenlm"] == pytest.approx(row["network"], rel=1e-5)
-    assert len(arpa.table(json.loads(json.dumps(report))).splitlines()) == 2 + 2 + 5 + 1 + 2 + 2
+    assert len(arpa.format_report(json.loads(json.dumps(report))).splitlines()) == 2 + 2 + 5 + 1 + 2 + 2
