@@ -1,4 +1,4 @@
-"""The paper's table: its rows by their own commands on Brown, shrunk; what is worked out from them."""
+"""Table 1: its rows, and the report on small versions of them, made by their commands on Brown."""
 
 import json
 
@@ -7,26 +7,29 @@ import pytest
 
 from keras_nplm import CONFIGURATIONS, EncodedCorpus, InputError, LanguageModel
 from keras_nplm.cli.main import main
-from keras_nplm.experiments import paper as experiments
-from keras_nplm.experiments.paper import ROWS, Row
+from keras_nplm.experiments import paper
+from keras_nplm.experiments.paper_rows import PAPER_ROWS, find_row
+from keras_nplm.experiments.rows import Row
 
 TINY = "--embedding-dim 4 --hidden-units 4 --batch-size 4096 --epochs 1"
 SMALL_ROWS = (
     Row("mlp1", "MLP1", f"train --config mlp1 {TINY}", (284, 268), ("MLP2", 275, 257)),
-    next(row for row in ROWS if row.name == "trigram"),
-    next(row for row in ROWS if row.name == "kneser-ney-5"),
+    find_row("trigram"),
+    find_row("kneser-ney-5"),
 )
 
 
-def test_every_row_of_table_1_is_there():
-    paper = {
+def test_every_row_of_table_1_exists():
+    figures = {
         **{"MLP1": (284, 268), "MLP3": (327, 310), "MLP5": (296, 279), "MLP7": (309, 293), "MLP9": (280, 276)},
         **{"MLP2": (275, 257), "MLP4": (286, 272), "MLP6": (273, 259), "MLP8": (284, 270), "MLP10": (265, 252)},
     }
-    rows = {row.title: row.paper for row in ROWS} | {row.mixed[0]: row.mixed[1:] for row in ROWS if row.mixed}
-    assert paper.items() <= rows.items()
-    assert sum(row.name.startswith("kneser-ney") for row in ROWS) == 3
-    assert sum(row.name.startswith("class") for row in ROWS) == 7
+    rows = {row.title: row.paper for row in PAPER_ROWS} | {
+        row.mixed[0]: row.mixed[1:] for row in PAPER_ROWS if row.mixed
+    }
+    assert figures.items() <= rows.items()
+    assert sum(row.name.startswith("kneser-ney") for row in PAPER_ROWS) == 3
+    assert sum(row.name.startswith("class") for row in PAPER_ROWS) == 7
     shapes = {"mlp1": (5, 50, 60, True), "mlp3": (5, 0, 60, True), "mlp5": (5, 50, 30, True), "mlp7": (3, 50, 30, True)}
     for name, shape in (shapes | {"mlp9": (5, 100, 30, False)}).items():
         c = CONFIGURATIONS[name]
@@ -40,8 +43,9 @@ def test_a_step_of_the_papers_optimiser_is_the_sum_of_its_examples_steps():
     assert (c.weight_decay, c.schedule, c.optimizer) == (1e-4, "inverse-time", "sgd")
 
 
+@pytest.mark.long
 def test_rows_are_made_resumed_and_reported(tmp_path, brown_directory, monkeypatch, capsys):
-    monkeypatch.setattr(experiments, "ROWS", SMALL_ROWS)
+    monkeypatch.setattr(paper, "PAPER_ROWS", SMALL_ROWS)
     command = ["paper", "--output", str(tmp_path), "--data-dir", str(brown_directory), "--json"]
     assert main([*command, "--rows", "kneser-ney-5"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -49,7 +53,7 @@ def test_rows_are_made_resumed_and_reported(tmp_path, brown_directory, monkeypat
     assert report["rows"][0]["test"] == pytest.approx(329.86, abs=0.05)
     assert main([*command, "--jobs", "2"]) == 0
     out, err = capsys.readouterr()
-    assert "[2/2]" in err and "kneser-ney-5: made" not in err  # it was made before
+    assert "[2/2]" in err and "kneser-ney-5: made" not in err  # finished rows are kept
     report = json.loads(out)
     figures = {row["name"]: row for row in report["rows"]}
     assert set(figures) == {row.name for row in SMALL_ROWS}
@@ -77,10 +81,10 @@ def test_rows_are_made_resumed_and_reported(tmp_path, brown_directory, monkeypat
     assert f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |" in markdown
 
 
-def test_the_words_are_those_of_the_network(model_directory, monkeypatch):
+def test_neighbours_and_map_are_those_of_the_word_vectors(model_directory, monkeypatch):
     language_model = LanguageModel.load(model_directory)
-    monkeypatch.setattr(experiments, "_PROBED", ("class", "zyzzyva", "may"))
-    words = experiments._words(language_model)
+    monkeypatch.setattr(paper, "_QUERIES", ("class", "zyzzyva", "may"))
+    words = paper._report_words(language_model)
     assert list(words["nearest"]) == ["class", "may"]
     for word, near in words["nearest"].items():
         assert near == [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
@@ -88,18 +92,19 @@ def test_the_words_are_those_of_the_network(model_directory, monkeypatch):
     assert np.abs([place for _, *place in words["map"]]).max() == 1
 
 
-def test_a_failed_row_is_named_and_the_others_are_kept(tmp_path, brown_directory, monkeypatch, capsys):
+@pytest.mark.long
+def test_rows_are_reported_when_another_row_fails(tmp_path, brown_directory, monkeypatch, capsys):
     broken = Row("broken", "broken", "ngram --order 1")
-    monkeypatch.setattr(experiments, "ROWS", (broken, SMALL_ROWS[-1]))
+    monkeypatch.setattr(paper, "PAPER_ROWS", (broken, SMALL_ROWS[-1]))
     assert main(["paper", "--output", str(tmp_path), "--data-dir", str(brown_directory)]) == 1
     error = capsys.readouterr().err
-    assert "1 row(s) failed" in error and "`order`" in error
+    assert "1 row(s) failed: broken" in error and "`order`" in error
     assert "kneser-ney-5" in (tmp_path / "table.md").read_text()
 
 
 def test_unknown_rows_are_refused(tmp_path):
-    with pytest.raises(InputError, match="There is no row 'mlp11': choose from mlp1, mlp3"):
-        experiments.reproduce(tmp_path / "paper", rows=["mlp11"])
+    with pytest.raises(InputError, match="must be names of mlp1, mlp3.* Received: 'mlp11'"):
+        paper.reproduce(tmp_path / "paper", rows=["mlp11"])
     with pytest.raises(InputError, match="`jobs` must be 1 or more"):
-        experiments.reproduce(tmp_path / "paper", jobs=-1)
+        paper.reproduce(tmp_path / "paper", jobs=-1)
     assert not (tmp_path / "paper").exists()

@@ -1,4 +1,4 @@
-"""Perplexities of models of normalised words, brought back to the words of the text: distributions, by definition."""
+"""The study of normalisation: probabilities of original tokens are normalised distributions."""
 
 import collections
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.studies.normalisation import ROWS, Originals, original_log_probs, table
+from keras_nplm.experiments.studies.normalisation import ROWS, OriginalTokens, compute_original_log_probs, format_report
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams import kneser_ney
 
@@ -16,7 +16,7 @@ SIZE = 8
 
 @pytest.fixture(scope="module")
 def texts():
-    """s, c and b of a text for counts and of one for weights; what is unknown of the plain words may be any word."""
+    """s, c and b of a training and a validation text; `<unk>` among original tokens may have any word."""
     random = np.random.default_rng(0)
 
     def text(length):
@@ -28,11 +28,11 @@ def texts():
 
 
 @pytest.fixture(scope="module")
-def originals(texts) -> Originals:
-    return Originals(WORDS, SIZE, *texts)
+def originals(texts) -> OriginalTokens:
+    return OriginalTokens(WORDS, SIZE, *texts)
 
 
-def test_the_tokens_of_each_word_sum_to_1(originals):
+def test_the_original_tokens_of_a_word_sum_to_1(originals):
     for b in range(2):
         for c in range(4, SIZE):
             tokens = np.flatnonzero(np.equal(WORDS, c))
@@ -41,7 +41,7 @@ def test_the_tokens_of_each_word_sum_to_1(originals):
         assert originals.unknown[b, 1] == 1
 
 
-def test_tokens_of_a_word_are_counted(texts, originals):
+def test_original_tokens_are_counted_by_sentence_start(texts, originals):
     (s, c, b), held_out = texts
     pairs, triples = collections.Counter(zip(s, c, strict=True)), collections.Counter(zip(s, c, b, strict=True))
     words, begun = collections.Counter(c), collections.Counter(zip(c, b, strict=True))
@@ -60,11 +60,11 @@ def test_tokens_of_a_word_are_counted(texts, originals):
 
 
 @pytest.mark.parametrize("order", [2, 3])
-def test_a_token_has_the_probability_of_its_word_and_of_itself_given_the_word(texts, originals, order):
+def test_original_tokens_have_normalised_probabilities(texts, originals, order):
     (_, c, _), (s, words, b) = texts
     model = kneser_ney(np.append(c, 3).astype(np.int32), SIZE, order, "stream")
     ids = np.append(words, 3).astype(np.int32)
-    found = original_log_probs(model, ids, originals, s, b)
+    found = compute_original_log_probs(model, ids, originals, s, b)
     whole = np.exp(model.next_log_probs(extract_ngrams(ids, order, "stream")[:, :-1]).astype(np.float64))  # [T, SIZE]
     plain = whole[:, WORDS] * originals.tokens[b]  # [T, |V|]
     plain[:, :4] = 0
@@ -81,12 +81,12 @@ def test_the_table_shows_both_perplexities():
     figures = {"test": 199.0, "original": {"test": 250.04}, "with_plain": {"test": 190.0}}
     lower = {"steps": ["lower", "numbers"], "words": 900, "unk_share": 0.04, "form_bits": 0.1}
     lower |= {"models": {"a": figures, "b": figures}}
-    assert table({"rows": [plain, lower]}).splitlines()[2:] == [
-        "| not | 1,000 | 5.0% | 0.000 | 200.0 | 200.0 |  | 200.0 | 200.0 |  |",
+    assert format_report({"rows": [plain, lower]}).splitlines()[2:] == [
+        "| none | 1,000 | 5.0% | 0.000 | 200.0 | 200.0 |  | 200.0 | 200.0 |  |",
         "| lower numbers | 900 | 4.0% | 0.100 | 199.0 | 250.0 | 190.0 | 199.0 | 250.0 | 190.0 |",
     ]
 
 
-def test_rows_without_normalisation_are_those_of_other_reports():
+def test_rows_without_normalisation_are_shared():
     assert {row.name: row.command for row in ROWS}["kneser-ney-5"] == "ngram --method kneser-ney --order 5"
     assert len({row.name for row in ROWS}) == len(ROWS) == 8

@@ -1,0 +1,51 @@
+"""The timed networks: operations are counted, and training and scoring are what is timed."""
+
+import numpy as np
+import pytest
+
+from keras_nplm.experiments.benchmark import networks
+from keras_nplm.experiments.benchmark.networks import Shape, build_nce, build_network, sample_ngrams
+from keras_nplm.experiments.benchmark.peers import build_torch_network
+from keras_nplm.layers.outputs import FullSoftmax
+from keras_nplm.training.configuration import CONFIGURATIONS
+from keras_nplm.training.sizes import compute_sizes
+
+SMALL = Shape(300, hidden_units=8)
+
+
+def test_operations_are_those_of_the_matrix_products():
+    shape = Shape(1000, order=3, hidden_units=10, direct=True)
+    assert shape.count_flops(training=False) == 2 * (1000 * (10 + 120) + 120 * 10)
+    assert shape.count_flops(training=True) == 3 * shape.count_flops(training=False)
+    sizes = compute_sizes(CONFIGURATIONS["brown"], Shape().vocabulary_size)
+    assert Shape().count_flops(training=True) == sizes["flops_training"]
+
+
+@pytest.mark.parametrize("build_output", [FullSoftmax, build_nce])
+def test_training_updates_the_network_that_is_timed(build_output, monkeypatch):
+    models = []
+
+    def spy(*arguments):
+        models.append(build_network(*arguments))
+        return models[0]
+
+    monkeypatch.setattr(networks, "build_network", spy)
+    work = networks.train_network(SMALL, build_output, steps=2)
+    before = models[0].prob.b.numpy()
+    assert work() == 2 * networks.BATCH_SIZE
+    assert np.any(models[0].prob.b.numpy() != before)
+
+
+def test_precomputed_batches_are_trained_on():
+    assert networks.train_network(SMALL, build_nce, steps=2, precomputed=True)() == 2 * networks.BATCH_SIZE
+
+
+def test_scoring_computes_every_ngram():
+    assert networks.score_ngrams(build_network(SMALL, build_nce), sample_ngrams(SMALL, 100))() == 100
+
+
+@pytest.mark.long
+def test_torch_does_the_same_work():
+    pytest.importorskip("torch")
+    network = build_torch_network(300, 5, 60, 8, True, sample_ngrams(SMALL, 32))
+    assert network["train"](2) == 64 and network["score"](1) == 32

@@ -1,0 +1,17 @@
+"""The benchmark `serving` sends requests to a SavedModel, LiteRT and ONNX files."""
+
+import pytest
+
+from keras_nplm.experiments.benchmark import contenders
+from keras_nplm.experiments.benchmark.networks import Shape
+from keras_nplm.experiments.benchmark.serving import build_groups
+
+
+@pytest.mark.long
+def test_each_contender_answers_requests(monkeypatch):
+    monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
+    groups = list(build_groups(Shape(300, hidden_units=8), batches=(1, 3)))
+    assert [len(group) for group in groups[:2]] == [2, 2]
+    for group in groups:
+        for contender in group:
+            assert contender.work() >= 20 and len(contender.request_seconds) == 20, contender.name
