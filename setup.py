@@ -37,7 +37,7 @@ setup(
         "numpy>=1.26,<3",
         "matplotlib>=3.8",
         "rapidfuzz>=3",
-        "scikit-learn>=1.4",
+        "scikit-learn>=1.5",
         "tqdm>=4.66",
     ],
     extras_require={

@@ -1,1 +1,8 @@
-"""TODO language_model."""
+"""Language models with text in, probabilities and words out.
+
+- `language_model`: `LanguageModel`, a model with its vocabulary and tokenizer: evaluate, score, complete, generate.
+- `scoring`: log-probabilities of sentences; `generation`: sampling of text; `rescoring/`: N-best lists of decoders.
+- `word_vectors`: nearest neighbours, analogies and a t-SNE map; `new_words` and `new_word_weights`: out-of-vocabulary
+  words added to a trained network.
+- `directory`: vocabulary, corpus and metrics of a model directory; `model_files`: save and load models of all kinds.
+"""
