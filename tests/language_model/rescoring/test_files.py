@@ -20,7 +20,7 @@ from keras_nplm import (
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.rescoring.features import MIN_LOG_PROB, add_scores
 from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
-from keras_nplm.language_model.scoring import ScoringCounts
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.self_normalised import SelfNormalised
 
@@ -64,38 +64,14 @@ def test_features_are_the_scores_of_the_sentences(kind, boundary):
     assert [nbest.texts[0] for nbest in ranked] == [best, best]
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_each_ngram_is_evaluated_once(boundary):
-    model, asked = _model("kneser-ney", boundary), []
-
-    class Watched:
-        order = model.model.order
-
-        def log_prob(self, context_ids, target_ids):
-            asked.extend(map(tuple, np.column_stack([context_ids, target_ids]).tolist()))
-            return model.model.log_prob(context_ids, target_ids)
-
-    watched = LanguageModel(Watched(), model.vocabulary, "words", boundary)
-    counts = ScoringCounts()
-    list(watched.score(HYPOTHESES * 2, counts=counts))
-    ends = [3] if boundary == "sentence" else []
-    expected = set()
-    for text in HYPOTHESES:
-        ids = [0 if boundary == "stream" else 2] * 3 + model.vocabulary.encode(text.split()).tolist() + ends
-        expected |= {tuple(ids[i : i + 4]) for i in range(len(ids) - 3)}
-    assert sorted(asked) == sorted(expected)
-    assert counts.distinct_ngrams == len(expected) and counts.contexts == len({ngram[:-1] for ngram in expected})
-    assert counts.ngrams == 2 * sum(len(text.split()) + len(ends) for text in HYPOTHESES)
-
-
 def test_an_impossible_word_gets_the_minimum_log_prob():
-    class Never:
-        order = 2
+    class Impossible(NextWordModel):
+        order, vocabulary_size, boundary = 2, 10, "stream"
 
-        def log_prob(self, context_ids, target_ids):
-            return np.where(np.asarray(target_ids) == 4, -np.inf, -1.0)
+        def _log_prob(self, context_ids, target_ids):
+            return np.where(target_ids == 4, -np.inf, -1.0)
 
-    model = LanguageModel(Never(), Vocabulary(WORDS), "words", "stream")
+    model = LanguageModel(Impossible(), Vocabulary(WORDS), "words")
     (nbest,) = model.rescore([NBestList("0", ["the the cat", "cat"])])
     assert nbest.texts == ["cat", "the the cat"] and nbest.totals.tolist() == [-1, 2 * MIN_LOG_PROB - 1]
 
