@@ -1,11 +1,11 @@
-"""What a short-list is trained beside: the language model of the other words, in the directory before training."""
+"""Background model of a short-list: the language model that predicts the words outside the list."""
 
 import os
 from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.encoding import EncodedCorpus
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
@@ -23,59 +23,61 @@ def write_background(
     configuration: Configuration,
     encoded: EncodedCorpus,
     vocabulary: Vocabulary,
-    given: str | os.PathLike | None = None,
+    source: str | os.PathLike | None = None,
 ) -> None:
-    """Write the background of a short-list's model directory, unless it is there.
+    """Write the background model of a short-list, unless the model directory has it.
 
-    It comes before the network's first epoch, so that the directory is a whole model from then on.
+    It is written before the first epoch: from then on the directory holds a complete model.
 
     Args:
-        directory: the model directory, with its `config.json`; that is removed if the background cannot be had.
-        configuration: the options of the training, with a `shortlist_size`.
-        encoded: the text.
-        vocabulary: its words.
-        given: the model directory to take it from. Default: Kneser-Ney of the same `ngram_order` is estimated.
+        directory: the model directory. Its `config.json` is removed if this function raises InputError.
+        configuration: the options of the run, with a `shortlist_size`.
+        encoded: the encoded corpus.
+        vocabulary: its vocabulary.
+        source: a model directory to take the background model from. Default: a Kneser-Ney model of order
+            `configuration.ngram_order` is estimated from the training split.
 
     Raises:
-        InputError: the list is longer than the vocabulary, or the given model is of another vocabulary, tokenizer or
-            boundary, or cannot predict words outside the list.
+        InputError: the short-list is larger than the vocabulary; or the source has a different vocabulary, tokenizer
+            or boundary, or gives probability 0 to a word outside the list.
         RunError: a file cannot be written.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         return
     with remove_config_if_refused(directory):
-        most = len(vocabulary) - len(SPECIALS)
-        if configuration.shortlist_size > most:
+        largest = len(vocabulary) - len(SPECIALS)
+        if configuration.shortlist_size > largest:
             raise InputError(
-                f"`shortlist_size` must be 1 to {most}, the words that there are. Received: "
+                f"`shortlist_size` must be 1 to {largest}, the number of words in the vocabulary. Received: "
                 f"{configuration.shortlist_size}."
             )
-        model = _taken(given, configuration, encoded, vocabulary) if given else _estimated(configuration, encoded)
+        if source:
+            model = _load(source, configuration, encoded, vocabulary)
+        else:
+            ids = encoded.ids("train")
+            model = kneser_ney(ids, encoded.vocabulary_size, configuration.ngram_order, configuration.boundary)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
-    save_component(directory, BACKGROUND, model)  # its config.json last, by which a later call knows that all is here
+    save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
 
 
-def _estimated(configuration: Configuration, encoded: EncodedCorpus) -> NextWordModel:
-    ids = encoded.ids("train")
-    return kneser_ney(ids, encoded.vocabulary_size, configuration.ngram_order, configuration.boundary)
-
-
-def _taken(
+def _load(
     directory: str | os.PathLike, configuration: Configuration, encoded: EncodedCorpus, vocabulary: Vocabulary
 ) -> NextWordModel:
-    given = LanguageModel.load(directory)
+    """Load a background model, and check that it matches the run and predicts all words outside the list."""
+    source = LanguageModel.load(directory)
     wanted = {"vocabulary": vocabulary, "tokenizer_name": encoded.tokenizer, "boundary": configuration.boundary}
-    for what, value in wanted.items():
-        if getattr(given, what) != value:
+    for attribute, value in wanted.items():
+        if getattr(source, attribute) != value:
+            name = attribute.removesuffix("_name")
             raise InputError(
-                f"{directory} has another {what.removesuffix('_name')} than this training: a background must have the "
-                "same. Make one of the same text with the same options."
+                f"The background model must have the {name} of this training run. Received: {directory}, with a "
+                f"different {name}. Fix: train it on the same text with the same options."
             )
     for split in ("validation", "test"):
-        for log_prob, target_ids in log_probs(given.model, encoded.ids(split), configuration.boundary):
+        for log_prob, target_ids in log_probs(source.model, encoded.ids(split)):
             if np.isneginf(log_prob[target_ids >= len(SPECIALS) + configuration.shortlist_size]).any():
                 raise InputError(
-                    f"{directory} gives a word of the {split} text that is outside the short-list probability 0: mix "
-                    "it with the uniform distribution first (`mix --uniform`)."
+                    f"{directory} gives probability 0 to a word of the {split} text outside the short-list. Fix: mix "
+                    "it with the uniform distribution (`keras-nplm mix --uniform`), and use the mixture."
                 )
-    return given.model
+    return source.model

@@ -1,24 +1,25 @@
-"""Optimisers whose update costs what the gradient touches: rows without a gradient are left alone."""
+"""Optimisers with row-wise (lazy) sparse updates: SGD, Adagrad and Adam that leave rows without a gradient alone."""
 
 import keras
 import tensorflow as tf
 
 _BASE = """
-    A gradient that touches few rows, `tf.IndexedSlices`, as those of C and of a sampled output do, updates these rows
-    alone: a row that occurs several times in a batch counts once, with its summed gradient. Weight decay is
-    decoupled, theta <- theta - rate * decay * theta, and falls on the rows that a step touches, or with
-    `dense_decay=True` on all, at their cost: the paper's. With a dense gradient all is as in Keras. For the TensorFlow
-    backend; right with and without `jit_compile`.
+    A sparse gradient (`tf.IndexedSlices`), such as that for C or for a sampled output, updates the rows that it
+    contains. A row that occurs several times in a batch is updated once, with its summed gradient. Weight decay is
+    decoupled, theta <- theta - rate * decay * theta. It applies to the rows of the gradient, or with
+    `dense_decay=True` to all rows, as in the paper, at the cost of a dense pass. Dense gradients are updated as in
+    Keras. For the TensorFlow backend, with or without `jit_compile`.
 """
 
 
 class Lazy:
-    """Weight decay and row-wise updates over one of Keras's optimisers.
+    """Mixin that adds weight decay and row-wise updates to an optimiser of Keras.
 
-    Each has `_update_rows`: the gradient, the distinct ids in it, and where each of its rows stands among these.
+    A subclass implements `_update_rows(gradient, ids, places, variable, learning_rate)`: `ids` are the distinct row
+    ids of the gradient, and `places` gives the position of each of its rows in `ids`.
     """
 
-    sums_repeated_rows = True  # a row that occurs several times in a batch, or at several replicas, counts once
+    sums_repeated_rows = True  # over a batch and over all replicas
 
     def __init__(self, *args, dense_decay: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
@@ -42,7 +43,7 @@ class Lazy:
         super().update_step(gradient, variable, learning_rate)
 
     def _apply_weight_decay(self, variables):
-        """Keras would pass over every weight here; `update_step` does it."""
+        """Do nothing: `update_step` applies weight decay, without the dense pass of Keras."""
 
     def get_config(self):
         return super().get_config() | {"dense_decay": self.dense_decay}
@@ -67,7 +68,9 @@ class LazySGD(Lazy, keras.optimizers.SGD):
 
     def __init__(self, learning_rate=0.01, weight_decay=None, name="lazy_sgd", **kwargs):
         if kwargs.pop("momentum", 0.0) or kwargs.pop("nesterov", False):
-            raise ValueError("LazySGD has no momentum: it would move rows that a step does not touch.")
+            raise ValueError(
+                "`momentum` must be 0 and `nesterov` False: momentum moves rows without a gradient. Fix: use LazyAdam."
+            )
         super().__init__(learning_rate, weight_decay=weight_decay, name=name, **kwargs)
 
     def _update_dense(self, gradient, variable, learning_rate):
@@ -81,10 +84,10 @@ class LazySGD(Lazy, keras.optimizers.SGD):
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class LazyAdagrad(Lazy, keras.optimizers.Adagrad):
-    __doc__ = f"""Adagrad: the sums of squared gradients of a row grow, and it moves, when a step touches it.
+    __doc__ = f"""Adagrad with sparse updates: a row and its sum of squared gradients change when it has a gradient.
 {_BASE}
-    For sparse gradients this is Adagrad itself: a row without a gradient would neither grow nor move. Arguments as
-    `keras.optimizers.Adagrad`.
+    For sparse gradients this equals dense Adagrad, where a row with a zero gradient does not change either. Arguments:
+    those of `keras.optimizers.Adagrad`.
 
     Reference: Duchi, Hazan & Singer (2011).
     """
@@ -92,24 +95,24 @@ class LazyAdagrad(Lazy, keras.optimizers.Adagrad):
     def _update_rows(self, gradient, ids, places, variable, learning_rate):
         values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
         accumulator = self._accumulators[self._get_variable_index(variable)].value
-        grown = tf.gather(accumulator, ids) + tf.square(values)
-        accumulator.scatter_update(tf.IndexedSlices(grown, ids))
-        variable.scatter_sub(tf.IndexedSlices(learning_rate * values / tf.sqrt(grown + self.epsilon), ids))
+        sums = tf.gather(accumulator, ids) + tf.square(values)
+        accumulator.scatter_update(tf.IndexedSlices(sums, ids))
+        variable.scatter_sub(tf.IndexedSlices(learning_rate * values / tf.sqrt(sums + self.epsilon), ids))
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class LazyAdam(Lazy, keras.optimizers.Adam):
-    __doc__ = f"""Adam, but the moments of a row decay, and it moves, only when a step touches it.
+    __doc__ = f"""Lazy Adam: a row and its moments change only when the row has a gradient.
 {_BASE}
-    So it differs from Adam where a row rests: Adam goes on moving it by what is left of its first moment. The
-    corrections of the bias count all steps. Arguments as `keras.optimizers.Adam`, without `amsgrad`.
+    Dense Adam differs: it also moves rows with a zero gradient, by their decaying first moment. The bias correction
+    counts all steps. Arguments: those of `keras.optimizers.Adam`, without `amsgrad`.
 
     Reference: Kingma & Ba (2015).
     """
 
     def __init__(self, *args, amsgrad: bool = False, **kwargs):
         if amsgrad:
-            raise ValueError("LazyAdam has no amsgrad.")
+            raise ValueError("`amsgrad` must be False: LazyAdam does not implement it.")
         super().__init__(*args, **kwargs)
 
     def _update_rows(self, gradient, ids, places, variable, learning_rate):

@@ -576,7 +576,7 @@ def test_another_models_directory_can_be_the_background(tmp_path, no_report):
         "--outside-output",
     ]
     status, _, error = _run(*flags[:3], "--min-count", "6", *flags[5:], "--background", tmp_path / "bigram")
-    assert status == 2 and "has another vocabulary than this training" in error
+    assert status == 2 and "must have the vocabulary of this training run" in error
     status, metrics, error = _run(*flags, "--background", tmp_path / "bigram")  # into the same directory
     assert status == 0, error
     model = LanguageModel.load(tmp_path / "model").model
@@ -588,7 +588,7 @@ def test_another_models_directory_can_be_the_background(tmp_path, no_report):
     shutil.rmtree(tmp_path / "bigram")  # what was trained lacks for nothing, and the same command finds it
     assert _run(*flags, "--background", tmp_path / "bigram")[1]["test"] == metrics["test"]
     status, _, error = _run("train", "--output", tmp_path / "no", "--background", tmp_path / "model")
-    assert status == 2 and "give --shortlist-size, too" in error
+    assert status == 2 and "add --shortlist-size" in error
     status, _, error = _run("train", "--output", tmp_path / "no", "--shortlist-size", "99999")
     assert status == 2 and "`shortlist_size` must be 1 to" in error and not (tmp_path / "no" / "config.json").exists()
 

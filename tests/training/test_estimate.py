@@ -1,7 +1,9 @@
-"""`keras-nplm ngram`, `mix` and `export`: model directories that every other command takes."""
+"""N-gram models, ARPA import and mixtures as model directories that every command takes."""
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,10 +16,10 @@ from keras_nplm import (
     open_corpus,
 )
 from keras_nplm.cli.main import main
-from keras_nplm.models.ngrams import read_arpa
+from keras_nplm.models.ngrams import exchange_classes, read_arpa
 from keras_nplm.training.estimate import import_arpa
 
-TEXT = dict(boundary="sentence", min_count=3)  # as `small_configuration` has it
+TEXT = dict(boundary="sentence", min_count=3)  # the options of `small_configuration`
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +41,16 @@ def _json(capsys, *arguments):
         ("kneser-ney", []),
         ("deleted-interpolation", []),
         ("deleted-interpolation", ["--paper-bins"]),
-        ("class-based", ["--num-classes", "40"]),
+        pytest.param("class-based", ["--num-classes", "40"], marks=pytest.mark.long),
     ],
 )
-def test_every_command_takes_an_estimated_model(tmp_path, capsys, method, flags):
+def test_commands_take_an_estimated_model(tmp_path, capsys, method, flags):
     directory = tmp_path / "model"
     command = ["ngram", "--method", method, *flags, "--order", "3", "--min-count", "3", "--output", directory]
     metrics = _json(capsys, *command)
     assert 20 < metrics["test"]["perplexity"] < 110 and len(metrics["ngrams"]) == 3
     assert metrics["cpu_seconds"] > 0 and metrics["peak_memory"] > 1e6
-    assert _json(capsys, *command) == metrics  # finished: read, not made again
+    assert _json(capsys, *command) == metrics  # finished: read, not estimated again
     assert _json(capsys, "evaluate", directory) == metrics["test"]
     completed = _json(capsys, "complete", directory, "The value of", "--top-k", "3")["The value of"]
     assert "the" in completed and len(completed) == 3
@@ -60,7 +62,7 @@ def test_every_command_takes_an_estimated_model(tmp_path, capsys, method, flags)
     assert "holds a run with other options" in capsys.readouterr().err
 
 
-def test_a_mixture_is_a_directory_like_any_other(tmp_path, capsys, model_directory, kneser_ney_directory):
+def test_mixture_is_self_contained_and_better_than_its_parts(tmp_path, capsys, model_directory, kneser_ney_directory):
     copies = [
         shutil.copytree(directory, tmp_path / directory.name) for directory in (model_directory, kneser_ney_directory)
     ]
@@ -73,7 +75,7 @@ def test_a_mixture_is_a_directory_like_any_other(tmp_path, capsys, model_directo
     again = _json(capsys, "mix", tmp_path / "mixture", copies[1], "--by-frequency", "--output", tmp_path / "again")
     assert len(again["weights"]) > 10
     for copy in copies:
-        shutil.rmtree(copy)  # the mixtures hold all that they need
+        shutil.rmtree(copy)  # the mixtures hold copies
     assert _json(capsys, "evaluate", tmp_path / "mixture") == metrics["test"]
     assert _json(capsys, "evaluate", tmp_path / "again")["perplexity"] == pytest.approx(again["test"]["perplexity"])
     assert _json(capsys, "complete", tmp_path / "again", "The value of")["The value of"]
@@ -86,7 +88,7 @@ def test_a_mixture_is_a_directory_like_any_other(tmp_path, capsys, model_directo
     np.testing.assert_allclose(both, (first + second) / 2, atol=1e-7)
 
 
-def test_what_an_interrupted_command_left_is_no_place_for_a_mixture(tmp_path, capsys, kneser_ney_directory):
+def test_output_directory_with_files_is_refused_for_a_mixture(tmp_path, capsys, kneser_ney_directory):
     (tmp_path / "left" / "corpus").mkdir(parents=True)
     command = ["mix", str(kneser_ney_directory), "--uniform", "--output", str(tmp_path / "left")]
     assert main(command) == 2
@@ -94,7 +96,7 @@ def test_what_an_interrupted_command_left_is_no_place_for_a_mixture(tmp_path, ca
     assert [path.name for path in (tmp_path / "left").iterdir()] == ["corpus"]
 
 
-def test_models_that_do_not_fit_together_are_not_mixed(tmp_path, capsys, model_directory, kneser_ney_directory):
+def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, model_directory, kneser_ney_directory):
     estimate("kneser-ney", open_corpus(), tmp_path / "stream", order=2, boundary="stream", min_count=3)
     estimate("kneser-ney", open_corpus(), tmp_path / "words", order=2, boundary="sentence", min_count=9)
 
@@ -119,7 +121,7 @@ def test_models_that_do_not_fit_together_are_not_mixed(tmp_path, capsys, model_d
         mix([model_directory, kneser_ney_directory], tmp_path / "words")
 
 
-def test_options_that_are_refused_leave_the_directory_to_others(tmp_path, capsys):
+def test_refused_options_leave_the_directory_free(tmp_path, capsys):
     text = tmp_path / "my.txt"
     text.write_text("the cat sat on the mat .\n" * 40, encoding="utf-8")
 
@@ -128,7 +130,7 @@ def test_options_that_are_refused_leave_the_directory_to_others(tmp_path, capsys
         return status, capsys.readouterr().err
 
     for refused, message in [
-        (["--order", 1], "`order` must be 2 or more"),
+        (["--order", 1], "`order` must be 2 to"),
         (["--method", "class-based", "--num-classes", 200], "`num_classes` must be 1 to 6"),
         (["--method", "class-based", "--word-classes", tmp_path / "none"], "`word_classes` must be an existing file"),
         (["--num-classes", 7], "require `method` class-based"),
@@ -141,7 +143,7 @@ def test_options_that_are_refused_leave_the_directory_to_others(tmp_path, capsys
     assert run("--method", "class-based", "--num-classes", 3, "--order", 2)[0] == 0
 
 
-def test_probability_0_is_named_as_such(tmp_path, capsys):
+def test_probability_0_is_reported(tmp_path, capsys):
     text = tmp_path / "my.txt"
     text.write_text("the cat sat on the mat .\na dog sat on a log .\n" * 40, encoding="utf-8")
     stream, sentence = str(tmp_path / "stream"), str(tmp_path / "sentence")
@@ -161,18 +163,73 @@ def test_probability_0_is_named_as_such(tmp_path, capsys):
     assert "is a directory: name a file" in capsys.readouterr().err
 
 
-def test_word_classes_are_saved_and_used_again(tmp_path, monkeypatch):
-    found = estimate("class-based", open_corpus(), tmp_path / "found", order=3, num_classes=30, **TEXT)
+def test_word_classes_are_saved_and_reused(tmp_path, monkeypatch, short_corpus):
+    options = dict(order=3, min_count=2)
+    with monkeypatch.context() as context:
+        context.setattr("keras_nplm.training.estimate.class_based", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            estimate("class-based", short_corpus, tmp_path / "found", num_classes=5, **options)
     path = tmp_path / "found" / "word_classes.tsv"
-    monkeypatch.setattr(
-        "keras_nplm.training.estimate.exchange_classes", lambda *_, **__: pytest.fail("found them again")
-    )
-    given = estimate("class-based", open_corpus(), tmp_path / "given", order=3, word_classes=path, **TEXT)
-    assert given["test"] == found["test"]
+    starts = []
+
+    def record_start(*arguments, start=None, **rest):
+        starts.append(start)
+        return exchange_classes(*arguments, start=start, **rest)
+
+    monkeypatch.setattr("keras_nplm.training.estimate.exchange_classes", record_start)
+    found = estimate("class-based", short_corpus, tmp_path / "found", num_classes=5, **options)
+    (start,) = starts
+    assert start is not None and len(np.unique(start)) > 2  # resumed from the classes of the interrupted run
+    given = estimate("class-based", short_corpus, tmp_path / "given", word_classes=path, **options)
+    assert given["test"] == found["test"] and len(starts) == 1
     assert (tmp_path / "given" / "word_classes.tsv").read_bytes() == path.read_bytes()
 
 
-def test_an_arpa_file_goes_out_and_comes_in(tmp_path, capsys, kneser_ney_directory, model_directory):
+def _interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+_ESTIMATE_AND_MIX = """
+import sys
+from pathlib import Path
+import keras_nplm.training.prepare
+from keras_nplm import open_corpus
+from keras_nplm.training.estimate import estimate, mix
+text, root = sys.argv[1], Path(sys.argv[2])
+for method in ("kneser-ney", "deleted-interpolation"):
+    estimate(method, open_corpus(train=[text]), root / method, order=3, min_count=1)
+mix([root / "kneser-ney", root / "deleted-interpolation"], root / "mixture", uniform=True)
+print(sorted({"keras", "tensorflow", "tensorflow_datasets"} & set(sys.modules)))
+"""
+
+
+def test_ngram_models_and_mixtures_load_no_tensorflow(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat .\na dog sat on a log .\n" * 40, encoding="utf-8")
+    command = [sys.executable, "-c", _ESTIMATE_AND_MIX, str(text), str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.stdout.strip() == "[]", run.stderr
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"method": "magic"}, "`method` must be one of kneser-ney"),
+        ({"order": 1}, "`order` must be 2 to"),
+        ({"boundary": "book"}, "`boundary` must be one of"),
+        ({"method": "class-based", "word_classes": "none.tsv"}, "`word_classes` must be an existing file"),
+        ({"num_classes": 7}, "Word classes require `method` class-based"),
+        ({"paper_bins": True}, "`paper_bins` requires `method` deleted-interpolation"),
+    ],
+)
+def test_invalid_options_are_refused(tmp_path, short_corpus, options, message):
+    options = {"method": "kneser-ney"} | options
+    with pytest.raises(InputError, match=message):
+        estimate(options.pop("method"), short_corpus, tmp_path / "model", **options)
+    assert not (tmp_path / "model").exists()
+
+
+def test_arpa_file_is_exported_and_imported(tmp_path, capsys, kneser_ney_directory, model_directory):
     exported = _json(capsys, "export", kneser_ney_directory, tmp_path / "kn.arpa.gz", "--format", "arpa")
     model, _ = read_arpa(tmp_path / "kn.arpa.gz")
     assert sum(model.num_ngrams) == sum(exported["ngrams"])
