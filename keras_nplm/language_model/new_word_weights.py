@@ -152,18 +152,10 @@ def context_gradients(
     x = tf.convert_to_tensor(model.embed(context_ids))
     with tf.GradientTape() as tape:
         tape.watch(x)
-        features = _features_of(model, x)
+        features = model.features_of(x)
     of_x = tape.gradient(features, x, tf.cast(of_features, features.dtype)).numpy().astype(np.float32)
     position, scale = model.embed.word_blocks(model.order - 1)
     return of_x.reshape(len(of_x), -1, model.embedding_dim)[:, position] * scale[:, None]
-
-
-def _features_of(model: NPLM, x: tf.Tensor) -> tf.Tensor:
-    """Return a, x or [a; x], what `NPLM.features` computes from the word embeddings x."""
-    if model.hidden is None:
-        return tf.identity(x)
-    a = model.hidden(x, training=False)
-    return a if model.direct is None else tf.concat([a, x], axis=-1)
 
 
 def _step_kernel(
