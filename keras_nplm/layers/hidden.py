@@ -90,7 +90,7 @@ class TanhHidden(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class DeepHidden(TanhHidden):
-    """Deep hidden layer: a first layer with any activation, residual blocks, layer normalisation.
+    """Deep hidden layer with residual blocks, layer normalisation and a choice of activation.
 
         a_0 = g(d + H x),    a_k = a_{k-1} + g(d_k + H_k N(a_{k-1})),    a = N(a_K)
 

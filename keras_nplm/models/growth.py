@@ -56,7 +56,7 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
     """Return the same network with more words. Old words keep their ids and weights, new words follow them.
 
     The distributions that training samples from grow, too. A sampled output's proposal gives new words their
-    frequencies. The distribution over words that training lacks (see `Output.set_unigram`) gives each the greatest
+    frequencies. The distribution over words that are rare in training (see `Output.set_unigram`) gives each the greatest
     share that a word has there. So the new network can be trained further.
 
     Args:

@@ -28,7 +28,7 @@ class LikelihoodTraining(ReplicatedTraining):
         self.mean = _Mean(name="mean")
 
     def call_is_own(self) -> bool:
-        """Return whether `call` is that of the class itself, not of a subclass."""
+        """Return whether no subclass overrides `call`."""
         raise NotImplementedError
 
     def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):

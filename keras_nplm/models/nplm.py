@@ -55,7 +55,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         boundary: `"sentence"` or `"stream"`, how text is cut into n-grams; see `ngram_dataset`. It is saved with the
             model, for `evaluate`.
 
-    Options of a layer that is given as such (its sizes, dropout, weight decay) are those of the layer.
+    A given layer has its own sizes, dropout and weight decay.
 
     Call arguments:
         context_ids: int [B, n-1], oldest word first; `<pad>` (0) where the context is shorter.
@@ -167,7 +167,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         return type(self).call is NPLM.call
 
     def features(self, context_ids, training=False):
-        """Return what the output layer sees of a context: a, or [a; x] with direct connections, float [B, w]."""
+        """Return the input of the output layer: a, or [a; x] with direct connections, float [B, w]."""
         return self.features_of(self.embed(context_ids, training=training), training=training)
 
     def features_of(self, x, training=False):

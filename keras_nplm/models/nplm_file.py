@@ -156,7 +156,7 @@ def _read_integer(config: dict, name: str, most: int = 1 << 40, default: int | N
     value = config.get(name)
     value = default if value is None and default is not None else value
     if type(value) is not int or not 0 <= value < most:
-        raise ValueError(f"its config.json describes a network whose `{name}` is no possible size")
+        raise ValueError(f"its config.json describes a network whose `{name}` is out of range")
     return value
 
 

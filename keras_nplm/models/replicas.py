@@ -46,7 +46,7 @@ class ReplicatedTraining:
         super()._maybe_symbolic_build(data_batch=batch)
 
     def add_worker_dimension(self, logs: dict) -> dict:
-        """Return logs that Keras can average over several workers: it needs a first dimension, which scalars lack."""
+        """Return logs that Keras can average over several workers: it needs a first dimension."""
         several = keras.backend.backend() == "tensorflow" and has_several_workers(self.distribute_strategy)
         return {name: ops.reshape(value, (1,)) for name, value in logs.items()} if several else logs
 

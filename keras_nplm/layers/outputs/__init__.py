@@ -1,6 +1,6 @@
 """Output layers turn the features of a context into P(w | context).
 
-base: what all have in common. full: the full softmax. sampled: sampled softmax and noise-contrastive estimation.
+base: the base classes. full: the full softmax. sampled: sampled softmax and noise-contrastive estimation.
 adaptive: the adaptive softmax. energy: the energy-based output of the paper's section 5.1.
 """
 

@@ -14,8 +14,8 @@ NEVER = 1e-12  # the probability of an id that is never a target
 class Output(keras.layers.Layer):
     """Base class of output layers, which turn features f of a context into P(w | context).
 
-    Calling the layer gives probabilities [B, outputs]. `log_probs` gives all log-probabilities, `log_prob` those of
-    given targets, `training_loss` the loss that training minimises. Probabilities are exactly normalised, whatever the
+    Calling the layer gives probabilities [B, outputs]. `log_probs` gives all log-probabilities, `log_prob` the
+    log-probabilities of given targets, `training_loss` the loss that training minimises. Probabilities are exactly normalised, whatever the
     training loss.
 
     Args:
@@ -76,7 +76,7 @@ class Output(keras.layers.Layer):
         raise NotImplementedError
 
     def project(self, features, training=False):
-        """Return what `logits_of` and `logit` take: the features, or a projection of them."""
+        """Return the input of `logits_of` and `logit`: the features, or a projection of them."""
         raise NotImplementedError
 
     def logits_of(self, projected, word_ids):
@@ -121,11 +121,11 @@ class Output(keras.layers.Layer):
         return inside, ops.where(known, 1.0, float("nan"))
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
-        """Initialise the biases with the unigram model, so that the network learns only what the context adds.
+        """Initialise the biases with the unigram model, so that the network starts from word frequencies.
 
             P(w | context) = p(w) = (1-ε) c(w)/N + ε q(w),    q(w) ∝ max(min_count - c(w), 0),    ε = `held_out_mass`
 
-        q is the distribution over words that training lacks. A vocabulary counted over the whole corpus promises
+        q is the distribution over words that are rare in training. A vocabulary counted over the whole corpus promises
         `min_count` occurrences of each word. Occurrences that training does not have lie in the other splits. If no
         word is short of its promise, q is uniform. If ε is 0, a word never seen counts as seen once. `<pad>` and
         `<s>` are never predicted: their probability is 1e-12. So is that of `</s>` if training does not predict it.
@@ -271,7 +271,7 @@ class LinearOutput(BiasedOutput):
         return self.add_weight(name=name, shape=shape, **options)
 
     def project(self, features, training=False):
-        """Return what the kernel multiplies: the features f, or P f, float [B, r]."""
+        """Return the input of the kernel: the features f, or P f, float [B, r]."""
         return features if self.P is None else ops.matmul(features, ops.cast(self.P, features.dtype))
 
     def input_columns(self, columns):

@@ -165,8 +165,8 @@ class SampledSoftmax(SampledOutput, LinearOutput):
         loss = -ln( exp(s_t) / (exp(s_t) + sum_{j=1..k} exp(s_j)) ),    s_w = y_w - ln k Q(w)
 
     See `SampledOutput` and `LinearOutput` for the arguments. A sample that equals the target is kept. The loss is a
-    log-likelihood: which of the k+1 words is the target? Its minimum differs from that of the full softmax by terms of
-    order 1/k.
+    log-likelihood: which of the k+1 words is the target? It approximates the full softmax up to
+    terms of order 1/k.
 
     Example:
 
