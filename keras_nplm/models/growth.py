@@ -56,8 +56,8 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
     """Return the same network with more words. Old words keep their ids and weights, new words follow them.
 
     The distributions that training samples from grow, too. A sampled output's proposal gives new words their
-    frequencies. The distribution over words that are rare in training (see `Output.set_unigram`) gives each the greatest
-    share that a word has there. So the new network can be trained further.
+    frequencies. The distribution over words that are rare in training (see `Output.set_unigram`) gives each the
+    greatest share that a word has there. So the new network can be trained further.
 
     Args:
         model: a network whose output layer has a row for each word. It is not changed.

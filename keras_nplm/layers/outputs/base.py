@@ -15,8 +15,8 @@ class Output(keras.layers.Layer):
     """Base class of output layers, which turn features f of a context into P(w | context).
 
     Calling the layer gives probabilities [B, outputs]. `log_probs` gives all log-probabilities, `log_prob` the
-    log-probabilities of given targets, `training_loss` the loss that training minimises. Probabilities are exactly normalised, whatever the
-    training loss.
+    log-probabilities of given targets, `training_loss` the loss that training minimises. Probabilities are exactly
+    normalised, whatever the training loss.
 
     Args:
         vocabulary_size: int, |V|.

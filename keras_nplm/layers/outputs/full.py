@@ -17,10 +17,10 @@ class FullSoftmax(LinearOutput):
 
         loss = (1-ε) (-ln P(target)) + ε sum_w q(w) (-ln P(w)) + α (ln Z)²,    Z = sum_i exp(y_i)
 
-    ε is `held_out_mass`, a label smoothing, and q a distribution over words that are rare in training (see `set_unigram`).
-    Without it the likelihood drives the probability of words unseen in training to zero. With it their share stays
-    about ε. α is `self_normalisation`: it keeps log Z near 0, so that a logit can serve as a log-probability (Devlin et
-    al. 2014). Both are 0 by default. Neither enters a perplexity.
+    ε is `held_out_mass`, a label smoothing, and q a distribution over words that are rare in training (see
+    `set_unigram`). Without it the likelihood drives the probability of words unseen in training to zero. With it their
+    share stays about ε. α is `self_normalisation`: it keeps log Z near 0, so that a logit can serve as a
+    log-probability (Devlin et al. 2014). Both are 0 by default. Neither enters a perplexity.
 
     The logits are computed in tiles of words, and [B, |V|] logits are never stored (see `linear_softmax`).
 

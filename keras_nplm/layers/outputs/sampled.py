@@ -33,7 +33,7 @@ class SampledOutput(BiasedOutput):
             `"log-uniform"`: Q(w) ∝ ln((r+2)/(r+1)), with r the word's rank by frequency, from 0. Before `set_unigram`
             is called Q is log-uniform by id. Words that are never predicted are never sampled.
         held_out_mass: float in [0, 1), ε. With probability ε a target is replaced by a word from the distribution over
-            words that training lacks. On average this is the loss of `FullSoftmax`.
+            words that are rare in training. On average this is the loss of `FullSoftmax`.
         self_normalisation: float, α: adds α (ln Ẑ)² to the loss, with Ẑ = sum_j exp(y_j) / (k Q(w_j)) over the samples.
             Ẑ is Z on average, so the term keeps log Z near 0.
         seed: int, of the sampling. Default: a random seed.
