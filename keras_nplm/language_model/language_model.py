@@ -346,7 +346,7 @@ class LanguageModel:
 
     @property
     def network(self) -> "NPLM | None":
-        """The NPLM, also that of a `Shortlist`; None for models of other classes."""
+        """The NPLM, or the NPLM in a `Shortlist`; None for other classes."""
         if self.kind == "shortlist":
             return self.model.network
         return self.model if self.kind == "nplm" else None

@@ -55,7 +55,7 @@ class NewWordText:
 
 
 def estimate_rows(model: NPLM, text: NewWordText, shares: np.ndarray, rule: str) -> NewRows:
-    """Estimate the weights of new words from their contexts; the formulas are those of `add_words`.
+    """Estimate the weights of new words from their contexts; see `add_words` for the formulas.
 
     Args:
         model: a network whose output layer has a row for each word.
@@ -93,7 +93,7 @@ def _sample_contexts(model: NPLM, logits: SelfNormalised, text: NewWordText) -> 
 
 
 def _project(model: NPLM, logits: SelfNormalised, contexts: np.ndarray) -> np.ndarray:
-    """Return what the rows of the output kernel are multiplied with, float32 [B, w]."""
+    """Return the features after the projection of the output layer, float32 [B, w]; kernel rows multiply them."""
     return np.asarray(model.prob.project(logits.features(contexts)))
 
 

@@ -66,8 +66,8 @@ def add_words(
         frequencies: the relative frequencies of the words, if they are known.
 
     Returns:
-        a language model with the larger vocabulary. Its `corpus` is None: the ids of the corpus do not
-        have the new words.
+        a language model with the larger vocabulary. Its `corpus` is empty, because the ids of the corpus
+        do not have the new words.
 
     Raises:
         InputError: the model has no rows for words, or the vocabulary holds lemmas; no word can be added; a word is in

@@ -1,190 +1,28 @@
-"""Adding out-of-vocabulary words: the rules against plain loops, invalid requests, and the command."""
+"""Adding out-of-vocabulary words: the vocabulary, invalid requests, and the command."""
 
 import hashlib
-import itertools
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import (
-    NPLM,
-    InputError,
-    LanguageModel,
-    Mixture,
-    Uniform,
-    Vocabulary,
-    add_words,
-)
+from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
 from keras_nplm.cli.main import main
-from keras_nplm.data.corpora import SPLITS, Corpus
-from keras_nplm.data.encoding import encode_corpus, encode_sentences
-from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.studies import new_words
-from keras_nplm.language_model.new_word_weights import context_gradients
-from keras_nplm.language_model.new_words import RULES, count_new_words
-from keras_nplm.layers.outputs import FullSoftmax
-from keras_nplm.models.self_normalised import SelfNormalised
+from keras_nplm.language_model.new_words import count_new_words
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
 V, N = len(WORDS) + 4, 4
 TEXT = ["the dog sat on the mat .", "", "the dog and the cat sat .", "on the dog", "a rug . and the dog"]
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
-SHAPES = [{}, {"direct_connections": True}, {"direct_connections": True, "hidden_units": 0}]
-SHAPES += [{"rank": 2}, {"tied": True}, {"output": "nce"}]
 
 
-def _logits(model: NPLM, context_ids: np.ndarray) -> np.ndarray:
-    """y = b + [U W] [tanh(d + H x); x], in NumPy."""
-    C = model.embed.C.numpy().astype(np.float64)
-    C[0] = 0
-    x = C[context_ids].reshape(len(context_ids), -1)
-    parts = [np.tanh(x @ model.hidden.H.numpy() + model.hidden.d.numpy())] if model.hidden is not None else []
-    features = np.concatenate([*parts, *([x] if model.direct_connections else [])], axis=1)
-    features = features if model.prob.P is None else features @ model.prob.P.numpy()
-    return features @ model.prob.kernel.numpy().T + model.prob.b.numpy()
-
-
-def _language_model(boundary: str = "stream", **options) -> LanguageModel:
-    output = {name: options.pop(name) for name in ("rank", "tied") if name in options}
-    options = {"embedding_dim": 3, "hidden_units": 5, "output": FullSoftmax(V, **output)} | options
-    model = NPLM(V, order=N, boundary=boundary, **options)
+def _language_model(boundary: str = "stream") -> LanguageModel:
+    model = NPLM(V, order=N, embedding_dim=3, hidden_units=5, boundary=boundary)
     random = np.random.default_rng(1)
     for weight in model.trainable_weights:
         weight.assign(random.normal(0, 0.6, weight.shape))
     return LanguageModel(model, Vocabulary(WORDS), "whitespace")
-
-
-def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
-    """Each n-gram of the text in known ids, the new word's index as target and as context words (-1: known word)."""
-    new, found = list(NEW), []
-    lines = [line.split() for line in TEXT if line]
-    lines = [list(itertools.chain(*lines))] if boundary == "stream" else [[*line, "</s>"] for line in lines]
-    for line in lines:
-        tokens = [*["<pad>" if boundary == "stream" else "<s>"] * (N - 1), *line]
-        vocabulary = Vocabulary(WORDS).words
-        ids = [vocabulary.index(token) if token in vocabulary else 1 for token in tokens]
-        numbers = [new.index(token) if token in new else -1 for token in tokens]
-        for i in range(N - 1, len(tokens)):
-            found.append((tuple(ids[i - N + 1 : i + 1]), numbers[i], numbers[i - N + 1 : i]))
-    return found
-
-
-def _softmax(model: NPLM, context) -> np.ndarray:
-    y = np.exp(_logits(model, np.array([context])))[0]
-    return y / y.sum()
-
-
-@pytest.mark.parametrize("boundary, options", [("stream", {}), ("sentence", {"rank": 2}), ("stream", {"tied": True})])
-def test_expectation_is_the_papers_rule(boundary, options):
-    language_model = _language_model(boundary, **options)
-    model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
-    assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
-    C, kernel = model.embed.C.numpy(), model.prob.kernel.numpy()
-    for number in range(len(NEW)):
-        rows = []
-        for ngram, word, _ in _find_ngrams(boundary):
-            if word == number and any(ngram[:-1]):
-                p = _softmax(model, ngram[:-1])
-                p[:4] = 0
-                rows.append(np.concatenate([p @ C, p @ kernel]) / p.sum())
-        expected = np.mean(rows, axis=0)
-        np.testing.assert_allclose(grown.model.embed.C.numpy()[V + number], expected[:3], atol=1e-5)
-        np.testing.assert_allclose(grown.model.prob.kernel.numpy()[V + number], expected[3:], atol=1e-5)
-
-
-@pytest.mark.parametrize("options", SHAPES)
-def test_gradients_equal_finite_differences(options):
-    model = _language_model(**options).model
-    random = np.random.default_rng(2)
-    contexts, targets = random.integers(1, V, (6, N - 1)), random.integers(1, V, 6)
-    gradients = context_gradients(model, SelfNormalised(model), contexts, targets)
-    if options.get("tied"):  # the feature vector alone moves, not the output's row
-        model = _untied(model)
-    C, step = model.embed.C.numpy(), 1e-2
-    for row, place, component in itertools.product(range(6), range(N - 1), range(3)):
-        values = []
-        for sign in (1, -1):
-            moved = np.concatenate([C, C[None, contexts[row, place]]])
-            moved[-1, component] += sign * step
-            context = contexts[row].copy()
-            context[place] = V
-            values.append(np.log(_softmax_of(model, moved, context)[targets[row]]))
-        assert gradients[row, place, component] == pytest.approx((values[0] - values[1]) / 2 / step, abs=1e-3)
-
-
-def _untied(model: NPLM) -> NPLM:
-    untied = NPLM(V, order=N, embedding_dim=3, hidden_units=5, output=FullSoftmax(V, rank=3))
-    untied.embed.C.assign(model.embed.C)
-    untied.hidden.set_weights(model.hidden.get_weights())
-    for name in ("P", "kernel", "b"):
-        getattr(untied.prob, name).assign(getattr(model.prob, name))
-    return untied
-
-
-def _softmax_of(model: NPLM, C: np.ndarray, context: np.ndarray) -> np.ndarray:
-    """P(· | context) with feature vectors that need not be the network's."""
-    x = C[context].reshape(1, -1).astype(np.float64)
-    parts = [np.tanh(x @ model.hidden.H.numpy() + model.hidden.d.numpy())] if model.hidden is not None else []
-    features = np.concatenate([*parts, *([x] if model.direct_connections else [])], axis=1)
-    features = features if model.prob.P is None else features @ model.prob.P.numpy()
-    y = np.exp(features @ model.prob.kernel.numpy().T + model.prob.b.numpy())[0]
-    return y / y.sum()
-
-
-@pytest.mark.parametrize(
-    "boundary, options",
-    [("stream", SHAPES[1]), ("sentence", {}), ("stream", {"rank": 2}), ("sentence", {"tied": True})],
-)
-def test_likelihood_takes_one_step_up(boundary, options):
-    language_model = _language_model(boundary, **options)
-    model, grown = language_model.model, add_words(language_model, TEXT).model
-    found, m = _find_ngrams(boundary), 3
-    sums, numbers, pairs = np.zeros((len(NEW), m)), np.zeros(len(NEW)), []
-    for ngram, _, numbers_there in found:
-        for place, number in enumerate(numbers_there):
-            if number >= 0:
-                contexts, target = np.array([ngram[:-1]]), np.array([ngram[-1]])
-                gradient = context_gradients(model, SelfNormalised(model), contexts, target)[0, place]
-                pairs.append(gradient)
-                sums[number] += gradient
-                numbers[number] += 1
-    fisher = sum(np.outer(g, g) for g in pairs) / len(pairs)
-    prior = 30 * (N - 1) * np.trace(fisher) / m * np.eye(m)
-    steps = [np.linalg.solve(n * fisher + prior, g) for n, g in zip(numbers, sums, strict=True)]
-
-    inside = np.array([ngram[:-1] for ngram, _, _ in found])
-    features = np.asarray(model.prob.project(model.features(inside))).astype(np.float64)
-    weights = np.array([_softmax(model, context)[1] for context in inside])
-    weights /= weights.sum()
-    mean = weights @ features
-    variance = (weights @ (features - mean) ** 2).mean()
-    rows = []
-    for number in range(len(NEW)):
-        own = features[[word == number and any(ngram[:-1]) for ngram, word, _ in found]]
-        rows.append(0.1 * len(own) / (len(own) + 2) * (own.mean(axis=0) - mean) / variance)
-    C, kernel = model.embed.C.numpy()[1], model.prob.kernel.numpy()[1]
-    if options.get("tied"):
-        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + np.array(rows), atol=1e-4)
-    else:
-        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + np.array(steps), atol=1e-4)
-        np.testing.assert_allclose(grown.prob.kernel.numpy()[V:], kernel + np.array(rows), atol=1e-4)
-
-
-@pytest.mark.parametrize("rule, boundary", [("expectation", "stream"), ("likelihood", "sentence")])
-def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
-    language_model = _language_model(boundary)
-    given = {"dog": 0.3, "and": 0.1, "a": 0.002, "rug": 0.01}
-    inside = np.array([ngram[:-1] for ngram, _, _ in _find_ngrams(boundary)])
-    for options, expected in (
-        ({"prior_tokens": 50}, np.array(list(NEW.values())) / (len(inside) + 50)),
-        ({"frequencies": given}, list(given.values())),
-    ):
-        grown = add_words(language_model, TEXT, rule=rule, **options)
-        mean = np.exp(grown.model.next_log_probs(inside)).mean(axis=0)
-        np.testing.assert_allclose(mean[V:], expected, rtol=1e-4)
-        assert mean.sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_adding_words_leaves_the_model_unchanged():
@@ -254,55 +92,6 @@ def test_models_without_rows_for_words_are_refused():
 def test_new_words_are_counted():
     assert count_new_words(_language_model(), TEXT) == NEW
     assert list(count_new_words(_language_model(), TEXT)) == ["dog", "and", "a", "rug"]
-
-
-def test_the_study_measures_the_models(tmp_path, monkeypatch):
-    monkeypatch.setattr(new_words, "_OCCURRENCES", (1,))
-
-    def corpus(split):
-        return lambda: iter([line.split() for line in TEXT * (3 if split == "validation" else 1) if line])
-
-    trained = _language_model()
-    trained.vocabulary = trained.vocabulary.with_words(["dog", "and"])
-    trained.model = NPLM(V + 2, order=N, embedding_dim=3, hidden_units=5, boundary="stream")
-    without = _language_model()
-    for row, language_model in zip(new_words.ROWS, (trained, without), strict=True):
-        language_model.save(tmp_path / row.name)
-    text = Corpus("text", "whitespace", {split: corpus(split) for split in SPLITS})
-    encode_corpus(text, trained.vocabulary, tmp_path / new_words.ROWS[0].name / "corpus")
-    report = new_words.measure(tmp_path)
-    shown = [["<unk>" if word in ("a", "rug") else word for word in line.split()] for line in TEXT if line]
-    ngrams = extract_ngrams(encode_sentences(shown, trained.vocabulary), N, "stream")
-    follows = (ngrams[:, :-1] >= V).any(axis=1) & (ngrams[:, -1] < V) & (ngrams[:, -1] != 1)
-
-    def check(measures, log_prob):
-        assert measures["following"] == pytest.approx(log_prob[follows].mean(), abs=1e-5)
-        assert measures["themselves"] == pytest.approx(log_prob[ngrams[:, -1] >= V].mean(), abs=1e-5)
-        assert measures["perplexity"] == pytest.approx(np.exp(-log_prob.mean()), rel=1e-5)
-
-    check(report["trained"], trained.model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
-    first = [line.split() for line in TEXT * 3 if line]  # each word once, others unknown
-    first = [["<unk>" if w in ("dog", "and", "a", "rug") else w for w in line] for line in first]
-    first[0][1], first[1][2] = "dog", "and"
-    lines, frequencies = new_words.limit_occurrences([line.split() for line in TEXT * 3 if line], ["dog", "and"], 1)
-    unknown = [["<unk>" if word in ("a", "rug") else word for word in line.split()] for line in lines]
-    assert unknown == first
-    expected = {"dog": 1 / 10_002, "and": 1 / 10_010}
-    assert frequencies == pytest.approx(expected)
-    for rule in RULES:
-        model = add_words(without, [" ".join(line) for line in first], ["dog", "and"], rule=rule, frequencies=expected)
-        ids = extract_ngrams(encode_sentences(shown, model.vocabulary), N, "stream")
-        check(report["introduced"][0][rule], model.model.log_prob(ids[:, :-1], ids[:, -1]))
-    old = np.where(ngrams < V, ngrams, 1)
-    log_prob = without.model.log_prob(old[:, :-1], old[:, -1]).astype(np.float64)
-    unknown = 24 / 69  # of validation: dog, and, a, rug
-    for place, token in enumerate([word for line in shown for word in line]):
-        if token in expected:
-            log_prob[place] += np.log(expected[token] / unknown)
-        elif token == "<unk>":
-            log_prob[place] += np.log(1 - sum(expected.values()) / unknown)
-    check(report["introduced"][0]["unknown"], log_prob)
-    assert len(new_words.format_report(report).splitlines()) == 2 + 3 + 1
 
 
 def _contents(directory) -> dict[str, str]:

@@ -106,7 +106,7 @@ class LossFile:
             InputError: the file has more numbers than there are hypotheses.
         """
         for line_number, _ in self._lines:
-            raise line_error(self._path, line_number, "there is no hypothesis for this number")
+            raise line_error(self._path, line_number, "the lists have fewer hypotheses than this")
 
 
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:

@@ -151,7 +151,7 @@ class NBestFile:
                 raise InputError(f"{self.path} holds no hypothesis. Fix: give a file of N-best lists.")
             for path, archive in zip(self.archives.values(), archives, strict=True):
                 for number, _ in archive:
-                    raise line_error(path, number, f"there is no hypothesis for this line in {self.path}")
+                    raise line_error(path, number, f"{self.path} has no hypothesis for this line")
 
     def _parse_row(self, number: int, line: str, archives: list) -> tuple[str, int, str, dict[str, float], str]:
         """Return id, line number, hypothesis, features and the line."""

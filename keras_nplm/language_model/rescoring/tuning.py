@@ -40,7 +40,7 @@ def tune(
         weight of each feature; the absolute values sum to 1.
 
     Raises:
-        InputError: there is no list, or no list has the feature of a weight.
+        InputError: `lists` is empty, or a weight has no feature in the lists.
 
     Example:
 

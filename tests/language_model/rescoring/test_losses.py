@@ -70,5 +70,5 @@ def test_losses_of_a_file_have_one_number_per_hypothesis(tmp_path):
     path.write_text("1\n0.5\n2\n-1\n7\n")
     losses = LossFile(path)
     losses(LISTS)
-    with pytest.raises(InputError, match="losses, line 5: there is no hypothesis"):
+    with pytest.raises(InputError, match="losses, line 5: the lists have fewer hypotheses"):
         losses.check_end()
