@@ -454,7 +454,7 @@ def _hostile_networks(canary: Path) -> dict[str, Callable[[dict], None]]:
             parts["config"] = described
 
         edits[f"{name} itself"] = whole
-        for where in ("output_layer", "dtype", "name", "trainable"):
+        for where in ("output", "dtype", "name", "trainable"):
 
             def within(parts, described=described, where=where):
                 parts["config"]["config"][where] = described
@@ -466,12 +466,13 @@ def _hostile_networks(canary: Path) -> dict[str, Callable[[dict], None]]:
             parts["config"]["registered_name"] = described.get("registered_name")
 
         edits[f"NPLM renamed {name}"] = forged
-    for size in ("vocabulary_size", "order", "embedding_dim", "hidden_units", "output_rank"):
+    for size in ("vocabulary_size", "order", "embedding_dim", "hidden_units", "rank"):
         for number in (10**5, 10**9, 10**30, -1, 1.5, "5", None, True):
-            if (size, number) != ("output_rank", None):
+            if (size, number) != ("rank", None):
 
                 def sized(parts, size=size, number=number):
-                    parts["config"]["config"][size] = number
+                    config = parts["config"]["config"]
+                    (config["output"]["config"] if size == "rank" else config)[size] = number
 
                 edits[f"{size} {number}"] = sized
     for name in ("../canary", str(canary), "assets/../../canary", "assets/x", "config.json/x", "model.weights.npz"):
