@@ -597,7 +597,14 @@ def test_archives_that_claim_more_than_they_are_are_refused_unpacked(case, tmp_p
         tried += 1
         with _noted(failures, name):
             (tmp_path / "bomb.arpa.gz").write_bytes(gzip.compress(text, 1))
-            _refused("ngram", "--arpa", tmp_path / "bomb.arpa.gz", "--output", tmp_path / "out", saying="when unzipped")
+            _refused(
+                "ngram",
+                "--arpa",
+                tmp_path / "bomb.arpa.gz",
+                "--output",
+                tmp_path / "out",
+                saying="must expand to at most 100 times its size",
+            )
             assert not (tmp_path / "out").exists()
     _tell(failures, tried, "bombs")
 
@@ -705,7 +712,9 @@ def test_a_line_of_ten_megabytes_is_answered(models, tmp_path):
         shutil.copy(tmp_path / "text", tmp_path / "model" / name)
         assert _refused("evaluate", tmp_path / "model").status == 2
         shutil.copy(tmp_path / "kept", tmp_path / "model" / name)
-    _refused("ngram", "--arpa", tmp_path / "text", "--output", tmp_path / "out", saying="is not an ARPA file")
+    _refused(
+        "ngram", "--arpa", tmp_path / "text", "--output", tmp_path / "out", saying="An ARPA file must have the line"
+    )
 
 
 @pytest.fixture(scope="session")

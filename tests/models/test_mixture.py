@@ -1,4 +1,6 @@
-"""Mixtures: sums, weights, contexts of several lengths, weights by frequency."""
+"""Mixtures: weighted sums, fitted weights, contexts of several lengths, weights by frequency."""
+
+import functools
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from keras_nplm import (
     evaluate,
     fit_mixture,
 )
+from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -39,17 +42,22 @@ def _network() -> NPLM:
     return model
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.integers(0, 1000))
-def test_a_mixture_is_the_weighted_sum_and_sums_to_one(weights, seed):
-    weights = np.array(weights) / sum(weights)
+@functools.cache
+def _count_based():
     text = _text(1)
-    models = [
+    return [
         kneser_ney(text, V, 5, "stream"),
         deleted_interpolation(text, _text(2), V, 3, "stream"),
         kneser_ney(text, V, 2, "stream"),
         Uniform(V, "stream"),
     ]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.integers(0, 1000))
+def test_mixture_is_the_weighted_sum_and_sums_to_1(weights, seed):
+    weights = np.array(weights) / sum(weights)
+    models = _count_based()
     mixture = Mixture(models, weights)
     assert mixture.order == 5
     contexts = np.random.default_rng(seed).integers(4, V, (7, 4))
@@ -64,17 +72,18 @@ def test_a_mixture_is_the_weighted_sum_and_sums_to_one(weights, seed):
     np.testing.assert_allclose(np.exp(mixture.log_prob(contexts, targets)), found[np.arange(7), targets], rtol=1e-6)
 
 
-def test_fitted_weights_are_better_than_any_others_on_the_held_out_text():
+def test_fitted_weights_are_the_best_on_held_out_text():
     text, held_out = _text(1), _text(2, 20_000)
     models = [_network(), kneser_ney(text, V, 3, "stream"), Uniform(V, "stream")]
-    mixture = fit_mixture(models, held_out, "stream")
-    fitted = evaluate(mixture, held_out)["perplexity"]
-    for weights in np.random.default_rng(0).dirichlet([1, 1, 1], 30):
-        assert fitted <= evaluate(Mixture(models, weights), held_out)["perplexity"] + 1e-3
-    assert all(fitted <= evaluate(model, held_out)["perplexity"] + 1e-3 for model in models)
+    mixture = fit_mixture(models, held_out)
+    log_prob = np.stack([np.concatenate([part for part, _ in log_probs(model, held_out)]) for model in models], axis=1)
+    perplexity = evaluate(mixture, held_out)["perplexity"]
+    assert perplexity == pytest.approx(np.exp(-np.log(np.exp(log_prob) @ mixture.weights[0]).mean()), rel=1e-6)
+    for weights in [*np.random.default_rng(0).dirichlet([1, 1, 1], 30), *np.eye(3)]:
+        assert perplexity <= np.exp(-np.log(np.exp(log_prob) @ weights).mean()) + 1e-3
 
 
-def test_words_that_training_lacks_need_the_uniform_distribution():
+def test_unseen_words_need_the_uniform_distribution():
     text = np.array([4, 5, 4, 5, 3], np.int32)
     never = deleted_interpolation(text, text, V, 3, "stream")
     never.uniform[:] = 0
@@ -85,7 +94,7 @@ def test_words_that_training_lacks_need_the_uniform_distribution():
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_weights_by_frequency_are_those_of_the_contexts_bin(boundary):
+def test_weights_depend_on_the_frequency_bin_of_the_context(boundary):
     text, held_out = _text(1), _text(2, 3000)
     bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(text, V, 3, boundary)))
     models = [kneser_ney(text, V, 4, boundary), kneser_ney(text, V, 2, boundary), Uniform(V, boundary)]
@@ -102,10 +111,12 @@ def test_weights_by_frequency_are_those_of_the_contexts_bin(boundary):
     np.testing.assert_allclose(expected.sum(axis=1), 1, atol=1e-5)
 
 
-def test_what_is_no_mixture_is_refused():
+def test_models_and_weights_that_do_not_fit_are_refused():
     uniform = Uniform(V, "stream")
     with pytest.raises(InputError, match="two models or more"):
         Mixture([uniform], [1.0])
+    with pytest.raises(InputError, match="must have one `boundary`. Received: stream, sentence"):
+        Mixture([uniform, Uniform(V)], [0.5, 0.5])
     with pytest.raises(InputError, match="one vocabulary"):
         Mixture([uniform, Uniform(9, "stream")], [0.5, 0.5])
     with pytest.raises(InputError, match="not be negative and sum to 1"):

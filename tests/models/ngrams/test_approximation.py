@@ -1,21 +1,16 @@
-"""Any model as a back-off model: against plain Python, sums of 1, KenLM, the command line."""
+"""Back-off approximations of any model: against plain Python, sums of 1, and KenLM."""
 
 import collections
-import contextlib
-import io
 import itertools
-import json
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import keras_nplm.models.ngrams.approximation as backoff_approximation
-from keras_nplm import InputError, LanguageModel, Vocabulary, evaluate
-from keras_nplm.cli.main import main
+import keras_nplm.models.ngrams.approximation as approximation
+from keras_nplm import InputError, Vocabulary, evaluate
 from keras_nplm.data.ngram_arrays import ngram_positions, predicted_ids
-from keras_nplm.experiments.studies import arpa
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams import (
     BackoffModel,
@@ -59,7 +54,7 @@ def _text(boundary, tokens=300):
 
 
 def _contexts(order):
-    """Every context that there may be, of all lengths."""
+    """Every possible context, of all lengths."""
     words = [1, *range(4, V)]
     for length in range(order):
         for context in itertools.product(words, repeat=length):
@@ -105,9 +100,9 @@ def _plain(model, ids, order, boundary, least):
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("order", [2, 3, 4])
-@pytest.mark.parametrize("rows", [1, 2, 7, 1000])
-def test_probabilities_are_the_expectations_that_plain_loops_give(boundary, order, rows, monkeypatch):
-    monkeypatch.setattr(backoff_approximation, "_MAX_BLOCK_SIZE", rows)
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypatch):
+    monkeypatch.setattr(approximation, "_MAX_BLOCK_SIZE", rows)
     toy = Toy(4)
     ours = _listed(approximate(toy, _text(boundary), order, boundary, 0.4))
     plain = _plain(toy, _text(boundary), order, boundary, 0.4)
@@ -118,7 +113,7 @@ def test_probabilities_are_the_expectations_that_plain_loops_give(boundary, orde
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_probabilities_of_the_models_own_order_are_its_own(boundary):
+def test_probabilities_of_the_models_order_are_its_own(boundary):
     toy = Toy(3)
     table = _listed(approximate(toy, _text(boundary), 3, boundary, 0.5))[2]
     ngrams = np.array(list(table))
@@ -130,7 +125,7 @@ def test_probabilities_of_the_models_own_order_are_its_own(boundary):
 
 @settings(max_examples=15, deadline=None)
 @given(_texts(), st.sampled_from(BOUNDARIES), st.integers(2, 4), st.sampled_from([1e-3, 0.1, 1.0]), st.integers(0, 99))
-def test_every_context_has_a_distribution_before_and_after_pruning(ids, boundary, order, least, seed):
+def test_every_context_has_a_distribution_even_after_pruning(ids, boundary, order, least, seed):
     model = approximate(Toy(4, seed), ids, order, boundary, least)
     contexts = np.array(list(_contexts(order)))
     for each in (model, prune(model, 1e-3)):
@@ -143,13 +138,13 @@ def test_every_context_has_a_distribution_before_and_after_pruning(ids, boundary
 
 @settings(max_examples=15, deadline=None)
 @given(_texts(), st.sampled_from(BOUNDARIES), st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([0, 1e-4, 1e-2]))
-def test_what_an_ngram_begins_and_ends_with_is_listed(ids, boundary, least, threshold):
+def test_beginnings_and_endings_of_ngrams_are_listed(ids, boundary, least, threshold):
     tables = _listed(prune(approximate(Toy(4), ids, 4, boundary, least), threshold))
     for lower, table in itertools.pairwise(tables):
         assert all((ngram[:-1] in lower or ngram[0] == 2) and ngram[1:] in lower for ngram in table)
 
 
-def test_an_average_loses_little_and_more_ngrams_lose_less():
+def test_lower_min_expected_count_loses_less():
     toy, ids = Toy(3), _text("stream", 600)
     tokens, positions = ngram_positions(ids, 3, "stream")
     ngrams = tokens[positions[:, None] + np.arange(-2, 1)]
@@ -163,7 +158,7 @@ def test_an_average_loses_little_and_more_ngrams_lose_less():
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
-    monkeypatch.setattr(backoff_approximation, "_UNSEEN_SHARE", 1e-9)
+    monkeypatch.setattr(approximation, "_UNSEEN_SHARE", 1e-9)
     words, end = [1, *range(4, 12)], boundary == "sentence"
     together = np.random.default_rng(1).exponential(1, (len(words) + end,) * 2) ** 3
     pairs = np.zeros((12, 12))  # P(v w): words stand as often before others as after, <s> as often as </s>
@@ -178,10 +173,10 @@ def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
     def error(model):
         return np.abs(before @ np.exp(model.next_log_probs(np.arange(12)[:, None]).astype(float)) - after).max()
 
-    assert error(backoff_approximation.fit_unigrams(pruned, marginals)) < 1e-5 < 1e-3 < error(pruned)
+    assert error(approximation.fit_unigrams(pruned, marginals)) < 1e-5 < 1e-3 < error(pruned)
 
 
-def test_mixtures_are_models_like_any_other():
+def test_mixtures_are_approximated():
     ids = _text("stream")
     mixture = Mixture([Toy(4), kneser_ney(ids, V, 3, "stream")], [0.3, 0.7])
     tables = _listed(approximate(mixture, ids, 3, "stream", 0.4)), _plain(mixture, ids, 3, "stream", 0.4)
@@ -191,7 +186,7 @@ def test_mixtures_are_models_like_any_other():
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("threshold", [0, 1e-4])
-def test_kenlm_answers_from_the_file_as_the_model_does(tmp_path, boundary, threshold):
+def test_kenlm_gives_the_models_probabilities(tmp_path, boundary, threshold):
     kenlm = pytest.importorskip("kenlm", reason="KenLM's Python module is not installed (extra [benchmark])")
     vocabulary, whole = Vocabulary(["the", "cat", "sat", "on", "mat"]), boundary == "sentence"
     model = prune(approximate(Toy(4), _text(boundary), 4, boundary, 0.3), threshold)
@@ -209,7 +204,7 @@ def test_kenlm_answers_from_the_file_as_the_model_does(tmp_path, boundary, thres
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_what_is_written_is_read_back(tmp_path, boundary):
+def test_written_models_are_read_back(tmp_path, boundary):
     vocabulary = Vocabulary(["the", "cat", "sat", "on", "mat"])
     model = prune(approximate(Toy(4), _text(boundary), 4, boundary, 0.3), 1e-4)
     write_arpa(tmp_path / "model.arpa.gz", model, vocabulary)
@@ -228,112 +223,3 @@ def test_options_out_of_range_are_refused():
             approximate(Toy(4), ids, 3, "stream", least)
     with pytest.raises(InputError, match="no word to predict"):
         approximate(Toy(4), np.zeros(0, np.int32), 3, "stream")
-
-
-@pytest.fixture(scope="module")
-def exported(model_directory, tmp_path_factory):
-    """What `export --json` says of a network's ARPA file, the file, and the network."""
-    path = tmp_path_factory.mktemp("arpa") / "network.arpa.gz"
-    with contextlib.redirect_stdout(io.StringIO()) as output:
-        assert main(["export", str(model_directory), str(path), "--prune", "1e-5", "--order", "3", "--json"]) == 0
-    return json.loads(output.getvalue()), path, LanguageModel.load(model_directory)
-
-
-def test_export_writes_a_network_as_an_arpa_file(exported):
-    told, path, network = exported
-    model, _ = read_arpa(path, network.vocabulary)
-    assert told == {"format": "arpa", "ngrams": model.num_ngrams, "written": [str(path)]}
-    assert model.order == 3 and min(model.num_ngrams) > 500
-    assert evaluate(model, network.corpus.ids("train"), "sentence")["perplexity"] == pytest.approx(
-        network.evaluate("train")["perplexity"], rel=0.25
-    )
-
-
-def test_export_takes_another_text_and_prunes_to_a_size(model_directory, exported, tmp_path, capsys):
-    text, path = tmp_path / "text.txt", tmp_path / "small.arpa"
-    text.write_text("The following table shows the result of the call .\nIt is the same .\n", encoding="utf-8")
-    unigrams = exported[0]["ngrams"][0]
-    flags = ["--text", str(text), "--min-expected-count", "0.5", "--max-ngrams", str(unigrams + 20)]
-    assert main(["export", str(model_directory), str(path), *flags, "--json"]) == 0
-    numbers = json.loads(capsys.readouterr().out)["ngrams"]
-    assert numbers[0] == unigrams and 5 <= sum(numbers[1:]) <= 20
-
-
-def test_export_prunes_a_count_based_model_and_otherwise_leaves_it_alone(tmp_path, capsys):
-    vocabulary, directory = Vocabulary(["the", "cat", "sat", "on", "mat"]), tmp_path / "model"
-    model = kneser_ney(_text("stream"), V, 3, "stream")
-    LanguageModel(model, vocabulary, "words", "stream").save(directory)
-    for flags, expected in (([], model), (["--prune", "1e-3"], prune(model, 1e-3))):
-        assert main(["export", str(directory), str(tmp_path / "a.arpa"), *flags, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["ngrams"] == expected.num_ngrams
-        write_arpa(tmp_path / "b.arpa", expected, vocabulary)
-        assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
-    assert main(["export", str(directory), str(tmp_path / "a.arpa"), "--order", "2"]) == 2
-    assert "has no corpus/, whose n-grams to list: name a text with --text" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--order", "5"], "`order` must be 2 to 4, the order of the model. Received: 5"),
-        (["--order", "1"], "`order` must be 2 to 4, the order of the model. Received: 1"),
-        (["--min-expected-count", "0"], "`min_expected_count` must be above 0"),
-        (["--prune", "-1"], "The pruning threshold must be 0 or more. Received: -1"),
-        (["--format", "onnx", "--prune", "1e-7"], "of the format onnx"),
-    ],
-)
-def test_export_refuses_what_makes_no_sense(model_directory, tmp_path, capsys, flags, message):
-    assert main(["export", str(model_directory), str(tmp_path / "a.arpa"), *flags]) == 2
-    assert message in capsys.readouterr().err
-    assert main(["export", str(model_directory), str(tmp_path / "served"), "--prune", "1e-7"]) == 2
-    assert "--prune is for the format arpa. Received: saved-model" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_table_of_the_study_shows_its_report():
-    size = {"threshold": 1e-7, "ngrams": 450_000, "bytes": 5_100_000, "kenlm": None}
-    report = {
-        "itself": {"brown-no-held-out": 249.5, "kneser-ney-5": 329.87, "brown-with-kneser-ney": 238.0},
-        "ngrams": [17_905, 282_831],
-        "lists": [{"title": "order 2", "ngrams": [17_905, 646_686], "marginals": 342.4, "fitted": 332.6}],
-        "sizes": [size | {"network": 318.3, "mixture": 301.2, "kneser_ney": 340.7}],
-    }
-    lines = arpa.format_report(report).splitlines()
-    assert "| order 2 | 664,591 | 342.4 | 332.6 |" in lines
-    assert lines[-1] == "| 1e-07 | 450,000 | 5.1 | 318.3 | – | 301.2 | 340.7 |"
-
-
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    """The rows of the study, of a small text."""
-    directory = tmp_path_factory.mktemp("study")
-    words = np.array("the a cat dog mat sat ran on under and then it was so very".split(), dtype=object)
-    drawn = np.random.default_rng(0).choice(words, (90, 8))
-    (directory / "text.txt").write_text("".join(" ".join(line) + " .\n" for line in drawn), encoding="utf-8")
-    text = ["--train", str(directory / "text.txt"), "--boundary", "stream", "--min-count", "1", "--order", "4"]
-    network = ["--embedding-dim", "4", "--hidden-units", "4", "--epochs", "1"]
-    names = ["brown-no-held-out", "kneser-ney-5", "brown-with-kneser-ney"]
-    paths = [str(directory / name) for name in names]
-    for command in (
-        ["train", *text, *network, "--output", paths[0]],
-        ["ngram", *text, "--output", paths[1]],
-        ["mix", *paths[:2], "--output", paths[2]],
-    ):
-        with contextlib.redirect_stdout(io.StringIO()):
-            assert main(command) == 0
-    return directory
-
-
-def test_the_study_finds_the_same_perplexity_as_kenlm(rows, monkeypatch):
-    monkeypatch.setattr(arpa, "_THRESHOLDS", (0.0, 1e-5))
-    report = arpa.measure(rows)
-    whole, pruned = report["sizes"]
-    assert [len(row["ngrams"]) for row in report["lists"]] == [2, 3, 4, 3, 3]
-    assert pruned["ngrams"] < whole["ngrams"] == sum(report["lists"][arpa.ORDER - 2]["ngrams"])
-    of_text, as_many = report["lists"][3:]
-    assert of_text["ngrams"] == report["ngrams"][:3]
-    assert sum(as_many["ngrams"]) <= sum(of_text["ngrams"]) < whole["ngrams"]
-    assert pruned["bytes"] < whole["bytes"]
-    for row in report["sizes"]:
-        assert row["kenlm"] is None or row["kenlm"] == pytest.approx(row["network"], rel=1e-5)
-    assert len(arpa.format_report(json.loads(json.dumps(report))).splitlines()) == 2 + 2 + 5 + 1 + 2 + 2

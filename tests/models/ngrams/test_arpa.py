@@ -1,4 +1,4 @@
-"""ARPA files: ours read by KenLM, others read by us, malformed ones refused with the line."""
+"""ARPA files: written files in KenLM, files of SRILM, and malformed files, refused with the line."""
 
 import gzip
 
@@ -51,7 +51,7 @@ def _text(boundary: str) -> np.ndarray:
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 @pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
-def test_what_is_written_is_read_back(tmp_path, boundary, name):
+def test_written_models_are_read_back(tmp_path, boundary, name):
     vocabulary = Vocabulary(WORDS)
     model = kneser_ney(_text(boundary), len(vocabulary), 4, boundary)
     write_arpa(tmp_path / name, model, vocabulary)
@@ -85,7 +85,7 @@ KENLM = {
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_kenlm_answers_from_our_file_as_the_model_does(boundary):
+def test_model_gives_the_recorded_numbers_of_kenlm(boundary):
     vocabulary, whole = Vocabulary(WORDS), boundary == "sentence"
     model = kneser_ney(_text(boundary), len(vocabulary), 4, boundary)
     for sentence, expected in zip(SENTENCES, KENLM[boundary], strict=True):
@@ -98,7 +98,7 @@ def test_kenlm_answers_from_our_file_as_the_model_does(boundary):
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_kenlm_itself_answers_so(tmp_path, boundary):
+def test_kenlm_gives_its_recorded_numbers(tmp_path, boundary):
     kenlm = pytest.importorskip("kenlm", reason="KenLM's Python module is not installed (extra [benchmark])")
     vocabulary, whole = Vocabulary(WORDS), boundary == "sentence"
     write_arpa(tmp_path / "model.arpa", kneser_ney(_text(boundary), len(vocabulary), 4, boundary), vocabulary)
@@ -109,7 +109,7 @@ def test_kenlm_itself_answers_so(tmp_path, boundary):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_srilms_files_are_read(tmp_path, packed):
+def test_files_of_srilm_are_read(tmp_path, packed):
     path = tmp_path / "model.arpa"
     path.write_bytes(gzip.compress(SRILM.encode()) if packed else SRILM.encode())
     model, vocabulary = read_arpa(path)
@@ -136,7 +136,7 @@ def test_srilms_files_are_read(tmp_path, packed):
     assert wider.log_prob(np.array([[0, 7]]), np.array([8]))[0] / LN10 == pytest.approx(-0.1 - 1.1)
 
 
-def test_a_context_whose_ending_was_pruned_keeps_its_back_off(tmp_path):
+def test_context_with_a_pruned_ending_keeps_its_back_off(tmp_path):
     path = tmp_path / "model.arpa"
     text = SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1").replace("sat on the", "sat on the\t-0.5")
     path.write_text(text.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"), encoding="utf-8")
@@ -146,7 +146,7 @@ def test_a_context_whose_ending_was_pruned_keeps_its_back_off(tmp_path):
     assert model.log_prob([[2, sat, on]], [the])[0] / LN10 == pytest.approx(-0.2)
 
 
-def test_the_unknown_word_in_capitals_is_one_word(tmp_path):
+def test_unk_in_capitals_is_the_unknown_word(tmp_path):
     path = tmp_path / "model.arpa"
     path.write_text(SRILM.replace("<unk>", "<UNK>"), encoding="utf-8")
     model, vocabulary = read_arpa(path)
@@ -190,7 +190,7 @@ def test_malformed_files_are_refused_with_the_line(tmp_path, damage, message):
         read_arpa(path)
 
 
-def test_files_of_another_kind_are_refused(tmp_path):
+def test_files_of_other_formats_are_refused(tmp_path):
     with pytest.raises(InputError, match="Cannot read .*none.arpa"):
         read_arpa(tmp_path / "none.arpa")
     path = tmp_path / "model.arpa"
@@ -208,7 +208,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
         write_arpa(tmp_path / "out.arpa", model, Vocabulary(["the"]))
 
 
-def test_a_word_without_probability_is_listed_where_an_ngram_has_it(tmp_path):
+def test_words_of_ngrams_are_listed_without_a_probability(tmp_path):
     vocabulary = Vocabulary(["a", "b", "c"])
     unigrams = np.log(np.array([0, 0, 0, 0.3, 0.4, 0.3, 0], np.float32) + np.float32(1e-45)).astype(np.float32)
     unigrams[[0, 1, 2, 6]] = -np.inf
@@ -219,3 +219,19 @@ def test_a_word_without_probability_is_listed_where_an_ngram_has_it(tmp_path):
     read, _ = read_arpa(tmp_path / "model.arpa", vocabulary)
     contexts = np.array([[4], [5], [6]])
     np.testing.assert_allclose(read.log_prob(contexts, [5, 6, 4]), log_probs, atol=1e-5)
+
+
+def test_boundary_is_inferred_from_the_end_of_sentence_or_given(tmp_path):
+    (tmp_path / "model.arpa").write_text(SRILM, encoding="utf-8")
+    assert read_arpa(tmp_path / "model.arpa")[0].boundary == "sentence"
+    assert read_arpa(tmp_path / "model.arpa", boundary="stream")[0].boundary == "stream"
+    vocabulary = Vocabulary(WORDS)
+    write_arpa(tmp_path / "stream.arpa", kneser_ney(_text("stream"), len(vocabulary), 2, "stream"), vocabulary)
+    assert read_arpa(tmp_path / "stream.arpa")[0].boundary == "stream"
+
+
+def test_gzip_files_that_expand_too_much_are_refused(tmp_path):
+    path = tmp_path / "model.arpa.gz"
+    path.write_bytes(gzip.compress(b"\n" * (1 << 21)))
+    with pytest.raises(InputError, match="must expand to at most 100 times its size"):
+        read_arpa(path)

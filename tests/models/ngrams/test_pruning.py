@@ -1,4 +1,4 @@
-"""Pruning by relative entropy: against brute force, and what has to stay."""
+"""Entropy pruning: against brute force, and the n-grams that must stay."""
 
 import itertools
 
@@ -44,7 +44,7 @@ def _probability(model, words):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_changes_are_those_of_the_distributions_with_and_without_the_ngram(boundary):
+def test_changes_equal_the_entropy_of_removing_the_ngram(boundary):
     model = kneser_ney(_text(boundary), V, 3, boundary)
     tested = 0
     for k, changes in enumerate(compute_perplexity_changes(model), start=2):
@@ -62,7 +62,7 @@ def test_changes_are_those_of_the_distributions_with_and_without_the_ngram(bound
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 999), st.sampled_from(BOUNDARIES), st.sampled_from([1e-5, 1e-3, 1e-2]), st.integers(2, 4))
-def test_what_stays_is_what_is_worth_it_and_what_that_needs(seed, boundary, threshold, order):
+def test_kept_ngrams_keep_their_parts_and_probabilities(seed, boundary, threshold, order):
     model = kneser_ney(_text(boundary, seed), V, order, boundary)
     pruned = prune(model, threshold)
     tables = [{tuple(ngram) for ngram in _ngrams(pruned, k).tolist()} for k in range(2, order + 1)]
@@ -77,7 +77,7 @@ def test_what_stays_is_what_is_worth_it_and_what_that_needs(seed, boundary, thre
     np.testing.assert_allclose(np.exp(pruned.next_log_probs(contexts).astype(float)).sum(axis=1), 1, atol=1e-5)
 
 
-def test_nothing_is_lost_without_a_threshold_and_less_with_a_lower_one():
+def test_lower_thresholds_lose_less_and_0_loses_nothing():
     ids = _text("stream", tokens=2000)
     model = kneser_ney(ids, V, 4, "stream")
     whole = prune(model)
@@ -90,7 +90,7 @@ def test_nothing_is_lost_without_a_threshold_and_less_with_a_lower_one():
     assert perplexities == sorted(perplexities)
 
 
-def test_so_many_ngrams_stay_at_most_and_nearly_as_many():
+def test_max_ngrams_is_nearly_reached_and_never_exceeded():
     model = kneser_ney(_text("stream", tokens=2000), V, 4, "stream")
     for most in (sum(model.num_ngrams), 300, 100, model.num_ngrams[0]):
         pruned = prune(model, max_ngrams=most)
@@ -98,7 +98,7 @@ def test_so_many_ngrams_stay_at_most_and_nearly_as_many():
     assert prune(model, 1e-3, max_ngrams=10_000).num_ngrams == prune(model, 1e-3).num_ngrams
 
 
-def test_a_context_that_lists_all_words_is_not_pruned_to_nothing():
+def test_a_context_that_lists_all_words_keeps_an_ngram():
     unigrams = np.log([0.25, 0.25, 0.25, 0.25]).astype(np.float32)
     sharp = np.log([0.97, 0.01, 0.01, 0.01]).astype(np.float32)
     model = BackoffModel.normalised(ContextTrie(4, []), unigrams, [1 * 4 + np.arange(4)], [sharp])
