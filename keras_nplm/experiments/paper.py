@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,10 +87,7 @@ def build_report(directory: Path) -> dict:
     }
     write_json(directory / "table.json", report)
     write_paper_tables(directory / "table.md", report)
-    try:
-        write_figure(directory / "table.png", report)
-    except ImportError:
-        print("table.png was not written: matplotlib is not installed. Fix: pip install matplotlib.", file=sys.stderr)
+    write_figure(directory / "table.png", report)
     return report
 
 

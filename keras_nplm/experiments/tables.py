@@ -146,11 +146,7 @@ def _format_parameters(report: dict) -> str:
 
 
 def write_figure(path: str | os.PathLike, report: dict) -> None:
-    """Write a figure of the paper's test perplexities beside ours, and of the learning curves.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Write a figure of the paper's test perplexities beside ours, and of the learning curves."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 5), layout="constrained")

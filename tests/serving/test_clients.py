@@ -1,4 +1,4 @@
-"""The clients that the README shows are run, against TensorFlow's model server or a stand-in that speaks as it does."""
+"""The README's clients run against TensorFlow's model server, or a stand-in with its REST and gRPC interface."""
 
 import contextlib
 import http.server
@@ -28,6 +28,7 @@ CLIENTS = [
     if "localhost" in block
 ]
 SERVER = shutil.which("tensorflow_model_server")
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +36,23 @@ def loaded():
     return tf.saved_model.load(SERVED / "1")
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        return found.getsockname()[1]
+def _find_free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return free.getsockname()[1]
 
 
 @contextlib.contextmanager
 def _model_server():
-    """The server itself, with the files that were exported for it; yields the ports of REST and gRPC."""
-    rest, grpc = _free_port(), _free_port()
+    """Start the server with its exported files; yield the ports of REST and gRPC."""
+    rest, grpc = _find_free_port(), _find_free_port()
     command = [SERVER, f"--rest_api_port={rest}", f"--port={grpc}", "--model_name=reference"]
     command += [f"--model_base_path={SERVED}", "--enable_batching"]
     command += [f"--batching_parameters_file={SERVED}/batching.config"]
     command += [f"--monitoring_config_file={SERVED}/monitoring.config"]
     server = subprocess.Popen(command)
     try:
-        for _ in range(120):
+        while server.poll() is None:  # until it has loaded the model
             with contextlib.suppress(OSError):
                 urllib.request.urlopen(f"http://localhost:{rest}/v1/models/reference").close()
                 break
@@ -64,7 +65,7 @@ def _model_server():
 
 @contextlib.contextmanager
 def _stand_in(loaded):
-    """REST, and gRPC where its messages are installed, answered from the SavedModel."""
+    """Start a stand-in that calls the SavedModel; yield the ports of REST and gRPC (None if gRPC is not installed)."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
@@ -72,7 +73,7 @@ def _stand_in(loaded):
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             function = loaded.signatures[request.get("signature_name", "serving_default")]
             inputs = {name: tf.constant(value) for name, value in request["inputs"].items()}
-            outputs = {name: _plain(value.numpy().tolist()) for name, value in function(**inputs).items()}
+            outputs = {name: _decode_values(value.numpy().tolist()) for name, value in function(**inputs).items()}
             body = json.dumps({"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}).encode()
             self.send_response(200)
             self.end_headers()
@@ -115,9 +116,9 @@ def _grpc_stand_in(loaded):
     server.stop(None).wait()
 
 
-def _plain(value):
+def _decode_values(value):
     if isinstance(value, list):
-        return [_plain(part) for part in value]
+        return [_decode_values(part) for part in value]
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -128,13 +129,13 @@ def ports(loaded):
 
 
 @pytest.mark.parametrize("program", CLIENTS, ids=["REST", "gRPC"])
-def test_the_readmes_client_is_answered(program, ports, loaded, tmp_path):
+def test_the_client_of_the_readme_gets_results(program, ports, loaded, tmp_path):
     rest, grpc = ports
     if "grpc" in program and grpc is None:
         pytest.skip("tensorflow-serving-api is not installed")
     assert ("8500" in program) != ("8501" in program)
     program = program.replace("8501", str(rest)).replace("8500", str(grpc))
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     if "grpc" in program:
         expected = loaded.signatures["score"](sentences=tf.constant(["The value is a string."]))["log_prob"][0]
@@ -147,14 +148,14 @@ def test_the_readmes_client_is_answered(program, ports, loaded, tmp_path):
             assert all(repr(word.decode()) in line for word in words)
 
 
-def test_every_signature_goes_through_json(ports):
-    asked = {
+def test_every_signature_has_a_rest_interface(ports):
+    requests = {
         "score": {"sentences": ["The value is a string.", ""]},
         "predict_next_ids": {"context_ids": [[2] * 19 + [9]]},
         "log_prob_ids": {"context_ids": [[2] * 19 + [9]], "target_ids": [7]},
         "embed": {"words": ["the", "zyzzyva"]},
     }
-    for signature, inputs in asked.items():
+    for signature, inputs in requests.items():
         body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
         with urllib.request.urlopen(f"http://localhost:{ports[0]}/v1/models/reference:predict", body) as response:
             outputs = json.load(response)["outputs"]

@@ -1,4 +1,4 @@
-"""The model that comes with the project can be served at once, and is what its card says."""
+"""The reference model of the repository: its SavedModel gives the figures of its model card and of its record."""
 
 import re
 from pathlib import Path
@@ -17,8 +17,8 @@ DIRECTORY = ROOT / "saved_models" / "reference"
 CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")
 
 
-class _Served:
-    """What the SavedModel answers by ids, as a language model to be evaluated."""
+class _SavedModel:
+    """The signature `log_prob_ids` as a language model."""
 
     order = 21
 
@@ -34,7 +34,7 @@ def test_it_is_small():
     assert sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file()) < 5e6
 
 
-def test_it_completes_the_readmes_contexts():
+def test_it_predicts_the_next_words_of_the_readme():
     loaded = tf.saved_model.load(DIRECTORY / "1")
     answer = loaded.signatures["serving_default"](contexts=tf.constant(["This method is", "If the object is"]))
     words = [word.decode() for word in answer["words"][0].numpy()]
@@ -43,21 +43,21 @@ def test_it_completes_the_readmes_contexts():
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
-def test_its_perplexity_is_that_of_the_card(split):
+def test_its_perplexity_is_that_of_the_record(split):
     loaded = tf.saved_model.load(DIRECTORY / "1")
     vocabulary = Vocabulary.load(DIRECTORY / "1" / "assets.extra" / "vocabulary.txt")
     corpus = open_corpus("python_reference")
     ids = encode_sentences(corpus.sentences(split), vocabulary)
-    figures = evaluate(_Served(loaded), ids, "sentence")
+    figures = evaluate(_SavedModel(loaded), ids, "sentence")
     recorded = read_json(ROOT / "saved_models" / "measured" / "reference" / "metrics.json")[split]
     row = f"| {split} | {recorded['perplexity']:.2f} | {recorded['perplexity_without_unk']:.2f} |"
     assert row in CARD
     if figures["tokens"] != recorded["tokens"]:
-        pytest.skip("this Python's language reference is another edition than the one of the record")
+        pytest.skip("the language reference of this Python differs from the recorded edition")
     assert figures["perplexity"] == pytest.approx(recorded["perplexity"], rel=1e-4)
 
 
-def test_the_card_says_how_it_was_made():
+def test_the_card_has_the_training_command():
     (command,) = re.findall(r"^keras-nplm train .*$", CARD, re.MULTILINE)
     assert command == "keras-nplm train --output runs/model"
     assert f'"epochs": {CONFIGURATIONS["default"].epochs}' in CARD

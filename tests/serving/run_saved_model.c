@@ -1,8 +1,8 @@
-/* Load a SavedModel by TensorFlow's C API, as TF Serving does, and ask it for one text.
+/* Load a SavedModel with TensorFlow's C API, as TF Serving does, and run it on one text.
 
-   ask_saved_model DIRECTORY INPUT WORDS PROBABILITIES TEXT
+   run_saved_model DIRECTORY INPUT WORDS PROBABILITIES TEXT
 
-   INPUT, WORDS and PROBABILITIES name operations and their outputs, as in "serving_default_contexts:0". Prints a line a
+   INPUT, WORDS and PROBABILITIES are tensor names, such as "serving_default_contexts:0". Prints one line for each
    word: probability, tab, word. */
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void check(TF_Status *status, const char *what) {
   }
 }
 
-static TF_Output output_named(TF_Graph *graph, const char *name) {
+static TF_Output find_output(TF_Graph *graph, const char *name) {
   char operation[512];
   const char *colon = strrchr(name, ':');
   snprintf(operation, sizeof operation, "%.*s", (int)(colon - name), name);
@@ -46,15 +46,15 @@ int main(int argc, char **argv) {
   TF_TString_Init(string);
   TF_TString_Copy(string, argv[5], strlen(argv[5]));
 
-  TF_Output input = output_named(graph, argv[2]);
-  TF_Output outputs[] = {output_named(graph, argv[3]), output_named(graph, argv[4])};
-  TF_Tensor *answers[2];
-  TF_SessionRun(session, NULL, &input, &text, 1, outputs, answers, 2, NULL, 0, NULL, status);
+  TF_Output input = find_output(graph, argv[2]);
+  TF_Output outputs[] = {find_output(graph, argv[3]), find_output(graph, argv[4])};
+  TF_Tensor *results[2];
+  TF_SessionRun(session, NULL, &input, &text, 1, outputs, results, 2, NULL, 0, NULL, status);
   check(status, "run");
 
-  const TF_TString *words = TF_TensorData(answers[0]);
-  const float *probabilities = TF_TensorData(answers[1]);
-  for (int64_t i = 0; i < TF_Dim(answers[0], 1); i++)
+  const TF_TString *words = TF_TensorData(results[0]);
+  const float *probabilities = TF_TensorData(results[1]);
+  for (int64_t i = 0; i < TF_Dim(results[0], 1); i++)
     printf("%.6f\t%.*s\n", probabilities[i], (int)TF_TString_GetSize(&words[i]), TF_TString_GetDataPointer(&words[i]));
   TF_CloseSession(session, status);
   return 0;

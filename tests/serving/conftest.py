@@ -1,0 +1,49 @@
+"""A small language model with random weights, its model directory and its SavedModel."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import NPLM, LanguageModel, Vocabulary, export_saved_model
+
+WORDS = "the . of a is to in value name object string not class if this The If with be function".split()
+
+
+@pytest.fixture(scope="session")
+def randomise():
+    """A function that gives a network larger weights than its initial ones, so that probabilities differ."""
+
+    def randomise(model: NPLM) -> NPLM:
+        random = np.random.default_rng(0)
+        model.set_weights([random.normal(0, 0.7, w.shape) if w.dtype.kind == "f" else w for w in model.get_weights()])
+        return model
+
+    return randomise
+
+
+@pytest.fixture(scope="session")
+def language_model(randomise) -> LanguageModel:
+    vocabulary = Vocabulary(WORDS)
+    model = NPLM(len(vocabulary), order=4, embedding_dim=6, hidden_units=5, direct_connections=True)
+    return LanguageModel(randomise(model), vocabulary, "words", "sentence")
+
+
+@pytest.fixture(scope="session")
+def directory(language_model, tmp_path_factory) -> Path:
+    """The model directory; tests read it and write nothing there."""
+    directory = tmp_path_factory.mktemp("models") / "small"
+    language_model.save(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def exported(language_model, tmp_path_factory) -> Path:
+    """The first version of the SavedModel."""
+    return export_saved_model(language_model, tmp_path_factory.mktemp("served") / "small", top_k=5)
+
+
+@pytest.fixture(scope="session")
+def loaded(exported):
+    return tf.saved_model.load(exported)

@@ -1,0 +1,151 @@
+"""Every kind of language model gives the same probabilities as a TensorFlow graph and in Python."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Mixture, Uniform, Vocabulary, export_saved_model
+from keras_nplm.models.ngrams import (
+    ContextFrequencies,
+    FrequencyBins,
+    class_based,
+    count_ngrams,
+    deleted_interpolation,
+    kneser_ney,
+)
+from keras_nplm.serving.graph_model import BLOCK_ROWS, find_top_k
+from keras_nplm.serving.graphs import build_graph
+
+WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
+SIZE = len(WORDS) + 4
+FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture by frequency")
+LONG = ("sampled", "nce", "adaptive", "tied", "no hidden layer", "bfloat16", "deleted interpolation, paper", "mixture")
+
+
+@functools.cache
+def _texts() -> tuple[np.ndarray, np.ndarray]:
+    """A training and a validation text, whose sentences end with the id 3."""
+    random = np.random.default_rng(0)
+    ids = np.where(random.random(600) < 0.15, 3, random.choice([1, 4, 5, 6, 7, 8, 9, 10], 600)).astype(np.int32)
+    ids[-1] = 3
+    held_out = ids[::-1][ids[::-1] != 3]
+    return ids, np.append(held_out, 3).astype(np.int32)
+
+
+@functools.cache
+def _build_model(kind: str, boundary: str):
+    ids, held_out = _texts()
+    if kind == "Kneser-Ney":
+        return kneser_ney(ids, SIZE, 4, boundary)
+    if kind.startswith("deleted interpolation"):
+        return deleted_interpolation(ids, held_out, SIZE, 3, boundary, "paper" not in kind)
+    if kind == "class-based":
+        classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
+        return class_based(ids, held_out, classes, 3, boundary)
+    if kind == "mixture":
+        models = [_build_model("full", boundary), _build_model("Kneser-Ney", boundary), Uniform(SIZE, boundary)]
+        return Mixture(models, [0.5, 0.3, 0.2])
+    if kind == "mixture by frequency":
+        bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(ids, SIZE, 3, boundary)))
+        models = [_build_model("no hidden layer", boundary), _build_model("deleted interpolation", boundary)]
+        return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
+    options = {
+        "tied": dict(order=2, hidden_units=5, output=FullSoftmax(SIZE, tied=True)),
+        "no hidden layer": dict(order=3, hidden_units=0, direct_connections=True),
+        "bfloat16": dict(order=3, hidden_units=5, dtype="mixed_bfloat16"),
+        "full": dict(order=4, hidden_units=5, direct_connections=True),
+    }
+    chosen = options.get(kind) or dict(order=4, hidden_units=5, output=kind)
+    network = NPLM(SIZE, embedding_dim=6, boundary=boundary, **chosen)
+    random = np.random.default_rng(0)  # larger weights than the initial ones, so that probabilities differ
+    network.set_weights([random.normal(0, 0.7, w.shape) if w.dtype.kind == "f" else w for w in network.get_weights()])
+    return network
+
+
+@pytest.mark.parametrize("kind", [*FAST, *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG)])
+def test_graphs_give_the_probabilities_of_python(kind):
+    model = _build_model(kind, "sentence")
+    rows = BLOCK_ROWS + 8  # more than one block
+    contexts = np.random.default_rng(1).integers(0, SIZE, (rows, model.order - 1)).astype(np.int32)
+    targets = np.random.default_rng(2).integers(1, SIZE, rows).astype(np.int32)
+    graph = build_graph(model)
+    rtol = 0.03 if kind == "bfloat16" else 2e-5  # a graph rounds bfloat16 sums in other places
+    log_prob = graph.log_prob(tf.constant(contexts), tf.constant(targets))
+    np.testing.assert_allclose(np.exp(log_prob), np.exp(model.log_prob(contexts, targets)), rtol=rtol, atol=1e-7)
+    expected = np.exp(model.next_log_probs(contexts))
+    np.testing.assert_allclose(np.exp(graph.next_log_probs(tf.constant(contexts))), expected, rtol=rtol, atol=1e-7)
+    ids, probabilities = graph.most_probable(tf.constant(contexts), 4, 3)
+    np.testing.assert_allclose(probabilities, -np.sort(-expected[:, 4:], axis=1)[:, :3], rtol=rtol, atol=1e-7)
+    np.testing.assert_allclose(np.take_along_axis(expected, ids.numpy(), axis=1), probabilities, rtol=rtol, atol=1e-7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "kind, boundary",
+    [(kind, "sentence") for kind in (*FAST, *LONG)]
+    + [(kind, "stream") for kind in ("full", "Kneser-Ney", "mixture by frequency")],
+)
+def test_an_exported_model_gives_the_results_of_python(kind, boundary, tmp_path):
+    vocabulary = Vocabulary(WORDS)
+    language_model = LanguageModel(_build_model(kind, boundary), vocabulary, "words", boundary)
+    proposed = language_model.proposed_ids
+    served = tf.saved_model.load(export_saved_model(language_model, tmp_path / "served", top_k=len(proposed)))
+    rtol = 0.03 if kind == "bfloat16" else 2e-5
+    contexts = np.random.default_rng(1).integers(0, SIZE, (700, language_model.model.order - 1)).astype(np.int32)
+    targets = np.random.default_rng(2).integers(1, SIZE, 700).astype(np.int32)
+    expected = np.exp(language_model.model.log_prob(contexts, targets))
+    inputs = {"context_ids": tf.constant(contexts), "target_ids": tf.constant(targets)}
+    result = np.exp(served.signatures["log_prob_ids"](**inputs)["log_prob"])
+    np.testing.assert_allclose(result, expected, rtol=rtol, atol=1e-7)
+
+    expected = np.exp(language_model.model.next_log_probs(contexts))[:, proposed]
+    result = served.signatures["predict_next_ids"](context_ids=tf.constant(contexts))
+    by_id = np.argsort(result["ids"], axis=1)
+    np.testing.assert_array_equal(np.take_along_axis(result["ids"].numpy(), by_id, axis=1), np.tile(proposed, (700, 1)))
+    probabilities = np.take_along_axis(result["probabilities"].numpy(), by_id, axis=1)
+    np.testing.assert_allclose(probabilities, expected, rtol=rtol, atol=1e-7)
+
+    sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
+    scores = served.signatures["score"](sentences=tf.constant(sentences))
+    for i, score in enumerate(language_model.score(sentences)):
+        assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
+        assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=rtol)
+    result = served.signatures["predict_next"](contexts=tf.constant(sentences))
+    for i, sentence in enumerate(sentences):
+        probabilities = [probability for _, probability in language_model.next_words(sentence, len(proposed))]
+        np.testing.assert_allclose(result["probabilities"][i], probabilities, rtol=rtol)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(0, 3),
+    size=st.integers(5, 3000),
+    k=st.integers(1, 5),
+    high=st.integers(1, 99),
+)
+@settings(max_examples=30, deadline=None)
+def test_the_greatest_values_are_those_of_tensorflow(seed, rows, size, k, high):
+    values = np.random.default_rng(seed).integers(-high, high, (rows, size)).astype(np.float32)
+    top, columns = find_top_k(tf.constant(values), k)
+    np.testing.assert_array_equal(top, tf.math.top_k(values, k).values)
+    np.testing.assert_array_equal(np.take_along_axis(values, columns.numpy(), axis=1), top)
+    assert all(len(set(row)) == k for row in columns.numpy())
+
+
+def test_large_logits_are_normalised(randomise):
+    model = randomise(NPLM(SIZE, order=3, embedding_dim=6, hidden_units=5))
+    contexts = np.array([[4, 5], [2, 7]], np.int32)
+    _, expected = build_graph(model).most_probable(tf.constant(contexts), 4, 3)
+    model.prob.b.assign(model.prob.b + 200.0)
+    _, probabilities = build_graph(model).most_probable(tf.constant(contexts), 4, 3)
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-4)
+
+
+def test_a_class_without_a_graph_is_refused():
+    other = type("Other", (), {"order": 2, "vocabulary_size": SIZE})()
+    with pytest.raises(InputError, match="to be served. Received: Other"):
+        build_graph(other)

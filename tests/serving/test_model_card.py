@@ -1,0 +1,45 @@
+"""The model card: perplexities, training command, configuration, tokenizer."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from keras_nplm import CONFIGURATIONS
+from keras_nplm.serving.model_card import model_card
+from keras_nplm.serving.signatures import ServingModule
+
+METRICS = {"perplexity": 55.914, "perplexity_without_unk": 58.06, "tokens": 6526, "unk_tokens": 422}
+
+
+@pytest.fixture(scope="module")
+def signatures(language_model):
+    return ServingModule(language_model, top_k=2).signatures()
+
+
+def test_perplexities_are_those_of_the_metrics(language_model, signatures):
+    card = model_card("small", language_model, signatures, {}, {"test": METRICS, "parameters": 389_004})
+    assert "| test | 55.91 | 58.06 | 6,526 | 422 |" in card
+    assert "389,004 parameters" in card and "## Training" not in card
+
+
+def test_a_perplexity_over_no_tokens_is_a_dash(language_model, signatures):
+    metrics = METRICS | {"perplexity": 3.0, "perplexity_without_unk": None, "tokens": 2, "unk_tokens": 2}
+    card = model_card("small", language_model, signatures, {}, {"test": metrics})
+    assert "| test | 3.00 | – | 2 | 2 |" in card
+
+
+def test_the_card_has_the_command_and_the_configuration(language_model, signatures):
+    configuration = dataclasses.asdict(dataclasses.replace(CONFIGURATIONS["brown"], hidden_units=12))
+    config = configuration | {"kind": "nplm", "corpus": "brown", "tokenizer": "words", "boundary": "stream"}
+    card = model_card("small", language_model, signatures, config, {})
+    (command,) = re.findall(r"^keras-nplm train .*$", card, re.MULTILINE)
+    assert "--corpus brown" in command and "--hidden-units 12" in command
+    assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL)[1]) == config
+    assert "Training data: `brown`, the Brown corpus" in card
+
+
+def test_the_card_describes_the_tokenizer(language_model, signatures):
+    card = model_card("small", language_model, signatures, {}, {})
+    assert "Tokens are case-sensitive." in card and "It predicts the next token from the 3 tokens before it." in card

@@ -1,0 +1,126 @@
+"""The served functions: results, documentation, empty batches, bad requests."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError
+from keras_nplm.serving.signatures import DOCUMENTATION, ServingModule
+
+SENTENCES = ["The value of the name is a string.", "", "zyzzyva !", "  ", "If the object is not a class"]
+
+
+def test_served_functions_give_the_results_of_python(loaded, language_model):
+    predicted = loaded.signatures["serving_default"](contexts=tf.constant(SENTENCES))
+    for i, sentence in enumerate(SENTENCES):
+        words, probabilities = (predicted[name][i].numpy() for name in ("words", "probabilities"))
+        expected = language_model.next_words(sentence, 5)
+        assert [word.decode() for word in words] == [word for word, _ in expected]
+        np.testing.assert_allclose(probabilities, [p for _, p in expected], rtol=1e-5)
+    scored = loaded.signatures["score"](sentences=tf.constant(SENTENCES))
+    for i, score in enumerate(language_model.score(SENTENCES)):
+        assert (scored["tokens"][i], scored["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
+        assert float(scored["log_prob"][i]) == pytest.approx(score.log_prob, rel=1e-5)
+
+
+def test_served_functions_of_ids_give_the_results_of_python(loaded, language_model):
+    contexts = np.array([[2, 2, 5], [9, 20, 7]], np.int32)
+    scored = loaded.signatures["log_prob_ids"](context_ids=tf.constant(contexts), target_ids=tf.constant([4, 8]))
+    np.testing.assert_allclose(scored["log_prob"], language_model.model.log_prob(contexts, np.array([4, 8])), rtol=1e-5)
+    likely = loaded.signatures["predict_next_ids"](context_ids=tf.constant(contexts))
+    log_prob = language_model.model.log_prob(contexts.repeat(5, axis=0), likely["ids"].numpy().reshape(-1))
+    np.testing.assert_allclose(np.log(likely["probabilities"]).reshape(-1), log_prob, rtol=1e-4)
+    embedded = loaded.signatures["embed"](words=tf.constant(["the", "zyzzyva"]))
+    (the,) = language_model.vocabulary.encode(["the"])
+    assert embedded["ids"].numpy().tolist() == [the, 1]
+    np.testing.assert_array_equal(embedded["vectors"], np.array(language_model.model.embed.C)[[the, 1]])
+
+
+def test_signatures_are_documented_and_take_empty_batches(exported, loaded):
+    assert set(loaded.signatures) == {*DOCUMENTATION, "serving_default"}
+    card = (exported.parent / "README.md").read_text()
+    for name, function in loaded.signatures.items():
+        inputs, outputs = function.structured_input_signature[1], function.structured_outputs
+        assert {spec.shape[0] for spec in [*inputs.values(), *outputs.values()]} == {None}
+        empty = {key: tf.zeros([0, *spec.shape[1:]], spec.dtype) for key, spec in inputs.items()}
+        assert all(value.shape[0] == 0 for value in function(**empty).values())
+        if name != "serving_default":
+            assert {*inputs, *outputs, ""} == set(DOCUMENTATION[name])
+            assert all(f"`{key}`" in card for key in [name, *inputs, *outputs])
+
+
+def test_rows_do_not_depend_on_other_rows(loaded):
+    function = loaded.signatures["score"]
+    batch = function(sentences=tf.constant(SENTENCES))
+    for i, sentence in enumerate(SENTENCES):
+        single = function(sentences=tf.constant([sentence]))
+        assert all(np.allclose(single[name][0], batch[name][i], rtol=1e-6) for name in batch)
+
+
+def test_text_of_several_blocks_has_the_score_of_python(loaded, language_model):
+    sentence = "The value of the name is a string . " * 100  # 901 n-grams; a block has 512
+    (score,) = language_model.score([sentence])
+    scored = loaded.signatures["score"](sentences=tf.constant([sentence, "The"]))
+    assert scored["tokens"][0] == score.tokens == 901
+    assert float(scored["log_prob"][0]) == pytest.approx(score.log_prob, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "signature, inputs",
+    [
+        ("predict_next", {"contexts": [1, 2]}),
+        ("predict_next", {"contexts": "no batch"}),
+        ("predict_next", {"contexts": [["a", "b"]]}),
+        ("score", {"sentences": [0.5]}),
+        ("predict_next_ids", {"context_ids": [1, 2, 3]}),
+        ("predict_next_ids", {"context_ids": [[1, 2]]}),
+        ("predict_next_ids", {"context_ids": [[1.0, 2.0, 3.0]]}),
+        ("log_prob_ids", {"context_ids": [[1, 2, 3]], "target_ids": [1, 2]}),
+    ],
+)
+def test_a_wrong_shape_or_dtype_is_an_error(loaded, signature, inputs):
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError, TypeError)):
+        loaded.signatures[signature](**{name: tf.constant(value) for name, value in inputs.items()})
+
+
+def test_ids_out_of_range_are_nan_in_their_row_only(loaded, language_model):
+    size = len(language_model.vocabulary)
+    contexts = tf.constant([[4, 5, 6], [4, 5, size], [-1, 5, 6], [2**31 - 1, -(2**31), 6]])
+    predicted = loaded.signatures["predict_next_ids"](context_ids=contexts)["probabilities"].numpy()
+    assert np.isnan(predicted[1:]).all() and np.isfinite(predicted[0]).all()
+    scored = loaded.signatures["log_prob_ids"](context_ids=contexts, target_ids=tf.constant([size, 4, 4, 4]))
+    assert np.isnan(scored["log_prob"]).all()
+    scored = loaded.signatures["log_prob_ids"](context_ids=contexts[:1], target_ids=tf.constant([4]))
+    assert np.isfinite(scored["log_prob"]).all()
+
+
+def test_bytes_that_are_not_text_are_scored(loaded):
+    texts = tf.constant([b"\xff\xfe\xc3(", b"\0\0 the", b"", b" \t "])
+    scored = loaded.signatures["score"](sentences=texts)
+    assert np.isfinite(scored["log_prob"]).all() and scored["tokens"].numpy().tolist() == [5, 4, 1, 1]
+    assert np.isfinite(loaded.signatures["predict_next"](contexts=texts)["probabilities"]).all()
+
+
+@pytest.mark.long
+def test_long_texts_are_scored(loaded):
+    texts = tf.constant(["the " * 400_000, "é" * 1_000_000, " " * 1_000_000])
+    scored = loaded.signatures["score"](sentences=texts)
+    assert np.isfinite(scored["log_prob"]).all() and scored["tokens"].numpy().tolist() == [400_001, 2, 1]
+    assert np.isfinite(loaded.signatures["predict_next"](contexts=texts)["probabilities"]).all()
+
+
+@pytest.mark.long
+@given(batch=st.lists(st.binary(max_size=40), max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_any_batch_of_bytes_has_a_result(loaded, batch):
+    texts = tf.constant(batch, tf.string, [len(batch)])
+    assert np.isfinite(loaded.signatures["score"](sentences=texts)["log_prob"]).all()
+    assert np.isfinite(loaded.signatures["predict_next"](contexts=texts)["probabilities"]).all()
+    assert loaded.signatures["embed"](words=texts)["vectors"].shape[0] == len(batch)
+
+
+def test_top_k_must_be_positive(language_model):
+    with pytest.raises(InputError, match="`top_k` must be 1 or more. Received: 0"):
+        ServingModule(language_model, top_k=0)
