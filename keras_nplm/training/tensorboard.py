@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a training: Keras's curves, norms, ln Z, options, continuations, and the words in space."""
+"""TensorBoard logs of a training run: learning curves, norms, log Z, hyperparameters, samples, embedding projector."""
 
 import os
 import string
@@ -22,45 +22,49 @@ from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs import NoiseContrastive
 from keras_nplm.models.nplm import NPLM
 
-_NUMBERS = 1 << 24  # of logits at most that a probe may take: 64 MiB
+_MAX_LOGITS = 1 << 24  # of a probe: 64 MiB
 _PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
-_LITERAL = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # for Markdown, which then shows it
+_ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # Markdown shows them literally
 
 
 class LanguageModelBoard(keras.callbacks.TensorBoard):
-    """Keras's TensorBoard callback, with what one wants to see of a language model while it trains.
+    """TensorBoard callback for language models: weight and gradient norms, log Z, samples, embedding projector.
 
     After each epoch the run `train` gets, beside Keras's `epoch_…` curves and `epoch_learning_rate`:
 
-        weight_norm/X       |X|, the Euclidean norm of each weight matrix: C, H, U, W
-        gradient_norm/X     |∂L/∂X|, L = mean of -ln P(w_t | context) over a probe, exact, without dropout or penalty
-        ln_z/mean, ln_z/mean_absolute    of ln Z and |ln Z| over the probe, if the output is trained to keep it near 0
-        ngrams_per_second   of training alone, validation left out
-        continuations       text that the model draws after each prompt, from the same random numbers every epoch
+        weight_norm/X        |X|, the Euclidean norm of each weight matrix: C, H, U, W
+        gradient_norm/X      |∂L/∂X|, where L is the mean of -ln P(w_t | context) over the probe
+        ln_z/mean            mean of ln Z over the probe, if the output is trained to keep ln Z near 0
+        ln_z/mean_absolute   mean of |ln Z|, likewise
+        ngrams_per_second    of training, without validation
+        continuations        text sampled after each prompt, with the same random numbers in every epoch
 
-    and its directory the files of the embedding projector: C.tsv, metadata.tsv, projector_config.pbtxt. TensorBoard
-    reads these once: start it anew for later vectors. With a projection or an adaptive softmax there is no one [U W] on
-    the features: each matrix has its norm under its own name; a tied output's is C's. Nothing here changes the
-    training: its weights are the same to the last bit.
+    L is exact, without dropout and without a penalty. A low-rank, tied or adaptive output has several matrices in
+    place of [U W]: each has its norm under its own name. A tied output has the norm of C.
+
+    The directory of the run also gets the files of the embedding projector: `C.tsv`, `metadata.tsv` and
+    `projector_config.pbtxt`. TensorBoard reads these once: restart it to see later vectors.
+
+    The callback does not change training: the weights are the same to the last bit.
 
     Args:
-        log_dir: where the runs `train` and `validation` go; a resumed training goes on there.
-        language_model: around the very NPLM that is fitted.
-        probe: (context_ids int [B, n-1], target_ids int [B]), some hundred n-grams; of them as many are taken as keep B
-            |V| below 2^24. None: no `gradient_norm` and no `ln_z`.
-        batch_size: n-grams in an update, for `ngrams_per_second`. None: it is not written.
-        word_counts: int [|V|], how often each id occurs: the projector has the most frequent first and shows the
-            counts. None: in the order of ids.
-        hparams: the options of the run, for TensorBoard's page of hyperparameters; those that are None are left out.
-            That page shows a run's own scalars alone: `train` gets `epoch_validation_perplexity` too.
+        log_dir: the directory of the runs `train` and `validation`. A resumed training continues them.
+        language_model: a language model with the very NPLM that is fitted.
+        probe: (context_ids int [B, n-1], target_ids int [B]), some hundred n-grams. It is cut so that B |V| < 2^24.
+            None: no `gradient_norm` and no `ln_z`.
+        batch_size: n-grams per update, for `ngrams_per_second`. None: no `ngrams_per_second`.
+        word_counts: int [|V|], frequencies of the ids. The projector then shows counts, the most frequent words first.
+            None: words in the order of their ids.
+        hparams: the options of the run, for the page of hyperparameters; options that are None are left out. This page
+            shows scalars of `train` only, which therefore gets `epoch_validation_perplexity`.
         prompts: texts to continue.
-        num_words: how many words to draw for each.
-        projector_words: how many words the projector gets, special tokens not among them; 0: no files for it.
-        **kwargs: of `keras.callbacks.TensorBoard`; `write_graph` is off by default.
+        num_words: number of words to sample after each prompt.
+        projector_words: number of words in the projector, without special tokens. 0: no projector.
+        **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
     Raises:
-        InputError: the model is no NPLM or not the one that is fitted, an array has not the model's shape, an option is
-            out of range, or a prompt holds a reserved token.
+        InputError: the model is not an NPLM, or not the one that is fitted; an array has a wrong shape; an option is
+            out of range; or a prompt contains a reserved token.
         RunError: a file of the projector cannot be written.
 
     Example:
@@ -93,101 +97,103 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model, self._trial = language_model.model, None
+        model, self._hparams_callback = language_model.model, None
         if not isinstance(model, NPLM):
-            raise InputError(f"`language_model` must be around an NPLM. Received: around a {type(model).__name__}.")
+            raise InputError(f"`language_model` must hold an NPLM. Received: {type(model).__name__}.")
         if word_counts is not None and np.shape(word_counts) != (model.vocabulary_size,):
-            raise InputError(f"`word_counts` must be [{model.vocabulary_size}]. Received: {np.shape(word_counts)}.")
+            raise InputError(
+                f"`word_counts` must have the shape [{model.vocabulary_size}]. Received: {np.shape(word_counts)}."
+            )
         if isinstance(prompts, str):
             raise InputError(f"`prompts` must be a list of texts. Received: {prompts!r}.")
         if batch_size is not None and batch_size < 1:
             raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
         if probe is not None and not (isinstance(probe, tuple | list) and len(probe) == 2):
-            raise InputError("`probe` must be a pair, (context_ids, target_ids).")
+            raise InputError(f"`probe` must be a pair (context_ids, target_ids). Received: {type(probe).__name__}.")
         if projector_words < 0:
             raise InputError(f"`projector_words` must be 0 or more. Received: {projector_words}.")
         for prompt in prompts:
-            language_model.generate(prompt, num_words)  # refuses here what it would refuse after the first epoch
+            language_model.generate(prompt, num_words)  # raises its errors now, not after the first epoch
         self.language_model = language_model
         self.probe = None
         if probe is not None:
             contexts, targets = check_ngrams(*probe, model.order, model.vocabulary_size)
-            size = max(1, (_NUMBERS - 1) // model.vocabulary_size)
+            size = max(1, (_MAX_LOGITS - 1) // model.vocabulary_size)
             self.probe = (contexts[:size], targets[:size]) if len(targets) else None
         self.batch_size = batch_size
         self.hparams = hparams
         self.prompts = prompts
         self.num_words = num_words
         self.word_counts = word_counts
-        self.shown_ids = np.arange(len(SPECIALS), model.vocabulary_size)  # in the projector
+        ids = np.arange(len(SPECIALS), model.vocabulary_size)
         if word_counts is not None:
-            self.shown_ids = self.shown_ids[np.argsort(-np.asarray(word_counts)[self.shown_ids], kind="stable")]
-        self.shown_ids = self.shown_ids[:projector_words]
-        self._began, self._trained, self._updates_before = 0.0, None, 0
+            ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
+        self.projector_ids = ids[:projector_words]
+        self._began_at, self._trained_at, self._updates_before = 0.0, None, 0
 
     def set_model(self, model):
         if model is not self.language_model.model:
-            raise InputError("`language_model` must be around the model that is fitted: make it of that one.")
+            raise InputError("`language_model` must hold the model that is fitted. Fix: pass LanguageModel(model, …).")
         super().set_model(model)
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
         if self.hparams is not None:
-            options = {name: _plain(value) for name, value in self.hparams.items() if value is not None}
+            options = {name: _convert_hparam(value) for name, value in self.hparams.items() if value is not None}
             directory = Path(self.log_dir).resolve()
             name = f"{directory.parent.name}/{directory.name}"
-            self._trial = hp.KerasCallback(self._train_writer, options, trial_id=name)
-            self._trial.on_train_begin()
+            self._hparams_callback = hp.KerasCallback(self._train_writer, options, trial_id=name)
+            self._hparams_callback.on_train_begin()
             self._train_writer.flush()
 
     def on_train_end(self, logs=None):
-        if self._trial is not None:
-            self._trial.on_train_end()
+        if self._hparams_callback is not None:
+            self._hparams_callback.on_train_end()
         super().on_train_end(logs)
 
     def on_epoch_begin(self, epoch, logs=None):
         super().on_epoch_begin(epoch, logs)
-        self._updates_before = self._updates()
-        self._began, self._trained = time.perf_counter(), None
+        self._updates_before = self._count_updates()
+        self._began_at, self._trained_at = time.perf_counter(), None
 
     def on_train_batch_end(self, batch, logs=None):
-        # Without a writer for single batches Keras would still go through the logs, 80 µs each time
+        # without logs Keras skips 80 µs of work per batch, which would write nothing
         super().on_train_batch_end(batch, None if self.update_freq == "epoch" else logs)
 
     def on_test_begin(self, logs=None):
         super().on_test_begin(logs)
-        self._trained = self._trained or time.perf_counter()
+        self._trained_at = self._trained_at or time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        self._trained = self._trained or time.perf_counter()
-        with self.summary.record_if(True):  # whatever `update_freq` has for single batches
+        self._trained_at = self._trained_at or time.perf_counter()
+        with self.summary.record_if(True):  # `update_freq` applies to batches only
             super().on_epoch_end(epoch, logs)
             self._record_epoch(epoch, logs or {})
 
     def _record_epoch(self, epoch: int, logs: dict) -> None:
-        scalars = self._norms("weight_norm", [weight.value for weight, _ in self._matrices()])
+        scalars = self._compute_norms("weight_norm", [weight.value for weight, _ in self._list_matrices()])
         if self.probe is not None:
-            scalars |= self._over_probe()
+            scalars |= self._measure_probe()
         if self.batch_size:
-            updates = self._updates() - self._updates_before
-            scalars["ngrams_per_second"] = updates * self.batch_size / (self._trained - self._began)
-        if self._trial is not None and "val_perplexity" in logs:
+            updates = self._count_updates() - self._updates_before
+            scalars["ngrams_per_second"] = updates * self.batch_size / (self._trained_at - self._began_at)
+        if self._hparams_callback is not None and "val_perplexity" in logs:
             scalars["epoch_validation_perplexity"] = logs["val_perplexity"]
         with self._train_writer.as_default(step=epoch):
             for name, value in scalars.items():
                 self.summary.scalar(name, value)
-            if self.prompts and np.isfinite(list(logs.values())).all():  # else there is nothing to draw from
-                self.summary.text("continuations", self._continuations())
+            if self.prompts and np.isfinite(list(logs.values())).all():  # NaN weights cannot be sampled from
+                self.summary.text("continuations", self._sample_continuations())
         self._train_writer.flush()
-        if len(self.shown_ids):
+        if len(self.projector_ids):
             self._write_projector()
 
-    def _updates(self) -> int:
+    def _count_updates(self) -> int:
         optimizer = self.model.optimizer
         return int(ops.convert_to_numpy(optimizer.iterations)) * (optimizer.gradient_accumulation_steps or 1)
 
-    def _matrices(self) -> list[tuple[keras.Variable, dict[str, slice]]]:
-        """The matrices that are trained, and the columns of each that have a name: the output's are U's, then W's."""
+    def _list_matrices(self) -> list[tuple[keras.Variable, dict[str, slice]]]:
+        """List the trained matrices, each with the names of its columns: the kernel of the output has U's, then W's."""
         model, matrices = self.model, []
         names = {id(block.H): f"H{i}" for i, block in enumerate(getattr(model.hidden, "blocks", []), start=1)}
         h = 0 if model.hidden is None else model.hidden_units
@@ -201,19 +207,19 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 matrices.append((weight, {names.get(id(weight), weight.name): slice(None)}))
         return matrices
 
-    def _norms(self, tag: str, tensors: list) -> dict[str, float]:
-        """The norms of what stands for each of the matrices: itself or its gradient."""
+    def _compute_norms(self, tag: str, tensors: list) -> dict[str, float]:
+        """Norms of one tensor per matrix: its value or its gradient."""
         norms = {}
-        for (_, columns), tensor in zip(self._matrices(), tensors, strict=True):
-            if isinstance(tensor, tf.IndexedSlices):  # a gradient of rows, some of them several times
+        for (_, columns), tensor in zip(self._list_matrices(), tensors, strict=True):
+            if isinstance(tensor, tf.IndexedSlices):  # a row may occur several times
                 ids, place = tf.unique(tensor.indices)
                 tensor = tf.math.unsorted_segment_sum(tensor.values, place, tf.size(ids))
-            squares = ops.convert_to_numpy(ops.sum(ops.square(tensor), axis=0))  # a sum for each column
+            squares = ops.convert_to_numpy(ops.sum(ops.square(tensor), axis=0))  # [columns]
             norms |= {f"{tag}/{name}": float(np.sqrt(squares[part].sum())) for name, part in columns.items()}
         return norms
 
-    def _over_probe(self) -> dict[str, float]:
-        """`gradient_norm` and `ln_z`, from the logits, whatever the output is trained by: no word is drawn."""
+    def _measure_probe(self) -> dict[str, float]:
+        """Measure `gradient_norm` and `ln_z` by the exact softmax, also where training uses negative samples."""
         context_ids, target_ids = map(ops.convert_to_tensor, self.probe)
         output_ids = self.model.prob.output_ids(target_ids)
         prob, scalars = self.model.prob, {}
@@ -221,30 +227,30 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             log_probs = prob.log_probs(self.model.features(context_ids, training=False))
             loss = -ops.mean(ops.take_along_axis(log_probs, ops.expand_dims(output_ids, -1), axis=-1))
         if keras.backend.backend() == "tensorflow":
-            gradients = tape.gradient(loss, [weight.value for weight, _ in self._matrices()])
-            scalars |= self._norms("gradient_norm", gradients)
+            gradients = tape.gradient(loss, [weight.value for weight, _ in self._list_matrices()])
+            scalars |= self._compute_norms("gradient_norm", gradients)
         if isinstance(prob, NoiseContrastive) or getattr(prob, "self_normalisation", 0):
             logits = prob.logits(self.model.features(context_ids, training=False))
             log_z = ops.convert_to_numpy(ops.logsumexp(logits, axis=-1))
             scalars |= {"ln_z/mean": log_z.mean(), "ln_z/mean_absolute": np.abs(log_z).mean()}
         return scalars
 
-    def _continuations(self) -> str:
-        """A paragraph a prompt, in Markdown: the prompt in bold, then what the model draws."""
+    def _sample_continuations(self) -> str:
+        """One Markdown paragraph per prompt: the prompt in bold, then the sampled text."""
         paragraphs = []
         for prompt in self.prompts:
-            drawn = self.language_model.generate(prompt, self.num_words).translate(_LITERAL)
-            given = prompt.strip().translate(_LITERAL)
-            between = get_separator(self.language_model.tokenizer_name)
-            paragraphs.append(f"**{given}**{between}{drawn}" if given else drawn)
+            text = self.language_model.generate(prompt, self.num_words).translate(_ESCAPES)
+            start = prompt.strip().translate(_ESCAPES)
+            separator = get_separator(self.language_model.tokenizer_name)
+            paragraphs.append(f"**{start}**{separator}{text}" if start else text)
         return "\n\n".join(paragraphs)
 
     def _write_projector(self) -> None:
-        """The files of the embedding projector: a vector a line, its word, and where both are, which comes last."""
-        words, vectors = self.language_model.vocabulary.words, rows(self.model.embed.C, self.shown_ids)
-        lines = [words[i] for i in self.shown_ids]
+        """Write the embedding projector's files: vectors and words, one per line; then the file that names both."""
+        words, vectors = self.language_model.vocabulary.words, rows(self.model.embed.C, self.projector_ids)
+        lines = [words[i] for i in self.projector_ids]
         if self.word_counts is not None:
-            lines = ["word\tcount", *(f"{words[i]}\t{self.word_counts[i]}" for i in self.shown_ids)]
+            lines = ["word\tcount", *(f"{words[i]}\t{self.word_counts[i]}" for i in self.projector_ids)]
         with replace_file(os.path.join(self._train_dir, "C.tsv")) as temporary:
             np.savetxt(temporary, ops.convert_to_numpy(vectors), fmt="%.6g", delimiter="\t")
         for name, text in ("metadata.tsv", "\n".join(lines) + "\n"), ("projector_config.pbtxt", _PROJECTOR):
@@ -252,6 +258,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _plain(value: object) -> bool | int | float | str:
-    """A value as the page of hyperparameters takes it."""
+def _convert_hparam(value: object) -> bool | int | float | str:
+    """Convert a value to a type that the page of hyperparameters accepts."""
     return value if isinstance(value, bool | int | float | str) else str(value)

@@ -248,7 +248,7 @@ def test_the_board_tells_the_matrices_of_the_blocks_apart(tmp_path):
     vocabulary = Vocabulary([f"w{i}" for i in range(V - 4)])
     board = LanguageModelBoard(tmp_path, LanguageModel(model, vocabulary, "words", "stream"))
     board.set_model(model)
-    norms = board._norms("norm", [weight.value for weight, _ in board._matrices()])
+    norms = board._compute_norms("norm", [weight.value for weight, _ in board._list_matrices()])
     assert set(norms) == {"norm/C", "norm/H", "norm/H1", "norm/H2", "norm/project"}
     assert norms["norm/H2"] == pytest.approx(np.linalg.norm(model.hidden.blocks[1].hidden.H), rel=1e-5)
 

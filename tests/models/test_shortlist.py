@@ -699,5 +699,5 @@ def test_a_background_that_cannot_predict_the_others_is_refused_before_training(
     LanguageModel(nothing, language_model.vocabulary, "words", "sentence").save(tmp_path / "nothing")
     shutil.rmtree(tmp_path / "tiny")
     status, _, error = _tiny(tmp_path, "--background", tmp_path / "nothing")
-    assert status == 2 and "outside the short-list probability 0" in error, error
+    assert status == 2 and "gives probability 0 to a word" in error, error
     assert _tiny(tmp_path)[0] == 0  # the directory is free for another
