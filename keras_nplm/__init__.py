@@ -20,7 +20,7 @@ _PUBLIC = {
     "keras_nplm.data.vocabulary": ["Vocabulary"],
     "keras_nplm.data.encoded_corpus": ["EncodedCorpus"],
     "keras_nplm.data.encoding": ["encode_corpus", "encode_sentences"],
-    "keras_nplm.data.shuffling": ["Resampled"],
+    "keras_nplm.data.resampling": ["Resampled"],
     "keras_nplm.data.dataset": ["ngram_dataset"],
     "keras_nplm.layers.context": ["AveragedContext", "ContextEmbedding"],
     "keras_nplm.layers.direct": ["DirectConnection"],

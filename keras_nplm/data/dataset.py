@@ -1,4 +1,4 @@
-"""Shards of ids -> a tf.data pipeline of n-grams: (context_ids [B, n-1], target_ids [B])."""
+"""The tf.data pipeline: token ids to shuffled batches of (context_ids [B, n-1], target_ids [B])."""
 
 import functools
 from collections.abc import Callable
@@ -7,12 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.ngram_arrays import ngram_positions
+from keras_nplm.data.resampling import Resampled, ResampledPools, count_resampled
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.shuffling import Pools, Resampled, ResampledPools, concatenate_texts, count_resampled
+from keras_nplm.data.shuffling import Pools, concatenate_texts
 from keras_nplm.io.errors import InputError
 
-_ROUNDS = 10  # of the cipher that permutes an epoch
-_CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches: the cost of an operation is spread over them
+_ROUNDS = 10  # rounds of the cipher that permutes an epoch
+_CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches, to make operations cheap per n-gram
 
 
 def ngram_dataset(
@@ -28,35 +29,36 @@ def ngram_dataset(
     first_batch: int = 0,
     targets_below: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of (context_ids int32 [B, n-1] oldest first, target_ids int32 [B]): each n-gram once an epoch.
+    """Build a tf.data dataset of shuffled n-gram batches: (context_ids int32 [B, n-1], target_ids int32 [B]).
 
-    The order within an epoch is a pseudo-random permutation of all n-grams that takes no memory: place i of the epoch
-    is found by a small cipher of i. Iterating again is a new epoch with a new permutation; a dataset made with the
-    same seed runs through the same sequence of epochs. An array of ids is held in memory. Of shards about 4 million
-    ids are held at a time, and the shuffle has two levels: blocks of 2**17 ids in an order of the epoch, and a
-    permutation of the n-grams of the next 32 of them. Of several texts an epoch shows the share of each that is asked
-    for; see `Resampled`.
+    Context ids are oldest first. Each n-gram occurs once an epoch. The order of an epoch is a pseudo-random permutation
+    of all n-grams that takes no memory: a small cipher of i gives place i. Iterating again gives a new epoch with a new
+    permutation. A dataset with the same seed has the same sequence of epochs.
+
+    An array of ids is held in memory. Of shards about 4 million ids are in memory at a time, and the shuffle has two
+    levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks. With
+    `Resampled` texts an epoch has a share of the n-grams of each text.
 
     Args:
-        ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them, or `EncodedCorpus.shards`;
-            or several of them with shares, `Resampled`.
+        ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them; or `EncodedCorpus.shards`; or
+            several of these with shares, as `Resampled`.
         order: n, 2 or more.
         batch_size: B.
-        boundary: `"stream"` or `"sentence"`; see `ngram_positions`.
-        shuffle: permute the n-grams; else they come in the order of the text.
-        seed: of the permutations.
-        drop_remainder: leave out the last, smaller batch of an epoch (training under tf.distribute wants that).
-        first_epoch: give an endless dataset instead, whose epochs are numbered from this one and follow one another:
-            what a run that was interrupted goes on from. For `fit(steps_per_epoch=…)`.
-        first_batch: leave out so many batches of the first epoch, at no cost.
-        targets_below: leave out the n-grams whose target is this id or one above, a word outside a short-list; they
-            are in the contexts of others still. Default: none are left out.
+        boundary: `"sentence"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
+        shuffle: permute the n-grams. Otherwise they are in the order of the text.
+        seed: seed of the permutations.
+        drop_remainder: drop the last, smaller batch of an epoch, as training under tf.distribute needs.
+        first_epoch: return an endless dataset whose epochs are numbered from this one, to resume training with
+            `fit(steps_per_epoch=…)`. Default: a dataset of one epoch.
+        first_batch: number of batches to skip in the first epoch, at no cost. Needs `first_epoch`.
+        targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Such words still
+            occur in contexts. Default: no limit.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
 
     Raises:
-        InputError: an option is out of range, the text is too short, or is `Resampled` and not to be shuffled.
+        InputError: an option is out of range, the text is too short, or `Resampled` texts come with `shuffle=False`.
 
     Example:
 
@@ -67,53 +69,53 @@ def ngram_dataset(
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
     if isinstance(ids, Resampled) and not shuffle:
-        raise InputError("Texts of which an epoch shows shares are shuffled together. Received: shuffle=False.")
-    pools = _pools(ids, order, boundary, shuffle, seed, targets_below)
-    draws = []
+        raise InputError("`shuffle` must be True for Resampled texts. Received: shuffle=False.")
+    pools = _open_pools(ids, order, boundary, shuffle, seed, targets_below)
+    cycles = []
     if pools:
         number = pools.number
     elif isinstance(ids, Resampled):
-        tokens, draws = _draws(ids, order, boundary, seed, targets_below)
-        number = sum(drawn for _, drawn in draws)
+        tokens, cycles = _order_resampled(ids, order, boundary, seed, targets_below)
+        number = sum(count for _, count in cycles)
     else:
         tokens, positions = ngram_positions(ids, order, boundary, targets_below)
         number = len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
     if not batches:
-        raise InputError(f"{number} n-grams do not fill a batch of {batch_size}: give more text or a smaller batch.")
+        raise InputError(f"{number} n-grams do not fill a batch of {batch_size}. Fix: use a smaller batch.")
     if not 0 <= first_batch < batches or (first_batch and first_epoch is None):
         raise InputError(f"`first_batch` must be 0 to {batches - 1}, with `first_epoch`. Received: {first_batch}.")
-    skipped = first_batch * batch_size  # n-grams of the first epoch
+    skipped = first_batch * batch_size  # n-grams to skip in the first epoch
     chunk = max(1, _CHUNK // batch_size) * batch_size
     if pools:
-        chunks = _pooled_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
+        chunks = _build_pool_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
     else:
         used = min(number, batches * batch_size)  # n-grams of an epoch
         tokens = tf.constant(tokens)
-        # in a stream the positions are a range: an offset does, and spares a look-up
+        # the positions of a stream are a range, which needs no look-up
         is_range = boundary == "stream" and targets_below is None
-        positions = None if draws or is_range else tf.constant(positions)
+        positions = None if cycles or is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
             epoch_seed = tf.cast(tf.stack([seed, epoch, 0]), tf.int32) if shuffle else None
-            shown = _shown(draws, epoch) if draws else positions
-            return _chunks(tokens, shown, order, chunk, first, used, number, epoch_seed)
+            epoch_positions = _select_positions(cycles, epoch) if cycles else positions
+            return _build_chunks(tokens, epoch_positions, order, chunk, first, used, number, epoch_seed)
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
         return chunks(epoch).prefetch(2).rebatch(batch_size, drop_remainder=drop_remainder)
 
     if first_epoch is not None:
         return tf.data.Dataset.counter(first_epoch, 1).flat_map(batched)
-    epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # of this dataset, whatever else draws random numbers
+    epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # a counter, so that no random state is shared
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
     return numbers.flat_map(batched).apply(tf.data.experimental.assert_cardinality(batches))
 
 
-def _pools(
+def _open_pools(
     ids, order: int, boundary: str, shuffle: bool, seed: int, targets_below: int | None
 ) -> Pools | ResampledPools | None:
-    """What reads ids that are not in memory; None of those that are."""
+    """Return the pools of ids in shards, or None for ids in memory."""
     if isinstance(ids, ShardedIds):
         return Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below)
     if isinstance(ids, Resampled) and not ids.in_memory:
@@ -121,31 +123,31 @@ def _pools(
     return None
 
 
-def _draws(
+def _order_resampled(
     resampled: Resampled, order: int, boundary: str, seed: int, targets_below: int | None
 ) -> tuple[np.ndarray, list[tuple[tf.Tensor, int]]]:
-    """Texts in memory laid out as one; of each its positions as epochs go through them, and how many one shows."""
+    """Concatenate texts in memory, and give for each its positions in random order and their number in an epoch."""
     tokens, parts = concatenate_texts(ngram_positions(text, order, boundary, targets_below) for text in resampled.texts)
-    draws = []
+    cycles = []
     for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
-        drawn = count_resampled(share, len(positions))
-        if drawn < len(positions):
+        count = count_resampled(share, len(positions))
+        if count < len(positions):
             positions = np.random.default_rng([seed % (1 << 64), text]).permutation(positions)
-        draws.append((tf.constant(positions), drawn))
-    return tokens, draws
+        cycles.append((tf.constant(positions), count))
+    return tokens, cycles
 
 
-def _shown(draws: list[tuple[tf.Tensor, int]], epoch: tf.Tensor) -> tf.Tensor:
-    """The positions of the n-grams that an epoch shows: of each text the next ones, on from its start at its end."""
+def _select_positions(cycles: list[tuple[tf.Tensor, int]], epoch: tf.Tensor) -> tf.Tensor:
+    """Select the positions of an epoch: of each text the next ones, starting again from its first after its last."""
     parts = []
-    for positions, drawn in draws:
+    for positions, count in cycles:
         size = int(positions.shape[0])
-        start = epoch * drawn % size
-        parts += [positions[start : start + drawn], positions[: tf.maximum(start + drawn - size, 0)]]
+        start = epoch * count % size
+        parts += [positions[start : start + count], positions[: tf.maximum(start + count - size, 0)]]
     return tf.concat(parts, axis=0)
 
 
-def _chunks(
+def _build_chunks(
     tokens: tf.Tensor,
     positions: tf.Tensor | None,
     order: int,
@@ -155,23 +157,23 @@ def _chunks(
     number: tf.Tensor | int,
     seed: tf.Tensor | None,
 ) -> tf.data.Dataset:
-    """N-grams of a text in memory, `chunk` of them at a time: those at places `first` to `used` of a permutation.
+    """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation.
 
     Args:
-        tokens: the text, as `ngram_positions` lays it out.
-        positions: where n-grams end there; None: at every place from n-1 on.
+        tokens: the text, as `ngram_positions` arranges it.
+        positions: positions of the targets. None: every place from n-1 on.
         order: n.
-        chunk: n-grams at a time.
-        first: how many to leave out.
-        used: how many there are to be, with those that are left out.
-        number: of n-grams in the text.
-        seed: int32 [3], of the permutation; None: the order of the text.
+        chunk: number of n-grams at a time.
+        first: number of n-grams to skip.
+        used: number of n-grams in the epoch, with the skipped ones.
+        number: number of n-grams in the text.
+        seed: int32 [3], seed of the permutation. None: the order of the text.
     """
 
     def ngrams(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         place = tf.range(start, tf.minimum(start + chunk, used))
         if seed is not None:
-            # tf.random.experimental.index_shuffle, but with rounds enough that neighbours are uncorrelated (4: 0.24)
+            # tf.random.experimental.index_shuffle has 4 rounds, after which neighbours still correlate (0.24)
             place = tf.raw_ops.RandomIndexShuffle(index=place, seed=seed, max_index=number - 1, rounds=_ROUNDS)
         position = place + (order - 1) if positions is None else tf.gather(positions, place)
         context = tf.gather(tokens, position[:, None] + tf.range(1 - order, 0))  # [chunk, n-1]
@@ -181,10 +183,10 @@ def _chunks(
     return starts.map(ngrams)
 
 
-def _pooled_chunks(
+def _build_pool_chunks(
     pools: Pools, order: int, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """The same from shards: a function from an epoch to its chunks, pool after pool, the next one read meanwhile."""
+    """Return a function from an epoch to its chunks of n-grams, pool after pool. The next pool is read in advance."""
     first_pool, first_ngram = pools.place(first_epoch, skipped) if skipped else (0, 0)
 
     def load(epoch: tf.Tensor, pool: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -197,7 +199,8 @@ def _pooled_chunks(
         def of_pool(tokens: tf.Tensor, positions: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
             pool_seed = tf.cast(tf.stack([seed, epoch, 1 + pool]), tf.int32) if shuffle else None
-            return _chunks(tokens, positions, order, chunk, first, tf.size(positions), tf.size(positions), pool_seed)
+            size = tf.size(positions)
+            return _build_chunks(tokens, positions, order, chunk, first, size, size, pool_seed)
 
         numbers = tf.data.Dataset.range(tf.where(is_first, tf.cast(first_pool, tf.int64), 0), pools.count)
         return numbers.map(functools.partial(load, epoch)).prefetch(1).flat_map(of_pool)

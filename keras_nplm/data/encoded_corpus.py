@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import is_share
+from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids
-from keras_nplm.data.shuffling import Resampled
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json

@@ -1,4 +1,4 @@
-"""Where the n-grams of a text are: ids laid out so that each n-gram is a slice."""
+"""N-grams of token ids as NumPy arrays: arrange ids so that every n-gram is a contiguous slice."""
 
 import numpy as np
 
@@ -11,22 +11,22 @@ BOUNDARIES = ("stream", "sentence")
 def ngram_positions(
     ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out ids so that the n-gram of each target is a slice.
+    """Arrange token ids so that every n-gram (n-1 words of context and the target) is a contiguous slice.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
         order: n, 2 or more.
-        boundary: `"stream"`: one running text, `</s>` left out, n-grams cross sentence ends as in the paper, and the
-            first contexts are filled with `<pad>`. `"sentence"`: each sentence is preceded by n-1 `<s>` and its words
-            and `</s>` are predicted.
-        targets_below: leave out the n-grams whose target is this id or one above. Default: none.
+        boundary: `"sentence"`: n-1 tokens `<s>` come before each sentence, and its words and `</s>` are predicted.
+            `"stream"`: one running text without `</s>`, in which n-grams cross sentence ends, as in the paper; `<pad>`
+            fills the first contexts.
+        targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Default: no limit.
 
     Returns:
-        tokens, int32: the text with what was put in; positions, int32 [N]: the n-gram of target i is
+        tokens, int32: the text with the inserted `<s>` or `<pad>`. positions, int32 [N]: the n-gram of target i is
         `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
 
     Raises:
-        InputError: an option is out of range, or there is nothing to predict.
+        InputError: an option is out of range, or the text has no target.
 
     Example:
 
@@ -35,7 +35,7 @@ def ngram_positions(
     [[2, 2, 7], [2, 7, 8], [7, 8, 3], [2, 2, 9], [2, 9, 3]]
     """
     if order < 2:
-        raise InputError(f"`order` (n) must be 2 or more, since a context has n-1 words. Received: {order}.")
+        raise InputError(f"`order` (n) must be 2 or more: a context has n-1 words. Received: {order}.")
     if boundary not in BOUNDARIES:
         raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
     context_size = order - 1
@@ -45,24 +45,24 @@ def ngram_positions(
         tokens = np.concatenate([np.full(context_size, PAD_ID, np.int32), words])
         positions = np.arange(context_size, len(tokens), dtype=np.int32)
     else:
-        sentence = np.cumsum(ids == EOS_ID) - (ids == EOS_ID)  # of each id, from 0
+        sentence = np.cumsum(ids == EOS_ID) - (ids == EOS_ID)  # number of the sentence of each id, from 0
         positions = (np.arange(len(ids)) + context_size * (sentence + 1)).astype(np.int32)
         tokens = np.full(positions[-1] + 1 if len(ids) else 0, BOS_ID, np.int32)
         tokens[positions] = ids
     if targets_below is not None:
         positions = positions[tokens[positions] < targets_below]
     if not len(positions):
-        raise InputError("There is no word to predict: give some text.")
+        raise InputError("The text has no word to predict. Fix: add text.")
     return tokens, positions
 
 
 def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.ndarray:
-    """The n-grams, int32 [B, n], that end at positions of a text that `ngram_positions` laid out."""
+    """Gather the n-grams, int32 [B, n], that end at `positions` of `tokens`; see `ngram_positions`."""
     return tokens[positions[:, None] + np.arange(1 - order, 1)]
 
 
 def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
-    """All n-grams of a text, int32 [N, n], in its order, or those with a target below an id; see `ngram_positions`.
+    """Extract all n-grams of a text, int32 [N, n], in the order of the text; for the arguments see `ngram_positions`.
 
     Example:
 
@@ -73,7 +73,7 @@ def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: in
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
-    """The ids that are ever predicted: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
+    """List the ids that can be predicted: `<unk>`, all words, and with boundary `"sentence"` also `</s>`.
 
     Example:
 
@@ -91,12 +91,20 @@ def check_ngrams(
     vocabulary_size: int,
     outputs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The contexts int32 [B, n-1] and the targets int32 [B] (None: none are asked for) that a model was given.
+    """Check the contexts and targets that a model is given, and convert them to int32.
 
-    Targets are below `outputs`, or |V| where that is None.
+    Args:
+        context_ids: ids [B, n-1].
+        target_ids: ids [B], or None.
+        order: n.
+        vocabulary_size: |V|; context ids must be below it.
+        outputs: target ids must be below it. Default: |V|.
+
+    Returns:
+        contexts int32 [B, n-1], and targets int32 [B] or None.
 
     Raises:
-        InputError: ids out of range, contexts of another length, or as many targets as there are not contexts.
+        InputError: an id is out of range, or a shape is wrong.
     """
     context_ids = np.asarray(context_ids, np.int32)
     if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
@@ -111,13 +119,14 @@ def check_ngrams(
 
 
 def find_distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct contexts among some, and which of them each is.
+    """Find the distinct rows of an array of contexts.
 
     Args:
         context_ids: int32 [B, n-1].
 
     Returns:
-        contexts int32 [G, n-1] in no particular order, and which int32 [B]: `contexts[which]` is `context_ids`.
+        contexts, int32 [G, n-1]: the distinct rows, in no particular order. which, int32 [B]: the index of each row, so
+        that `contexts[which]` equals `context_ids`.
 
     Example:
 
@@ -131,6 +140,6 @@ def find_distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         key ^= key >> np.uint64(29)
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     contexts = context_ids[first]
-    if not np.array_equal(contexts[which], context_ids):  # two contexts had one key
+    if not np.array_equal(contexts[which], context_ids):  # hash collision
         contexts, which = np.unique(context_ids, axis=0, return_inverse=True)
     return contexts, which.reshape(-1).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Lines of text -> tokens: the words and punctuation marks that a vocabulary counts."""
+"""Tokenizers (words, whitespace, characters) and normalisation: lower case, numbers, lemmas."""
 
 import functools
 import re
@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from keras_nplm.io.errors import InputError
 
-STEPS = ("lower", "numbers", "lemmas")  # in the order in which they are taken
-NUMBER = "_number_"  # which every tokenizer leaves whole
-_HELD = 1 << 20  # tokens whose words a process remembers: about 150 MB
+STEPS = ("lower", "numbers", "lemmas")  # normalisation steps in the order of their application
+NUMBER = "_number_"  # every tokenizer keeps it as one token
+_CACHED = 1 << 20  # normalised tokens that a process caches: about 150 MB
 
 
 def lower(text: str) -> str:
-    """The text in lower case, each character by itself, whatever stands beside it.
+    """Lower-case a text, each character independently of its neighbours, as TensorFlow graphs can do it.
 
-    `str.lower` knows contexts (a Σ at the end of a word) and one letter that becomes two characters (İ): neither is
-    anything that a graph could do alike.
+    `str.lower` differs in two cases: a Σ at the end of a word, and İ, which becomes two characters.
 
     Example:
 
@@ -26,9 +25,9 @@ def lower(text: str) -> str:
 
 
 def is_number(token: str) -> bool:
-    """Whether a token is a numeric form: it has a character of numeric value, and no letter.
+    """Return whether a token is a number: it has a character of numeric value, and no letter.
 
-    Signs, currencies, points and strokes may stand in it; a letter makes it a word, as in `3rd`, `1960s` and `B-52`.
+    Signs, currency symbols, points and slashes may occur. A letter makes it a word, as in `3rd`, `1960s` and `B-52`.
 
     Example:
 
@@ -39,10 +38,10 @@ def is_number(token: str) -> bool:
 
 
 def check_steps(steps: Sequence[str]) -> tuple[str, ...]:
-    """The steps, each once, in the order in which they are taken.
+    """Check normalisation steps, and return each once in the order of `STEPS`.
 
     Raises:
-        InputError: there is no such step.
+        InputError: a step is unknown.
 
     Example:
 
@@ -50,16 +49,16 @@ def check_steps(steps: Sequence[str]) -> tuple[str, ...]:
     ('lower', 'numbers')
     """
     if unknown := [step for step in steps if step not in STEPS]:
-        raise InputError(f"`normalise` takes {', '.join(STEPS)}. Received: {unknown[0]!r}.")
+        raise InputError(f"`normalise` must be some of {', '.join(STEPS)}. Received: {unknown[0]!r}.")
     return tuple(step for step in STEPS if step in steps)
 
 
 class Normalizer(dict):
-    """Tokens -> words: `words[token]` is the token after some steps; tokens repeat, so each is worked out once.
+    """Normalisation of tokens: `normalizer[token]` is the token after all steps. Results are cached.
 
     Args:
-        steps: of `STEPS`.
-        forms: for the step `lemmas`, the forms of words; any other token is left as it is.
+        steps: normalisation steps, some of `STEPS`.
+        forms: for the step `lemmas`: forms with their words. Tokens outside this table stay as they are.
 
     Example:
 
@@ -81,14 +80,14 @@ class Normalizer(dict):
         word = token
         for function in self._functions:
             word = function(word)
-        if len(self) >= _HELD:
+        if len(self) >= _CACHED:
             self.clear()
         self[token] = word
         return word
 
 
 def load_english_lemmas() -> Mapping[str, str]:
-    """The forms that simplemma's dictionary of English has, each with its lemma.
+    """Load simplemma's English dictionary: forms with their lemmas.
 
     Raises:
         InputError: simplemma is not installed.
@@ -98,22 +97,24 @@ def load_english_lemmas() -> Mapping[str, str]:
     try:
         from simplemma.strategies.dictionaries import DefaultDictionaryFactory
     except ImportError as error:
-        raise InputError("Lemmas need the package simplemma: `pip install 'keras-nplm[lemmas]'`.") from error
+        raise InputError("Lemmas need the package simplemma. Fix: `pip install 'keras-nplm[lemmas]'`.") from error
     return dict(DefaultDictionaryFactory().get_dictionary("en"))
 
 
 def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
-    """The forms of a dictionary as they stand in tokenised text, each with the word that stands for it.
+    """Build the table from the forms in tokenised text to the words that replace them.
+
+    A chain of lemmas is followed to its end: meetings -> meeting -> meet. The end of a circular chain is its first word
+    in character order. So lemmatising twice equals lemmatising once. If case matters, capitalised forms, as at the
+    beginning of a sentence, have capitalised lemmas: Went -> Go.
 
     Args:
         dictionary: forms with their lemmas.
-        tokens: what splits a text and takes the steps before lemmas. A form or a lemma that is not one token is left
-            out.
+        tokens: a function that tokenises a text and applies the steps before lemmas. A form or a lemma that is not
+            exactly one token is skipped.
 
     Returns:
-        for each form that is not its own lemma the word at the end of the chain, as in meetings -> meeting -> meet (the
-        first in the order of characters, where it is a circle): so taking lemmas twice is taking them once. Where case
-        counts, a form at the beginning of a sentence has a lemma of its own: Went -> Go.
+        a dictionary from each form that is not its own lemma to its word.
 
     Example:
 
@@ -129,36 +130,36 @@ def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list
     lemmas = {token: lemma for form, token, lemma in pairs if form == token}
     for _, token, lemma in pairs:
         lemmas.setdefault(token, lemma)
-    if tokens("A") == ["A"]:  # case counts
+    if tokens("A") == ["A"]:  # case matters
         for _, token, lemma in pairs:
-            lemmas.setdefault(_capitalised(token), _capitalised(lemma))
-    table = {form: _last(form, lemmas) for form in lemmas}
+            lemmas.setdefault(_capitalise(token), _capitalise(lemma))
+    table = {form: _follow_lemmas(form, lemmas) for form in lemmas}
     return {form: word for form, word in table.items() if form != word}
 
 
-def _capitalised(word: str) -> str:
+def _capitalise(word: str) -> str:
     first = word[0].upper()
     return first + word[1:] if len(first) == 1 else word
 
 
-def _last(word: str, lemmas: Mapping[str, str]) -> str:
-    """The word that a chain of lemmas ends with."""
+def _follow_lemmas(word: str, lemmas: Mapping[str, str]) -> str:
+    """Follow a chain of lemmas to its last word."""
     chain = [word]
     while (lemma := lemmas.get(chain[-1], chain[-1])) not in chain:
         chain.append(lemma)
     return min(chain[chain.index(lemma) :])
 
 
-CHARACTERS = "characters"  # the tokenizer whose tokens are no words
-SPACE = "▁"  # what stands for white space where characters are tokens
+CHARACTERS = "characters"  # the tokenizer whose tokens are characters
+SPACE = "▁"  # the token for white space between characters
 _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def split_words(line: str) -> list[str]:
-    """Split a line into words and punctuation marks; case, apostrophes and hyphens within a word are kept.
+    """Split a line into words and punctuation marks. Case, apostrophes and hyphens within a word are kept.
 
-    A word is a run of letters, digits and underscores, with single `'`, `’` or `-` between such runs; any other
-    character that is not white space is a token of its own. Tokens joined by spaces split into the same tokens again.
+    A word is a run of letters, digits and underscores, with single `'`, `’` or `-` between such runs. Each further
+    character that is not white space is a token. Tokens joined by spaces split into the same tokens again.
 
     Example:
 
@@ -169,7 +170,7 @@ def split_words(line: str) -> list[str]:
 
 
 def split_characters(line: str) -> list[str]:
-    """Split a line into its characters, white space between words being one `▁`.
+    """Split a line into its characters. White space between words becomes one `▁`.
 
     Example:
 
@@ -188,7 +189,11 @@ WORD_TOKENIZERS = tuple(name for name in TOKENIZERS if name != CHARACTERS)
 
 
 def join_tokens(tokens: Sequence[str], name: str) -> str:
-    """The line that tokens make up, as a tokenizer of that name has them.
+    """Join tokens to a line of text.
+
+    Args:
+        tokens: the tokens.
+        name: name of the tokenizer that they come from.
 
     Example:
 
@@ -200,24 +205,24 @@ def join_tokens(tokens: Sequence[str], name: str) -> str:
 
 
 def get_separator(name: str) -> str:
-    """What stands between tokens in a line: a space, or nothing between characters."""
+    """Return the separator between tokens in a line: a space, or an empty string between characters."""
     return "" if parse_tokenizer(name)[0] == CHARACTERS else " "
 
 
 def get_tokenizer(
     name: str, forms: Mapping[str, str] | None = None, *, apart: bool = False
 ) -> Callable[[str], list[str]]:
-    """The function that splits a line, and normalises what it has split, by its name.
+    """Return the tokenizer with a name: a function from a line to its normalised tokens.
 
     Args:
-        name: `"words"` for running text (`split_words`), `"whitespace"` for text whose tokens are already apart, or
-            `"characters"`, followed by the steps of `keras_nplm.data.tokenizers.STEPS` that are taken, as in
+        name: `"words"` for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by
+            spaces, or `"characters"`. Normalisation steps of `keras_nplm.data.tokenizers.STEPS` may follow, as in
             `"words+lower+numbers"`.
-        forms: of the step `lemmas`: the forms of the words of a vocabulary. Default: `load_forms`.
-        apart: the words of this text are already apart, whatever the name says.
+        forms: for the step `lemmas`: the forms of the vocabulary. Default: `load_forms`.
+        apart: split the words of this text at spaces, even if the name says `"words"`.
 
     Raises:
-        InputError: there is no tokenizer of that name, or simplemma, which its lemmas need, is not installed.
+        InputError: the name is unknown, or lemmas are wanted without the package simplemma.
 
     Example:
 
@@ -235,10 +240,10 @@ def get_tokenizer(
 
 
 def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
-    """What splits, and the steps after it.
+    """Split the name of a tokenizer into its base and its normalisation steps.
 
     Raises:
-        InputError: there is no tokenizer of that name.
+        InputError: the name is unknown, or a step does not fit the base.
 
     Example:
 
@@ -249,19 +254,19 @@ def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
     if base not in TOKENIZERS or steps != [step for step in STEPS if step in steps]:
         after = ", ".join(f"+{step}" for step in STEPS)
         raise InputError(
-            f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {name!r}. After it may stand {after}, in "
+            f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {name!r}. The steps {after} may follow, in "
             "this order."
         )
     if base == CHARACTERS and {*steps} - {"lower"}:
-        raise InputError(f"Of characters only `lower` can be had: {steps[-1]} are of words. Received: {name!r}.")
+        raise InputError(f"The tokenizer `characters` must have no step but +lower. Received: {name!r}.")
     return base, tuple(steps)
 
 
 def add_steps(name: str, steps: Sequence[str]) -> str:
-    """The name of a tokenizer that takes more steps.
+    """Add normalisation steps to the name of a tokenizer.
 
     Raises:
-        InputError: there is no such tokenizer or step.
+        InputError: the tokenizer or a step is unknown.
 
     Example:
 
@@ -273,15 +278,15 @@ def add_steps(name: str, steps: Sequence[str]) -> str:
 
 
 def uses_lemmas(name: str) -> bool:
-    """Whether the last step of a tokenizer is lemmas, so that its vocabulary has forms."""
+    """Return whether a tokenizer replaces words by lemmas. Its vocabulary then has forms."""
     return "lemmas" in parse_tokenizer(name)[1]
 
 
 @functools.cache
 def load_forms(name: str) -> dict[str, str]:
-    """All forms that are known for a tokenizer that takes lemmas, each with its word; see `build_form_table`.
+    """Load all English forms for a tokenizer with lemmas, each with its word; see `build_form_table`.
 
     Raises:
-        InputError: simplemma is not installed.
+        InputError: the package simplemma is not installed.
     """
     return build_form_table(load_english_lemmas(), get_tokenizer(name.removesuffix("+lemmas")))

@@ -1,4 +1,4 @@
-"""Words <-> ids: the vocabulary V, its special tokens, its file, and the lookup."""
+"""The vocabulary V: words to ids and back, special tokens, `vocabulary.txt`, and the forms of lemmas."""
 
 import contextlib
 import functools
@@ -16,28 +16,29 @@ from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_text, replace_file
 
-if typing.TYPE_CHECKING:  # Keras is imported where the layer is made: the processes that encode text do without
+if typing.TYPE_CHECKING:  # worker processes that encode text must not import Keras
     import keras
+
 PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNK, BOS, EOS)
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
-_COUNTED = 1 << 18  # words that are chosen from at a time
-_RESERVED = (PAD, BOS, EOS)  # put in where they belong, never read
+_WORDS_AT_A_TIME = 1 << 18  # that `from_counts` selects from
+_RESERVED = (PAD, BOS, EOS)  # tokens that text must not contain
 
 
 class Vocabulary:
-    """The words that a model knows; a word's id is its place.
+    """The vocabulary of a model: words and their ids.
 
-    Ids 0 to 3 are `<pad>` (the mask: no word stands there), `<unk>` (any word outside the vocabulary), `<s>` and
-    `</s>` (before and after a sentence). Of the special tokens only `<unk>` may stand in text.
+    Ids 0 to 3 are `<pad>` (the mask), `<unk>` (any out-of-vocabulary word), `<s>` and `</s>` (before and after a
+    sentence). Of these special tokens only `<unk>` may occur in text.
 
     Args:
-        words: the words from id 4 on, the most frequent first by custom.
-        forms: where text is normalised to lemmas: other forms, each with the word that stands for it. Default: None.
+        words: the words from id 4 on, usually the most frequent first.
+        forms: for text that is normalised to lemmas: further forms, each with its word. Default: no lemmas.
 
     Raises:
-        InputError: a word is empty, holds white space, occurs twice or is a special token; or there is none; a form is
-            a word itself, or one of none.
+        InputError: there are no words; or a word is empty, contains white space, is repeated or is a special token; or
+            a form is itself a word, or belongs to an unknown word.
 
     Example:
 
@@ -52,22 +53,25 @@ class Vocabulary:
         seen = set(SPECIALS)
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
-                raise InputError(f"Word {place} of the vocabulary stands in it twice: {word!r}. Keep it once.")
+                raise InputError(f"Duplicate word {word!r} in the vocabulary (line {place + 1}). Fix: remove one.")
             if not word or word.split() != [word]:
-                raise InputError(f"Word {place} of the vocabulary is empty or holds white space: {word!r}.")
+                raise InputError(f"Word {word!r} (line {place + 1}) must not be empty or contain white space.")
             seen.add(word)
         if not words:
-            raise InputError("The vocabulary has no words: give more text, or lower `min_count`.")
+            raise InputError("The vocabulary must have at least one word. Fix: give more text, or lower `min_count`.")
         for form, word in (forms or {}).items():
             if form in seen or form.split() != [form]:
-                raise InputError(f"A form must be one token, and no word of the vocabulary. Received: {form!r}.")
+                raise InputError(f"A form must be one token outside the vocabulary. Received: {form!r}.")
             if word not in seen or word in SPECIALS:
-                raise InputError(f"The form {form!r} is one of {word!r}, which is no word of the vocabulary.")
+                raise InputError(f"The word of the form {form!r} must be in the vocabulary. Received: {word!r}.")
         self.words = [*SPECIALS, *words]
         self.forms = None if forms is None else dict(forms)
 
     def with_forms(self, forms: Mapping[str, str]) -> "Vocabulary":
-        """The same words with those of some forms that are of them, but for forms that are words themselves.
+        """Return the vocabulary with the forms of its words. Forms that are themselves words are skipped.
+
+        Args:
+            forms: forms with their words.
 
         Example:
 
@@ -82,12 +86,12 @@ class Vocabulary:
     def build(
         cls, sentences: Iterable[Sequence[str]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """Count words in one pass and bounded memory; ids by falling frequency, ties by word.
+        """Count words in one pass and bounded memory. Ids are by decreasing frequency, then by word.
 
         Args:
             sentences: lists of tokens.
-            min_count: words seen less often become `<unk>`. The paper merges those seen 3 times or fewer: 4.
-            max_size: keep this many words at most, special tokens not counted. Default: all.
+            min_count: rarer words become `<unk>`. The paper's is 4: it merges words seen 3 times or less.
+            max_size: the largest number of words, without special tokens. Default: no limit.
 
         Raises:
             InputError: an option is out of range, the text holds a reserved token, or no word is left.
@@ -107,10 +111,10 @@ class Vocabulary:
     def from_counts(
         cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """The same from words and how often each was seen, of which only those that are kept need fit in memory.
+        """Build the vocabulary from word counts. Only the selected words need fit in memory.
 
         Args:
-            counts: each word once, in any order.
+            counts: (word, count), each word once, in any order.
             min_count: see `build`.
             max_size: see `build`.
 
@@ -128,7 +132,7 @@ class Vocabulary:
             raise InputError(f"`max_size` must be 1 or more. Received: {max_size}.")
         kept, types = [], 0
         counts = iter(counts)
-        while some := dict(itertools.islice(counts, _COUNTED)):
+        while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
             check_reserved(some)
             types += len(some)
             some.pop(UNK, None)
@@ -136,22 +140,22 @@ class Vocabulary:
             if max_size is not None:
                 kept = sorted(kept)[:max_size]
         if not types:
-            raise InputError("There is no word in the text that the vocabulary is counted over.")
+            raise InputError("The text of the vocabulary must have at least one word. Fix: give more text.")
         if not kept:
-            raise InputError(f"No word was seen {min_count} times: lower `min_count`, or give more text.")
+            raise InputError(f"No word occurs {min_count} times. Fix: lower `min_count`, or give more text.")
         return cls([word for _, word in sorted(kept)])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Read a `vocabulary.txt`: a word a line, its id the number of lines before it; and `forms.tsv` beside it.
+        """Load a `vocabulary.txt`, one word a line in the order of the ids, and `forms.tsv` beside it, if any.
 
         Raises:
-            InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word; the
-                forms are damaged, or those of another vocabulary.
+            InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word; or
+                `forms.tsv` is damaged or belongs to a different vocabulary.
         """
         text = read_text(path)
         if not text.endswith("\n"):
-            raise InputError(f"{path} does not end with a line end: it is empty or was cut short; write it anew.")
+            raise InputError(f"{path} is empty or truncated: it must end with a line end. Fix: restore the file.")
         words = text[:-1].split("\n")
         if tuple(words[: len(SPECIALS)]) != SPECIALS:
             raise InputError(
@@ -164,10 +168,10 @@ class Vocabulary:
             raise InputError(f"{path}: {error}") from error
 
     def with_words(self, words: Sequence[str]) -> "Vocabulary":
-        """The vocabulary with more words, whose ids follow those that there are; its forms are those that it has.
+        """Return the vocabulary with more words. Old words keep their ids, and the forms stay the same.
 
         Raises:
-            InputError: as where one is made.
+            InputError: as `Vocabulary(…)`.
 
         Example:
 
@@ -177,7 +181,7 @@ class Vocabulary:
         return Vocabulary([*self.words[len(SPECIALS) :], *words], self.forms)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the words to `path`, one a line, and forms, if there are any, beside it."""
+        """Write the words to `path`, one a line, and the forms, if any, to `forms.tsv` beside it."""
         write_forms(get_forms_path(path), self.forms, self.words)
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
@@ -212,14 +216,14 @@ class Vocabulary:
             try:
                 "".join(tokens).encode("utf-8")
             except UnicodeEncodeError as error:
-                raise InputError("The text holds half a surrogate pair, which is no character: give UTF-8.") from error
+                raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
         return ids
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """The words of ids.
+        """Return the words of ids.
 
         Raises:
-            InputError: an id is not in the vocabulary.
+            InputError: an id is out of range.
         """
         ids = np.asarray(ids, dtype=np.int64)
         check_ids(ids, len(self))
@@ -250,32 +254,34 @@ class WordIds(dict):
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
-    """Refuse ids that no word has.
+    """Check that ids are in the range of a vocabulary.
 
     Raises:
         InputError: an id is negative, or `vocabulary_size` or more.
     """
     if ids.size and (ids.min() < 0 or ids.max() >= vocabulary_size):
         outside = ids.min() if ids.min() < 0 else ids.max()
-        raise InputError(f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Is it another vocabulary's?")
+        raise InputError(
+            f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Fix: use the vocabulary of the model."
+        )
 
 
 def check_reserved(tokens: Iterable[str]) -> None:
-    """Refuse text that holds `<pad>`, `<s>` or `</s>`: they are put in where they belong, never read.
+    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them.
 
     Raises:
-        InputError: a reserved token stands in the text.
+        InputError: the text holds a reserved token.
     """
     for token in _RESERVED:
         if token in tokens:
-            raise InputError(f"The text holds the reserved token {token}: remove it, or write it otherwise.")
+            raise InputError(f"The text holds the reserved token {token}. Fix: remove or rename it.")
 
 
 def get_forms_path(path: str | os.PathLike) -> Path:
-    """Where the forms of a vocabulary are.
+    """Return the path of the forms that belong to a vocabulary file.
 
     Args:
-        path: of the vocabulary.
+        path: path of the vocabulary.
 
     Example:
 
@@ -288,15 +294,15 @@ def get_forms_path(path: str | os.PathLike) -> Path:
 
 
 def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str]) -> None:
-    """Write a line for each form, itself and its word with a tab between; without forms there is no such file.
+    """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each form.
 
     Args:
         path: the file.
-        forms: forms, each with its word.
-        words: of the vocabulary, whose checksum is in the first line.
+        forms: forms with their words. None: an existing file is removed.
+        words: all words of the vocabulary, which the checksum covers.
 
     Raises:
-        RunError: the file cannot be written.
+        RunError: the file cannot be written or removed.
     """
     if forms is not None:
         lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
@@ -305,23 +311,25 @@ def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str
         return
     try:
         with contextlib.suppress(FileNotFoundError):
-            path.unlink()  # of a vocabulary that stood there before
+            path.unlink()
     except OSError as error:
-        raise RunError(f"Cannot remove {path}: {error.strerror}. It is of another vocabulary: remove it.") from error
+        raise RunError(
+            f"Cannot remove the old forms {path}: {error.strerror}. Fix: check the permissions of the directory."
+        ) from error
 
 
 def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
-    """Read what `write_forms` wrote.
+    """Read the forms that `write_forms` wrote.
 
     Args:
         path: the file.
-        words: of the vocabulary that lies beside it.
+        words: all words of the vocabulary beside it.
 
     Returns:
-        None where there is no such file.
+        forms with their words, or None without such a file.
 
     Raises:
-        InputError: the file is damaged, or of another vocabulary.
+        InputError: the file is damaged, or belongs to a different vocabulary.
 
     Example:
 
@@ -336,11 +344,11 @@ def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
     rows = [line.split("\t") for line in lines.split("\n")]
     forms = dict(row for row in rows if len(row) == 2)
     if head != _head(lines, words) or rows[-1] != [""] or len(forms) != len(rows) - 1:
-        raise InputError(f"{path} was changed or cut short, or is of another vocabulary: make the model again.")
+        raise InputError(f"{path} does not match vocabulary.txt (checksum mismatch). Fix: restore the file or retrain.")
     return forms
 
 
 def _head(lines: str, words: Sequence[str]) -> str:
-    """The first line, whose checksum tells whether the rest is whole, and of which vocabulary it is."""
+    """Return the first line of `forms.tsv`, whose checksum covers its other lines and the vocabulary."""
     checksum = zlib.crc32("\n".join([*words, lines]).encode())
     return f"form\tword\tcrc32 {checksum:08x}"

@@ -44,7 +44,7 @@ def run_in_processes(
 
     Raises:
         InputError, RunError: the task raised this error.
-        RunError: a worker process died, for example for lack of memory.
+        RunError: a worker process died, for example because memory ran out.
     """
     if processes == 1 or len(items) < 2:
         module, _, name = task.partition(":")
@@ -123,6 +123,6 @@ def _receive(worker: subprocess.Popen) -> dict:
 
 def _worker_error(worker: subprocess.Popen) -> RunError:
     return RunError(
-        f"A worker process that read the text died (exit status {worker.wait()}), perhaps for lack of memory. Finished "
+        f"A worker process that read the text died (exit status {worker.wait()}), perhaps out of memory. Finished "
         "shards are kept. Fix: run the same command again to resume."
     )

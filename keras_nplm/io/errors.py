@@ -1,4 +1,4 @@
-"""The two errors of a command, each with one clear sentence: what is wrong, where, and how to fix it."""
+"""The two errors of a command, each with one clear sentence: the problem, its place and its remedy."""
 
 
 class InputError(ValueError):
@@ -21,7 +21,7 @@ def check_argument(argument: str, holds: bool, wanted: str, received: object, fi
     Args:
         argument: name of the argument.
         holds: the condition.
-        wanted: what the argument must be.
+        wanted: the accepted values, in words.
         received: the value that was given.
         fix: the remedy. Default: none is named.
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.data.shuffling import count_resampled
+from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.nplm import NPLM

@@ -93,7 +93,7 @@ def test_a_vocabulary_is_the_same_whatever_memory_it_is_counted_in(sentences, mi
     with pytest.MonkeyPatch.context() as context:
         whole = build()
         context.setattr("keras_nplm.data.word_counts.TYPES_IN_MEMORY", 2)
-        context.setattr("keras_nplm.data.vocabulary._COUNTED", at_a_time)
+        context.setattr("keras_nplm.data.vocabulary._WORDS_AT_A_TIME", at_a_time)
         assert build() == whole
 
 

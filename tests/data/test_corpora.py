@@ -62,7 +62,7 @@ def test_brown_with_marks_has_its_texts_and_paragraphs_told_apart(brown_director
 def test_built_in_corpora_load_no_tensorflow():
     code = """if True:
     import sys, keras_nplm
-    import keras_nplm.data.encoding, keras_nplm.data.ngram_arrays, keras_nplm.data.shuffling
+    import keras_nplm.data.encoding, keras_nplm.data.ngram_arrays, keras_nplm.data.shuffling, keras_nplm.data.resampling
     corpus = keras_nplm.open_corpus()
     vocabulary = keras_nplm.Vocabulary.build(corpus.sentences("train"))
     assert len(keras_nplm.encode_sentences(corpus.sentences("test"), vocabulary))

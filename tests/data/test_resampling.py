@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.encoded_corpus as encoded_corpus
-import keras_nplm.data.shuffling as resampled_pools
+import keras_nplm.data.resampling as resampling
 from keras_nplm import (
     EncodedCorpus,
     InputError,
@@ -80,8 +80,8 @@ def _epochs(resampled, number, **options):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 5 ids and pools of about 50 n-grams, so that a small text has many."""
-    monkeypatch.setattr(resampled_pools, "RESAMPLED_BLOCK", 5)
-    monkeypatch.setattr(resampled_pools, "RESAMPLED_POOL", 50)
+    monkeypatch.setattr(resampling, "RESAMPLED_BLOCK", 5)
+    monkeypatch.setattr(resampling, "RESAMPLED_POOL", 50)
 
 
 @settings(deadline=None, max_examples=12)
@@ -100,8 +100,8 @@ def test_an_epoch_shows_so_many_of_each_text_and_all_come_before_any_comes_again
     texts, shares = _texts(*(size for size, _ in described)), [share for _, share in described]
     resampled = _resampled(texts, shares, where, tmp_path_factory.mktemp("texts"))
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(resampled_pools, "RESAMPLED_BLOCK", block)
-        context.setattr(resampled_pools, "RESAMPLED_POOL", pool)
+        context.setattr(resampling, "RESAMPLED_BLOCK", block)
+        context.setattr(resampling, "RESAMPLED_POOL", pool)
         epochs = _epochs(resampled, 5, order=order, boundary=boundary, batch_size=batch_size)
     ngrams = [_ngrams(text, order, boundary) for text in texts]
     seen = [dict.fromkeys(of_text, 0) for of_text in ngrams]
@@ -174,8 +174,8 @@ def test_an_epoch_goes_on_where_it_was_left(tmp_path, small_blocks, where, drop_
 
 
 def test_of_shards_little_more_is_read_than_is_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr(resampled_pools, "RESAMPLED_BLOCK", 50)
-    monkeypatch.setattr(resampled_pools, "RESAMPLED_POOL", 300)
+    monkeypatch.setattr(resampling, "RESAMPLED_BLOCK", 50)
+    monkeypatch.setattr(resampling, "RESAMPLED_POOL", 300)
     texts = _texts(100, 5000)
     dataset = ngram_dataset(_resampled(texts, [1, 0.1], "shards", tmp_path), 3, 8, boundary="stream")
     read, whole = [], ShardedIds.read
@@ -188,14 +188,14 @@ def test_of_shards_little_more_is_read_than_is_shown(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "texts, options, message",
     [
-        ([], {}, "There is no text to resample"),
+        ([], {}, "`texts` must have at least one"),
         *[
             ([(np.array([4, 3]), share)], {}, r"must be a number in \(0, 1\]")
             for share in (0, 2, -0.1, np.nan, "1", True)
         ],
-        ([(np.array([4, 5, 3]), 0.1)], {}, "A share of 0.1 of 2 n-grams is none"),
+        ([(np.array([4, 5, 3]), 0.1)], {}, "A share of 0.1 of 2 n-grams must be at least one"),
         ([(np.array([3]), 1)], {}, "no word to predict"),
-        ([(np.array([4, 3]), 1)], {"shuffle": False}, "are shuffled together"),
+        ([(np.array([4, 3]), 1)], {"shuffle": False}, "`shuffle` must be True for Resampled"),
         ([(np.array([4, 3]), 1)], {"order": 1}, "`order` .* must be 2 or more"),
         ([(np.array([4, 3]), 1)], {"batch_size": 2, "drop_remainder": True}, "1 n-grams do not fill a batch of 2"),
     ],

@@ -26,7 +26,7 @@ def test_characters_make_up_the_line_again(text):
 
 def test_characters_have_no_numbers_and_lemmas():
     assert get_tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
-    with pytest.raises(InputError, match="Of characters only `lower` can be had"):
+    with pytest.raises(InputError, match="`characters` must have no step but .lower. Received"):
         get_tokenizer("characters+numbers")
 
 

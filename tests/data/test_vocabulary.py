@@ -50,15 +50,15 @@ def test_lookup_encodes_known_and_unknown_words():
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"", "cut short"),
-        (b"<pad>\n<unk>\n<s>\n</s>\nthe\ncat", "cut short"),
+        (b"", "empty or truncated"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe\ncat", "empty or truncated"),
         (b"the\ncat\n", "must begin with the lines <pad>"),
         (b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
-        (b"<pad>\n<unk>\n<s>\n</s>\nthe\nthe\n", "Word 5 .* twice: 'the'"),
-        (b"<pad>\n<unk>\n<s>\n</s>\nthe\n<s>\n", "Word 5 .* twice: '<s>'"),
-        (b"<pad>\n<unk>\n<s>\n</s>\nthe cat\n", "Word 4 .* white space"),
-        (b"<pad>\n<unk>\n<s>\n</s>\n\n", "Word 4 .* empty"),
-        (b"<pad>\n<unk>\n<s>\n</s>\n", "has no words"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe\nthe\n", "Duplicate word 'the' .*line 6"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe\n<s>\n", "Duplicate word '<s>' .*line 6"),
+        (b"<pad>\n<unk>\n<s>\n</s>\nthe cat\n", "Word 'the cat' .line 5. must not .* white space"),
+        (b"<pad>\n<unk>\n<s>\n</s>\n\n", "Word '' .line 5. must not be empty"),
+        (b"<pad>\n<unk>\n<s>\n</s>\n", "at least one word"),
         (b"<pad>\n<unk>\n<s>\n</s>\n\xe9t\xe9\n", "not UTF-8"),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.shuffling import count_resampled
+from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.experiments.log_probs import SPLITS
 from keras_nplm.experiments.rows import Row
