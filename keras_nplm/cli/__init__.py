@@ -1,1 +1,6 @@
-"""TODO cli."""
+"""The command line `keras-nplm`. A command imports what it needs when it runs, so that help and errors come at once.
+
+main: commands, exit status. flags: flags from the table of options. printing: figures in a line. startup: TensorFlow's
+start-up messages. training, sizing, estimating (ngram, mix), new_words (add-words), evaluating (evaluate, score,
+complete, generate), rescoring, word_vectors (nearest, analogy, map), exporting, experiments (benchmark, paper, study).
+"""

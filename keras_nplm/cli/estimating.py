@@ -1,76 +1,81 @@
-"""`keras-nplm ngram` and `mix`."""
+"""`keras-nplm ngram` and `mix`: n-gram models estimated from counts, and mixtures of models."""
 
 import argparse
 
-from keras_nplm.cli.options import (
-    AGAIN,
+from keras_nplm.cli.flags import (
+    RESUME,
     TEXT_OPTIONS,
     AddCommand,
-    configuration_of,
-    configuration_options,
-    corpus_of,
-    corpus_options,
-    output,
-    tokenizer_of,
+    add_configuration_flags,
+    add_corpus_flags,
+    add_flag,
+    add_output,
+    open_named_corpus,
+    read_configuration,
+    read_tokenizer,
 )
-from keras_nplm.cli.shown import show_splits
-from keras_nplm.data.tokenizers import add_steps
+from keras_nplm.cli.printing import print_splits
 from keras_nplm.io.errors import InputError
-from keras_nplm.training.configuration import CONFIGURATIONS
-from keras_nplm.training.estimate import (
-    METHODS,
-    NUM_CLASSES,
-    estimate,
-    import_arpa,
-    mix,
+from keras_nplm.io.options import Option
+from keras_nplm.training.configuration import Configuration
+
+METHOD = Option(
+    name="method",
+    type=str,
+    default="kneser-ney",
+    choices=("kneser-ney", "deleted-interpolation", "class-based"),
+    help="estimation method",
+)
+NUM_CLASSES = Option(
+    name="num_classes",
+    type=int,
+    default=500,
+    least=1,
+    help="number of word classes of the method class-based",
 )
 
 
 def add(command: AddCommand) -> None:
     """Add the commands."""
-    _ngram_flags(command("ngram", _ngram, _show_ngram, "Estimate a count-based model and evaluate it.", AGAIN))
-    _mix_flags(command("mix", _mix, _show_mix, "Combine models into one, weights fitted on the validation split."))
+    _add_ngram_flags(command("ngram", _ngram, _show_ngram, "Estimate an n-gram model and evaluate it.", RESUME))
+    _add_mix_flags(command("mix", _mix, _show_mix, "Mix models, with weights fitted on the validation split."))
 
 
-def _ngram_flags(parser: argparse.ArgumentParser) -> None:
-    corpus_options(parser)
-    output(parser)
-    parser.add_argument("--method", choices=tuple(METHODS), default="kneser-ney", help="default: kneser-ney")
-    parser.add_argument(
-        "--num-classes", type=int, default=NUM_CLASSES, help=f"of class-based models alone; default: {NUM_CLASSES}"
-    )
-    parser.add_argument(
-        "--word-classes", metavar="FILE", help="use these classes: a line a word, its class after a tab"
-    )
-    parser.add_argument(
-        "--paper-bins",
-        action="store_true",
-        help="deleted interpolation: weights by the whole context's frequency alone",
-    )
-    arpa = parser.add_argument_group("or read a model of another program")
-    arpa.add_argument("--arpa", metavar="FILE", help="an ARPA file, gzipped or not, instead of a corpus")
-    arpa.add_argument("--vocabulary", metavar="FILE", help="the vocabulary.txt of a model to mix it with")
-    configuration_options(parser, ["order", *TEXT_OPTIONS], order=CONFIGURATIONS["default"].ngram_order)
+def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
+    add_output(parser)
+    add_flag(parser, METHOD)
+    add_flag(parser, NUM_CLASSES)
+    help = "word classes to use, one word and its class per line, separated by a tab (default: classes by clustering)"
+    parser.add_argument("--word-classes", metavar="FILE", help=help)
+    help = "deleted interpolation with weights by the frequency of the whole context alone (default: off)"
+    parser.add_argument("--paper-bins", action="store_true", help=help)
+    arpa = parser.add_argument_group("model of another toolkit")
+    help = "ARPA file, plain or .gz, to read instead of a corpus (default: none)"
+    arpa.add_argument("--arpa", metavar="FILE", help=help)
+    help = "vocabulary.txt of a model to mix the ARPA file with (default: the words of the ARPA file)"
+    arpa.add_argument("--vocabulary", metavar="FILE", help=help)
+    data = add_corpus_flags(parser)
+    order = Configuration().ngram_order
+    add_configuration_flags(parser, ["order", *TEXT_OPTIONS], groups={"data": data, "model": data}, order=order)
 
 
 def _ngram(options: argparse.Namespace) -> dict:
-    configuration = configuration_of(options)
+    configuration = read_configuration(options)
     if options.vocabulary and not options.arpa:
-        raise InputError("--vocabulary is for --arpa: words of a corpus are counted.")
-    if options.arpa:
-        if options.train or options.resample or options.order:
-            raise InputError("--arpa names a model, which has an order: leave --train, --resample and --order out.")
-        result = import_arpa(
-            options.arpa,
-            options.output,
-            vocabulary=options.vocabulary,
-            tokenizer=add_steps(tokenizer_of(options), options.normalise),
-            boundary=configuration.boundary,
+        raise InputError(
+            f"`--vocabulary` must be left out without `--arpa`. Received: {options.vocabulary}. Fix: give `--arpa`, "
+            "or leave `--vocabulary` out."
         )
+    if options.arpa:
+        result = _import_arpa(options, configuration)
     else:
+        corpus = open_named_corpus(options)
+
+        from keras_nplm.training.estimate import estimate
+
         result = estimate(
             options.method,
-            corpus_of(options),
+            corpus,
             options.output,
             order=options.order or configuration.ngram_order,
             num_classes=options.num_classes,
@@ -81,21 +86,45 @@ def _ngram(options: argparse.Namespace) -> dict:
     return result | {"directory": str(options.output)}
 
 
+def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> dict:
+    from keras_nplm.data.tokenizers import add_steps
+    from keras_nplm.training.estimate import import_arpa
+
+    for flag in ("train", "resample", "order"):
+        if getattr(options, flag):
+            raise InputError(
+                f"`--{flag}` must be left out with `--arpa`. Received: {getattr(options, flag)}. Fix: leave it out. "
+                "The ARPA file holds a whole model."
+            )
+    return import_arpa(
+        options.arpa,
+        options.output,
+        vocabulary=options.vocabulary,
+        tokenizer=add_steps(read_tokenizer(options), options.normalise),
+        boundary=configuration.boundary,
+    )
+
+
 def _show_ngram(result: dict) -> None:
     listed = ", ".join(f"{number:,} {order}-grams" for order, number in enumerate(result["ngrams"], start=1))
     print(listed if "seconds" not in result else f"{listed}: {result['seconds']} s, {result['cpu_seconds']} CPU s")
-    show_splits(result)
+    print_splits(result)
 
 
-def _mix_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directories", metavar="DIR", nargs="+", help="model directories of one vocabulary")
-    output(parser)
-    parser.add_argument("--weights", metavar="W", nargs="+", type=float, help="fixed weights, one a model")
-    parser.add_argument("--by-frequency", action="store_true", help="fit weights a bin of the context's frequency")
-    parser.add_argument("--uniform", action="store_true", help="add the uniform distribution; its weight comes last")
+def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directories", metavar="DIR", nargs="+", help="model directories with the same vocabulary")
+    add_output(parser)
+    help = "fixed weights, one per model (default: fitted on the validation split)"
+    parser.add_argument("--weights", metavar="W", nargs="+", type=float, help=help)
+    help = "separate weights for each bin of the context's frequency (default: off)"
+    parser.add_argument("--by-frequency", action="store_true", help=help)
+    help = "the uniform distribution as one more model; its weight comes last (default: off)"
+    parser.add_argument("--uniform", action="store_true", help=help)
 
 
 def _mix(options: argparse.Namespace) -> dict:
+    from keras_nplm.training.estimate import mix
+
     result = mix(
         options.directories,
         options.output,
@@ -108,8 +137,8 @@ def _mix(options: argparse.Namespace) -> dict:
 
 def _show_mix(result: dict) -> None:
     if len(result["weights"]) == 1:
-        named = zip(result["components"], result["weights"][0], strict=True)
-        print("weights: " + ", ".join(f"{weight:.4f} {kind}" for kind, weight in named))
+        pairs = zip(result["components"], result["weights"][0], strict=True)
+        print("weights: " + ", ".join(f"{weight:.4f} {kind}" for kind, weight in pairs))
     else:
-        print(f"weights for {len(result['weights'])} bins of frequency")
-    show_splits(result)
+        print(f"weights for {len(result['weights'])} bins of the context's frequency")
+    print_splits(result)

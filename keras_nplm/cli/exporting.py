@@ -1,113 +1,179 @@
-"""`keras-nplm export`."""
+"""`keras-nplm export`: write a model as SavedModel, LiteRT, ONNX, ARPA or word2vec file."""
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from keras_nplm.cli.options import AddCommand, directory
-from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
-from keras_nplm.data.encoding import encode_sentences
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.directory import check_output_file, read_config, read_metrics
-from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.word_vectors import write_word2vec
-from keras_nplm.models.ngrams import BackoffModel, prune, write_arpa
-from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER, approximate, fit_unigrams
-from keras_nplm.models.ngrams.pruning import check_threshold
-from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.io.options import OPTIONS, Option
 
-_FORMATS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa", "word2vec": ".vec"}  # and endings
+if TYPE_CHECKING:
+    from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.models.ngrams import BackoffModel
+
+_ENDINGS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa", "word2vec": ".vec"}
+_NUMBER = dict(default=None, optional=True)  # None: not given, which flags of other formats must be
+
+_TOP_K = Option(
+    name="top_k", type=int, least=1, example=10, metavar="K", help="saved-model: number of suggested words", **_NUMBER
+)
+ORDER = Option(
+    name="order",
+    type=int,
+    least=2,
+    below=OPTIONS["order"].below,
+    example=3,
+    help="n, up to the model's order",
+    **_NUMBER,
+)
+MIN_EXPECTED_COUNT = Option(
+    name="min_expected_count",
+    type=float,
+    least=0,
+    example=0.02,
+    metavar="C",
+    help="least expected count in the text for which an n-gram is listed",
+    **_NUMBER,
+)
+PRUNE = Option(
+    name="prune",
+    type=float,
+    least=0,
+    example=1e-7,
+    metavar="THETA",
+    help="pruning threshold: relative rise of perplexity below which an n-gram is removed, such as 1e-7",
+    **_NUMBER,
+)
+MAX_NGRAMS = Option(
+    name="max_ngrams", type=int, least=1, example=100_000, help="largest number of n-grams, of all orders", **_NUMBER
+)
 _ARPA_FLAGS = ("order", "text", "min_expected_count", "prune", "max_ngrams")
 
 
 def add(command: AddCommand) -> None:
     """Add the command."""
-    parser = command("export", _export, _show_export, "Write a model in the form that other programs read.")
-    directory(parser)
-    parser.add_argument("target", metavar="TARGET", help="the directory of SavedModel versions, or the file, to write")
-    kinds = "saved-model: any model, for TF Serving; litert, onnx: networks; arpa (.gz: gzipped): any model"
-    kinds += "; word2vec: the word vectors of a network"
-    parser.add_argument("--format", choices=tuple(_FORMATS), help=f"{kinds}; default: by the ending of TARGET")
-    parser.add_argument("--top-k", type=int, help="saved-model: words that it suggests; default: 10")
-    parser.add_argument("--quantise", action="store_true", help="litert: matrices in 8 bits, a quarter of the size")
-    arpa = parser.add_argument_group("arpa: any model as a back-off model; Kneser-Ney as it is without these")
-    arpa.add_argument("--order", type=int, metavar="N", help=f"n, up to the model's; default: {ORDER} or the model's")
-    arpa.add_argument("--text", metavar="FILE", nargs="+", help="whose n-grams are listed; default: that of training")
-    help = f"list n-grams that are expected so often in the text, too; default: {MIN_EXPECTED_COUNT}"
-    arpa.add_argument("--min-expected-count", type=float, metavar="C", help=help)
-    help = "leave out n-grams without which perplexity rises by a smaller part than this, as 1e-7; default: none"
-    arpa.add_argument("--prune", type=float, metavar="THETA", help=help)
-    arpa.add_argument("--max-ngrams", type=int, metavar="N", help="prune until so many are left, of all orders")
+    parser = command("export", _export, _show_export, "Write a model for other programs.")
+    add_directory(parser)
+    help = "directory of the SavedModel's versions, or the file to write"
+    parser.add_argument("target", metavar="TARGET", help=help)
+    help = "file format: saved-model or arpa of any model; litert, onnx or word2vec of a network (default: by the "
+    help += "ending of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec)"
+    parser.add_argument("--format", choices=tuple(_ENDINGS), help=help)
+    add_flag(parser, _TOP_K, shown=_TOP_K.example)
+    help = "litert: 8-bit matrices, a quarter of the size (default: off)"
+    parser.add_argument("--quantise", action="store_true", help=help)
+    arpa = parser.add_argument_group("arpa", "A model other than Kneser-Ney is approximated by a back-off model.")
+    add_flag(arpa, ORDER, shown=f"{ORDER.example} or the model's")
+    help = "text files or globs whose n-grams are listed (default: the training text)"
+    arpa.add_argument("--text", metavar="FILE", nargs="+", help=help)
+    add_flag(arpa, MIN_EXPECTED_COUNT, shown=MIN_EXPECTED_COUNT.example)
+    add_flag(arpa, PRUNE)
+    add_flag(arpa, MAX_NGRAMS)
 
 
 def _export(options: argparse.Namespace) -> dict:
-    chosen = _format(options)
+    format = _choose_format(options)
+
+    from keras_nplm.language_model.directory import check_output_file
+
+    if format in ("arpa", "word2vec"):
+        check_output_file(options.target)
+
+    from keras_nplm.language_model.language_model import LanguageModel
+
     language_model = LanguageModel.load(options.directory)
-    told = {"format": chosen}
-    if chosen == "arpa":
-        check_output_file(options.target)
-        model = _backoff_model(options, language_model)
+    result = {"format": format}
+    if format == "arpa":
+        from keras_nplm.models.ngrams import write_arpa
+
+        model = _build_backoff_model(options, language_model)
         write_arpa(options.target, model, language_model.vocabulary)
+        result["ngrams"] = model.num_ngrams
         written = [options.target]
-        told["ngrams"] = model.num_ngrams
-    elif chosen == "saved-model":
-        path = Path(options.directory)
-        known = {"config": read_config(path), "metrics": read_metrics(path, missing_ok=True)}
-        written = [export_saved_model(language_model, options.target, top_k=options.top_k or 10, **known)]
-    elif chosen == "word2vec":
-        check_output_file(options.target)
+    elif format == "word2vec":
+        from keras_nplm.language_model.word_vectors import write_word2vec
+
         write_word2vec(options.target, *language_model.word_vectors())
         written = [options.target]
-    elif chosen == "litert":
-        written = export_litert(language_model, options.target, quantise=options.quantise)
     else:
-        written = export_onnx(language_model, options.target)
-    return told | {"written": list(map(str, written))}
+        written = _export_graph(options, format, language_model)
+    return result | {"written": list(map(str, written))}
 
 
-def _backoff_model(options: argparse.Namespace, language_model: LanguageModel) -> BackoffModel:
-    """The model that an ARPA file is to hold: the model itself, or what approximates it, pruned as was asked."""
-    check_threshold(options.prune or 0.0)
+def _export_graph(options: argparse.Namespace, format: str, language_model: "LanguageModel") -> list:
+    """Write a SavedModel, LiteRT or ONNX file, and return the paths of all files written."""
+    from keras_nplm.language_model.directory import read_config, read_metrics
+    from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+
+    if format == "litert":
+        return export_litert(language_model, options.target, quantise=options.quantise)
+    if format == "onnx":
+        return export_onnx(language_model, options.target)
+    directory = Path(options.directory)
+    card = {"config": read_config(directory), "metrics": read_metrics(directory, missing_ok=True)}
+    return [export_saved_model(language_model, options.target, top_k=options.top_k or _TOP_K.example, **card)]
+
+
+def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageModel") -> "BackoffModel":
+    """Return the back-off model of an ARPA file: the model itself or its approximation, pruned by the flags."""
+    from keras_nplm.models.ngrams import BackoffModel, prune
+    from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
+
     model, marginals = language_model.model, None
     if not isinstance(model, BackoffModel) or any(getattr(options, name) is not None for name in _ARPA_FLAGS[:3]):
-        if options.text:
-            lines = read_lines(expand_patterns(options.text))
-            ids = encode_sentences(filter(None, map(language_model.tokenize, lines)), language_model.vocabulary)
-        elif language_model.corpus:
-            ids = language_model.corpus.ids("train")
-        else:
-            raise InputError(f"{options.directory} has no corpus/, whose n-grams to list: name a text with --text.")
-        order = min(ORDER, model.order) if options.order is None else options.order
-        least = MIN_EXPECTED_COUNT if options.min_expected_count is None else options.min_expected_count
-        model = approximate(model, ids, order, language_model.boundary, least)
+        order = min(ORDER.example, model.order) if options.order is None else options.order
+        least = MIN_EXPECTED_COUNT.example if options.min_expected_count is None else options.min_expected_count
+        model = approximate(model, _read_ids(options, language_model), order, language_model.boundary, least)
         marginals = model.unigrams
     if options.prune is not None or options.max_ngrams is not None:
         model = prune(model, options.prune or 0.0, options.max_ngrams)
     return model if marginals is None else fit_unigrams(model, marginals)
 
 
-def _format(options: argparse.Namespace) -> str:
-    """The format that `export` is to write: the one that is named, or that of the target's ending."""
+def _read_ids(options: argparse.Namespace, language_model: "LanguageModel"):
+    """Return the ids of the text whose n-grams an ARPA file lists."""
+    from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+    from keras_nplm.data.encoding import encode_sentences
+
+    if options.text:
+        lines = read_lines(expand_patterns(options.text))
+        return encode_sentences(filter(None, map(language_model.tokenize, lines)), language_model.vocabulary)
+    if not language_model.corpus:
+        raise InputError(
+            f"`--text` must name a text if the model directory has no corpus/. Received: {options.directory}. Fix: "
+            "give --text FILE, whose n-grams the ARPA file lists."
+        )
+    return language_model.corpus.ids("train")
+
+
+def _choose_format(options: argparse.Namespace) -> str:
+    """Return the format of `--format`, or of the target's ending, and refuse flags of a different format."""
     if not options.target:
-        raise InputError("TARGET is empty: name a directory or a file to write.")
+        raise InputError("`TARGET` must be a path. Received: ''. Fix: name a directory or a file to write.")
     target = options.target.lower()
-    zipped = target.endswith(".gz")
-    endings = [name for name, ending in _FORMATS.items() if ending and target.removesuffix(".gz").endswith(ending)]
-    chosen = options.format or (endings or ["saved-model"])[0]
-    if (endings and chosen not in endings) or (zipped and chosen != "arpa"):
-        raise InputError(f"The ending of {options.target} is not one of the format {chosen}: name another.")
-    flags = [("--quantise", options.quantise, "litert"), ("--top-k", options.top_k, "saved-model")]
+    is_gzipped = target.endswith(".gz")
+    matching = [name for name, ending in _ENDINGS.items() if ending and target.removesuffix(".gz").endswith(ending)]
+    format = options.format or (matching or ["saved-model"])[0]
+    if (matching and format not in matching) or (is_gzipped and format != "arpa"):
+        raise InputError(
+            f"`TARGET` must have an ending of the format {format}. Received: {options.target!r}. Fix: let it end in "
+            f"{_ENDINGS[format] or 'no known ending'}, or change --format."
+        )
+    flags = [("--quantise", options.quantise or None, "litert"), ("--top-k", options.top_k, "saved-model")]
     flags += [(f"--{name.replace('_', '-')}", getattr(options, name), "arpa") for name in _ARPA_FLAGS]
-    for flag, given, of in flags:
-        if given is not None and given is not False and chosen != of:
-            raise InputError(f"{flag} is for the format {of}. Received: {chosen}.")
-    if options.top_k is not None and options.top_k < 1:
-        raise InputError(f"`top_k` must be 1 or more. Received: {options.top_k}.")
-    return chosen
+    for flag, given, wanted in flags:
+        if given is not None and format != wanted:
+            raise InputError(
+                f"`{flag}` must be left out with the format {format}. Received: {given}. Fix: leave it out, or export "
+                f"with --format {wanted}."
+            )
+    return format
 
 
 def _show_export(result: dict) -> None:
-    what = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
-    print(f"wrote {what}{', '.join(result['written'])}")
+    contents = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
+    print(f"wrote {contents}{', '.join(result['written'])}")
     if result["format"] == "saved-model":
         target = Path(result["written"][0]).parent
-        print(f"{target / 'README.md'} tells how to serve and ask it; next: docker compose up, in {target}")
+        print(f"{target / 'README.md'} documents serving and requests; next: docker compose up, in {target}")

@@ -1,4 +1,4 @@
-"""The command line: `keras-nplm COMMAND …`, and how a command ends."""
+"""The command line `keras-nplm COMMAND …`: its parser, its errors and its exit status."""
 
 import argparse
 import json
@@ -6,11 +6,32 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+import keras_nplm.cli.estimating as estimating
+import keras_nplm.cli.evaluating as evaluating
+import keras_nplm.cli.experiments as experiments
+import keras_nplm.cli.exporting as exporting
+import keras_nplm.cli.new_words as new_words
+import keras_nplm.cli.rescoring as rescoring
+import keras_nplm.cli.sizing as sizing
+import keras_nplm.cli.training as training
+import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
-from keras_nplm.cli.commands import FAMILIES
+from keras_nplm.cli.startup import hide_messages
 from keras_nplm.io.errors import InputError, RunError
 
-_MOST_SHOWN = 1000  # characters of an error: an argument within it may have any number
+FAMILIES = (
+    training,
+    sizing,
+    estimating,
+    new_words,
+    evaluating,
+    rescoring,
+    word_vectors,
+    exporting,
+    experiments,
+)  # in the order of `--help`
+
+_MAX_ERROR = 1000  # characters of a printed error, which may quote an argument of any length
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,11 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after `keras-nplm`. Default: those of this process.
 
     Returns:
-        the exit status: 0, 1 where the work failed, 2 where it was asked for wrongly, 130 where it was interrupted.
+        the exit status: 0 for success, 1 for a runtime failure, 2 for invalid input, 130 for an interruption.
     """
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     try:
-        _refuse_no_text(options)
+        _check_unicode(options)
+        for option in options.checked:
+            if (value := getattr(options, option.name)) is not None:
+                option.check(value)
+        hide_messages()
         result = options.run(options)
         if options.json:
             print(json.dumps(result, ensure_ascii=False))
@@ -32,62 +57,66 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.show(result)
         sys.stdout.flush()
     except (InputError, RunError) as error:
-        _complain(options.command, str(error))
+        _print_error(options.command, str(error))
         return 2 if isinstance(error, InputError) else 1
-    except BrokenPipeError:  # whoever read the output has gone: as the shell's own tools do, end quietly
+    except BrokenPipeError:  # the reader of the output has closed the pipe: end quietly, as the shell's own tools do
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        _complain(options.command, f"{error}. Is the disk full, or a file out of reach?")
+        _print_error(options.command, f"{error}. Fix: check free disk space and the permissions of the files.")
         return 1
     except MemoryError as error:
-        _complain(options.command, f"There is not enough memory for this ({error}).")
+        _print_error(options.command, f"Not enough memory ({error}). Fix: use less text or a smaller model.")
         return 1
     except KeyboardInterrupt:
-        _complain(options.command, f"interrupted{options.after_interrupt}")
+        _print_error(options.command, f"interrupted{options.after_interrupt}")
         return 130
     return 0
 
 
-def _complain(command: str, message: str) -> None:
-    """Print an error as one line, whatever characters a file's name or its text brought into it."""
-    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
-    shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN // 2]} … {shown[-_MOST_SHOWN // 2 :]}"
-    print(f"keras-nplm {command}: {shown}", file=sys.stderr)
+def _print_error(command: str, message: str) -> None:
+    """Print an error in one line. Control characters of quoted names and text are escaped."""
+    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    if len(line) > _MAX_ERROR:
+        line = f"{line[: _MAX_ERROR // 2]} … {line[-_MAX_ERROR // 2 :]}"
+    print(f"keras-nplm {command}: {line}", file=sys.stderr)
 
 
-def _refuse_no_text(options: argparse.Namespace) -> None:
-    """Refuse arguments of bytes that are not UTF-8, which neither a file of ours nor TensorFlow can hold."""
-    for part in _parts(list(vars(options).values())):
+def _check_unicode(options: argparse.Namespace) -> None:
+    """Refuse arguments that are not UTF-8: neither our files nor TensorFlow can hold them."""
+    for part in _flatten(list(vars(options).values())):
         if isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
-            raise InputError(f"The argument {part!r} holds half a surrogate pair, which is no character: give UTF-8.")
+            raise InputError(
+                f"An argument must be UTF-8 text. Received: {part!r}, which holds half a surrogate pair. Fix: convert "
+                "it to UTF-8."
+            )
 
 
-def _parts(value: object) -> Iterator:
-    """What lists, and lists of lists, hold."""
+def _flatten(value: object) -> Iterator:
+    """Yield the items of lists, and of lists within lists."""
     if isinstance(value, list | tuple):
         for part in value:
-            yield from _parts(part)
+            yield from _flatten(part)
     else:
         yield value
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
-        prog="keras-nplm", description="Neural probabilistic language models (Bengio et al. 2003)."
+        prog="keras-nplm",
+        description="Neural probabilistic language models (Bengio et al. 2003), n-gram models and their mixtures.",
     )
     parser.add_argument("--version", action="version", version=f"keras-nplm {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name, run, show, help, after_interrupt="."):
-        subparser = commands.add_parser(name, help=help, description=help)
-        subparser.set_defaults(run=run, show=show, after_interrupt=after_interrupt)
-        subparser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
+        formatter = argparse.RawDescriptionHelpFormatter  # keeps the lines of the named configurations
+        subparser = commands.add_parser(name, help=help, description=help, formatter_class=formatter)
+        subparser.set_defaults(run=run, show=show, after_interrupt=after_interrupt, checked=[])
+        subparser.add_argument("--json", action="store_true", help="one JSON object on standard output (default: off)")
         return subparser
 
     for family in FAMILIES:
         family.add(command)
-    for name, subparser in commands.choices.items():
-        if name not in ("train", "generate", "rescore"):  # nothing in the others is random
-            subparser.add_argument("--seed", type=int, default=0, help="accepted, as by every command")
     return parser

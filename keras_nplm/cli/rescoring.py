@@ -1,73 +1,94 @@
-"""`keras-nplm rescore`: N-best lists of a decoder, ranked with a language model's help."""
+"""`keras-nplm rescore`: rescore and re-rank the N-best lists of a decoder."""
 
 import argparse
+import dataclasses
 import functools
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from keras_nplm.cli.options import AddCommand, directory
-from keras_nplm.data.tokenizers import CHARACTERS, WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.directory import check_output_file
-from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB
-from keras_nplm.language_model.rescoring.files import rescore_file
-from keras_nplm.language_model.rescoring.line_formats import parse_number
-from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
-from keras_nplm.language_model.rescoring.nbest import FORMATS, NBestFile
-from keras_nplm.language_model.rescoring.tuning import RESTARTS
+from keras_nplm.io.options import OPTIONS, Option
 
-METRICS = ("wer", "loss")
+if TYPE_CHECKING:
+    from keras_nplm.language_model.language_model import LanguageModel
+
+FORMAT = Option(
+    name="format",
+    type=str,
+    default=None,
+    optional=True,
+    choices=("moses", "kaldi", "tsv"),
+    help="format of the N-best lists",
+)
+RESTARTS = Option(name="restarts", type=int, default=8, least=0, help="random restarts of the tuning of weights")
+NAME = Option(name="name", type=str, default="nplm", metavar="NAME", help="name of the model's feature in the output")
+_METRIC = Option(
+    name="metric",
+    type=str,
+    default="wer",
+    choices=("wer", "loss"),
+    help="contents of the reference file: wer, reference words (Moses: line i for list i; else the list's name before "
+    "them); loss, one loss per hypothesis",
+)
+_SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
+_TOKENIZER = dataclasses.replace(
+    OPTIONS["tokenizer"], default=None, optional=True, help="word tokenizer of the hypotheses"
+)
 
 
 def add(command: AddCommand) -> None:
     """Add the command."""
-    parser = command("rescore", _rescore, _show_rescore, "Rank the hypotheses of a decoder with a model's help.")
-    directory(parser)
-    parser.add_argument("nbest", metavar="NBEST", help="a file of N-best lists, .gz or not, of any size")
-    parser.add_argument("--format", choices=FORMATS, help="default: by the first line, and .tsv in the name")
-    help = "Kaldi's archives of costs, -ln P, and names for them"
+    parser = command("rescore", _rescore, _show_rescore, "Rescore and re-rank the N-best lists of a decoder.")
+    add_directory(parser)
+    help = "file of N-best lists of any size, plain or .gz"
+    parser.add_argument("nbest", metavar="NBEST", help=help)
+    add_flag(parser, FORMAT, shown="by the first line, tsv by the file's name")
+    help = "names and archives of Kaldi's costs, -ln P (default: none)"
     parser.add_argument("--scores", metavar="NAME=FILE", nargs="+", default=(), help=help)
-    help = f"of features; default: 1 for the score (without one: for each feature) and for {FEATURE_NAME}"
+    help = f"weights of features (default: 1 for the decoder's score, or for each feature, and for {NAME.default})"
     parser.add_argument("--weights", metavar="NAME=W", nargs="+", default=(), help=help)
-    known = parser.add_mutually_exclusive_group()
-    help = "tune the weights on these lists, from --weights; FILE has the references"
-    known.add_argument("--tune", metavar="FILE", help=help)
-    known.add_argument("--references", metavar="FILE", help="tell what was won; the same FILE")
-    help = "what FILE has: words (Moses: line i for list i; else its name before them), or a loss a hypothesis"
-    parser.add_argument("--metric", choices=METRICS, default="wer", help=help)
-    parser.add_argument("--restarts", type=int, metavar="N", default=RESTARTS, help=f"default: {RESTARTS}")
-    parser.add_argument("--seed", type=int, default=0, help="of the restarts; default: 0")
-    help = "in the same format, gzipped where it ends in .gz; default: standard output, with --json nothing"
+    references = parser.add_mutually_exclusive_group()
+    help = "reference file to tune the weights with, starting from --weights (default: none)"
+    references.add_argument("--tune", metavar="FILE", help=help)
+    help = "reference file to report errors with, without tuning (default: none)"
+    references.add_argument("--references", metavar="FILE", help=help)
+    add_flag(parser, _METRIC)
+    add_flag(parser, RESTARTS)
+    add_flag(parser, _SEED)
+    help = "file to write in the same format, gzipped if it ends in .gz (default: standard output; with --json no file)"
     parser.add_argument("--output", metavar="FILE", help=help)
-    parser.add_argument("--name", default=FEATURE_NAME, help=f"of the features that are added; default: {FEATURE_NAME}")
-    help = "of hypotheses; default: the model's"
-    parser.add_argument("--tokenizer", choices=WORD_TOKENIZERS, help=help)
-    help = "a network's logits as they are: fast, off by ln Z a word"
+    add_flag(parser, NAME)
+    add_flag(parser, _TOKENIZER, shown="the model's")
+    help = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token (default: off)"
     parser.add_argument("--self-normalised", action="store_true", help=help)
 
 
 def _rescore(options: argparse.Namespace) -> dict:
+    from keras_nplm.language_model.directory import check_output_file
+    from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.language_model.rescoring.features import MIN_LOG_PROB
+    from keras_nplm.language_model.rescoring.files import rescore_file
+    from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
+    from keras_nplm.language_model.rescoring.nbest import NBestFile
+
     if not options.name or options.name.split() != [options.name] or set("=:|/") & set(options.name):
-        raise InputError(f"`name` must be a word without any of = : | /. Received: {options.name!r}.")
-    if options.seed < 0:
-        raise InputError(f"`seed` must be 0 or more. Received: {options.seed}.")
+        raise InputError(
+            f"`name` must be one word without = : | or /. Received: {options.name!r}. Fix: give a word such as nplm."
+        )
     if options.output is not None:
         check_output_file(options.output)
-    nbest = NBestFile(options.nbest, options.format, _pairs("--scores", options.scores))
-    weights = {name: _weight(name, text) for name, text in _pairs("--weights", options.weights).items()} or None
-    known = options.tune or options.references
+    nbest = NBestFile(options.nbest, options.format, _split_pairs("--scores", options.scores))
+    pairs = _split_pairs("--weights", options.weights)
+    weights = {name: _parse_weight(name, text) for name, text in pairs.items()} or None
     losses = None
-    if known:
+    if references := options.tune or options.references:
         is_wer = options.metric == "wer"
-        losses = WordErrors(read_references(known, nbest.format)) if is_wer else LossFile(known)
+        losses = WordErrors(read_references(references, nbest.format)) if is_wer else LossFile(references)
     language_model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.tokenizer:
-        base, steps = parse_tokenizer(language_model.tokenizer_name)
-        if base == CHARACTERS:
-            raise InputError("The model's tokens are characters, not words: leave --tokenizer out.")
-        named = "+".join([options.tokenizer, *steps])
-        language_model.tokenize = get_tokenizer(named, language_model.vocabulary.forms)
+        _change_tokenizer(language_model, options.tokenizer)
     result = rescore_file(
         functools.partial(language_model.score, min_log_prob=MIN_LOG_PROB),
         nbest,
@@ -87,35 +108,55 @@ def _rescore(options: argparse.Namespace) -> dict:
     return result | {"output": options.output}
 
 
-def _pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE …` as a dictionary."""
+def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
+    """Split hypotheses with a different word tokenizer, and normalise their tokens as the model does."""
+    from keras_nplm.data.tokenizers import CHARACTERS, get_tokenizer, parse_tokenizer
+
+    base, steps = parse_tokenizer(language_model.tokenizer_name)
+    if base == CHARACTERS:
+        raise InputError(
+            f"`--tokenizer` must be left out if the model's tokens are characters. Received: {tokenizer}. Fix: leave "
+            "`--tokenizer` out."
+        )
+    language_model.tokenize = get_tokenizer("+".join([tokenizer, *steps]), language_model.vocabulary.forms)
+
+
+def _split_pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
+    """Return `NAME=VALUE …` as a dictionary."""
     pairs = {}
     for value in values:
         name, equals, text = value.rpartition("=") if flag == "--weights" else value.partition("=")
         if not (name and equals and text) or name in pairs:
-            raise InputError(f"{flag} must be of the form NAME=…, each name once. Received: {value!r}.")
+            raise InputError(
+                f"`{flag}` must have the form NAME=VALUE, each name once. Received: {value!r}. Fix: write, for "
+                f"example, {flag} {'nplm=0.5' if flag == '--weights' else 'lm=lm.scores'}."
+            )
         pairs[name] = text
     return pairs
 
 
-def _weight(name: str, text: str) -> float:
+def _parse_weight(name: str, text: str) -> float:
+    from keras_nplm.language_model.rescoring.line_formats import parse_number
+
     try:
         return parse_number(text)
     except ValueError as error:
-        raise InputError(f"The weight of {name} must be a number: {error}.") from error
+        raise InputError(
+            f"The weight of {name} must be a number. Received: {text!r}. Fix: write, for example, {name}=0.5."
+        ) from error
 
 
 def _show_rescore(result: dict) -> None:
-    file = sys.stdout if result["output"] else sys.stderr  # where the lists themselves went to standard output
-    shared = f"{result['distinct_ngrams']:,} different ones in {result['contexts']:,} contexts"
+    file = sys.stdout if result["output"] else sys.stderr  # standard output has the lists themselves
+    distinct = f"{result['distinct_ngrams']:,} distinct n-grams in {result['contexts']:,} contexts"
     print(
-        f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists: {result['ngrams']:,} n-grams, {shared}",
+        f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists: {result['ngrams']:,} n-grams, {distinct}",
         file=file,
     )
     if result["weights"]:
         print("--weights", *(f"{name}={weight:.6g}" for name, weight in result["weights"].items()), file=file)
     if "metric" in result:
-        what = "word error rate" if result["metric"] == "wer" else "loss a list"
-        said = {"baseline": "as decoded", "rescored": "now", "oracle": "at best"}
-        print(f"{what}: {', '.join(f'{result[key]:.4f} {words}' for key, words in said.items())}", file=file)
-    print(f"{result['changed']:,} lists have another first hypothesis", file=file)
+        metric = "word error rate" if result["metric"] == "wer" else "loss per list"
+        names = {"baseline": "before", "rescored": "after rescoring", "oracle": "oracle"}
+        print(f"{metric}: {', '.join(f'{result[key]:.4f} {name}' for key, name in names.items())}", file=file)
+    print(f"the first hypothesis changed in {result['changed']:,} lists", file=file)

@@ -1,53 +1,58 @@
-"""`keras-nplm train`."""
+"""`keras-nplm train`: train a network on a corpus and evaluate it."""
 
 import argparse
-import dataclasses
 import signal
 from pathlib import Path
 
-from keras_nplm.cli.options import (
-    AGAIN,
+from keras_nplm.cli.flags import (
+    RESUME,
     AddCommand,
-    configuration_of,
-    configuration_options,
-    corpus_of,
-    corpus_options,
-    output,
+    add_configuration_flags,
+    add_corpus_flags,
+    add_flag,
+    add_output,
+    configuration_names,
+    open_named_corpus,
+    read_configuration,
 )
-from keras_nplm.cli.shown import show_splits
-from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.distribution import STRATEGIES, open_strategy
-from keras_nplm.training.train import train
+from keras_nplm.cli.printing import print_splits
+from keras_nplm.io.options import OPTIONS
 
 
 def add(command: AddCommand) -> None:
     """Add the command."""
-    parser = command("train", _train, _show_train, "Train a model and evaluate it.", AGAIN)
-    corpus_options(parser)
-    output(parser)
-    kinds = "one device, all GPUs of the machine, or the workers of TF_CONFIG; default: by what there is"
-    parser.add_argument("--strategy", choices=STRATEGIES, default="auto", help=kinds)
-    help = "with --shortlist-size: the model directory whose model predicts the other words; default: Kneser-Ney"
+    parser = command("train", _train, _show_train, "Train a network and evaluate it.", RESUME)
+    add_output(parser)
+    data = add_corpus_flags(parser)
+    add_configuration_flags(parser, configuration_names(), groups={"data": data})
+    help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
-    configuration_options(parser, [field.name for field in dataclasses.fields(Configuration)])
+    add_flag(parser, OPTIONS["strategy"])
 
 
 def _train(options: argparse.Namespace) -> dict:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: save, then end
-    configuration, strategy = configuration_of(options), open_strategy(options.strategy)  # before the corpus
-    corpus, background = corpus_of(options), options.background
-    metrics = train(configuration, corpus, options.output, strategy=strategy, background=background)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: write a checkpoint, then end
+    configuration, strategy = read_configuration(options), options.strategy
+    if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text
+        from keras_nplm.training.distribution import open_strategy
+
+        strategy = open_strategy(strategy)
+    corpus = open_named_corpus(options)
+
+    from keras_nplm.training.train import train
+
+    metrics = train(configuration, corpus, options.output, strategy=strategy, background=options.background)
     return metrics | {"directory": str(options.output)}
 
 
 def _show_train(result: dict) -> None:
     if "parameters" not in result:
-        print("this worker is done; worker 0 has written the model")
+        print("this worker has finished; worker 0 wrote the model")
         return
     print(
         f"trained {result['parameters']:,} parameters: {result['seconds']} s, {result['cpu_seconds']} CPU s, "
         f"{result['ngrams_per_second']:,} n-grams/s, best epoch {result['best_epoch']}"
     )
-    show_splits(result)
+    print_splits(result)
     if (report := Path(result["directory"], "report.html")).exists():
-        print(f"{report} shows its curves, samples and words: open it in a browser")
+        print(f"learning curves, samples and word vectors: open {report} in a browser")

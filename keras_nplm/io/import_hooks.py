@@ -1,11 +1,13 @@
-"""Import modules of this package right after another library is imported (post-import hook)."""
+"""Import hooks: import modules of this package right after a library, or import a library within a context manager."""
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 
 def run_after_import(library: str, modules: Sequence[str]) -> None:
@@ -21,8 +23,24 @@ def run_after_import(library: str, modules: Sequence[str]) -> None:
     """
     if library in sys.modules:
         _import_all(modules)
-    elif not any(isinstance(finder, _Finder) and finder.library == library for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder(library, modules))
+        return
+
+    @contextlib.contextmanager
+    def import_afterwards() -> Iterator[None]:
+        yield
+        _import_all(modules)
+
+    run_around_import(library, import_afterwards)
+
+
+def run_around_import(library: str, context: Callable[[], AbstractContextManager]) -> None:
+    """Import `library` within a context manager, when it is imported for the first time.
+
+    Args:
+        library: name of a top-level module that is not yet imported.
+        context: makes the context manager.
+    """
+    sys.meta_path.insert(0, _Finder(library, context))
 
 
 def _import_all(modules: Sequence[str]) -> None:
@@ -31,11 +49,11 @@ def _import_all(modules: Sequence[str]) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Find `library` as the other finders do, and add the imports to the execution of its loader."""
+    """Find `library` as the other finders do, and let its loader run within the context manager."""
 
-    def __init__(self, library: str, modules: Sequence[str]):
+    def __init__(self, library: str, context: Callable[[], AbstractContextManager]):
         self.library = library
-        self.modules = modules
+        self.context = context
 
     def find_spec(self, fullname, path=None, target=None) -> importlib.machinery.ModuleSpec | None:
         if fullname != self.library:
@@ -45,9 +63,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def execute_and_import(module):
-                execute(module)
-                _import_all(self.modules)
+            def execute_within_context(module):
+                with self.context():
+                    execute(module)
 
-            spec.loader.exec_module = execute_and_import
+            spec.loader.exec_module = execute_within_context
         return spec

@@ -31,10 +31,10 @@ class Option:
 
     Args:
         name: the argument's name in Python. The flag is `--name` with hyphens.
-        group: one of `GROUPS`.
         type: int, float, bool or str.
         default: the default of `Configuration` and of `keras-nplm train`.
         help: a noun phrase. Range, choices and default are added to it.
+        group: one of `GROUPS`.
         least: the smallest value. Default: no limit.
         below: a value which is too large. Default: no limit.
         choices: the accepted values. Default: any value in the range.
@@ -45,10 +45,10 @@ class Option:
     """
 
     name: str
-    group: str
     type: type
     default: object
     help: str
+    group: str = "run"
     least: float | None = None
     below: float | None = None
     choices: tuple[str, ...] | None = None
@@ -102,6 +102,22 @@ class Option:
         if self.type is float and not _is_finite(value):
             return False
         return (self.least is None or value >= self.least) and (self.below is None or value < self.below)
+
+    def check(self, value: object, argument: str | None = None) -> None:
+        """Refuse a value that is not accepted: see `check_option`."""
+        if self.accepts(value):
+            return
+        right_type = isinstance(value, _KINDS[self.type]) and not isinstance(value, bool)
+        kind = [] if self.choices or self.is_list or right_type else [_NAMES[self.type]]
+        if self.type is float and right_type and not _is_finite(value):
+            kind = ["finite"]
+        wanted = ", ".join([*kind, *filter(None, [self.range])])
+        wanted += " or None" if self.optional else ""
+        example = self.default if self.example is None else self.example
+        raise InputError(
+            f"`{argument or self.name}` must be {wanted}. Received: {_shorten(value)}. Fix: give a value such as "
+            f"{example!r}."
+        )
 
 
 def _is_finite(value: numbers.Real) -> bool:
@@ -534,19 +550,7 @@ def check_option(name: str, value: object, *, argument: str | None = None) -> No
     Traceback (most recent call last):
     keras_nplm.io.errors.InputError: `dropout` must be in [0, 1). Received: 1.5. Fix: give a value such as 0.4.
     """
-    option = OPTIONS[name]
-    if option.accepts(value):
-        return
-    right_type = isinstance(value, _KINDS[option.type]) and not isinstance(value, bool)
-    kind = [] if option.choices or option.is_list or right_type else [_NAMES[option.type]]
-    if option.type is float and right_type and not _is_finite(value):
-        kind = ["finite"]
-    wanted = ", ".join([*kind, *filter(None, [option.range])])
-    wanted += " or None" if option.optional else ""
-    example = option.default if option.example is None else option.example
-    raise InputError(
-        f"`{argument or name}` must be {wanted}. Received: {_shorten(value)}. Fix: give a value such as {example!r}."
-    )
+    OPTIONS[name].check(value, argument)
 
 
 def _shorten(value: object) -> str:

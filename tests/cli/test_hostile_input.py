@@ -27,7 +27,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_nplm.cli.main import _parser, main
+from keras_nplm.cli.main import build_parser, main
 
 # What is tried, and how many cases of it: the table in the README has these numbers.
 CASES = {
@@ -801,7 +801,7 @@ ODD_WORDS += ["tfds:", "tfds:../x", "tfds:none", "brown/none"]
 
 def _actions() -> list[tuple[str, object]]:
     """Every argument of every command."""
-    commands = next(action.choices for action in _parser()._actions if action.dest == "command")
+    commands = next(action.choices for action in build_parser()._actions if action.dest == "command")
     return [(name, action) for name, parser in commands.items() for action in parser._actions if action.dest != "help"]
 
 

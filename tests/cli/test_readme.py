@@ -43,7 +43,7 @@ def _commands():
 
 @pytest.mark.parametrize("arguments", list(_commands()), ids=" ".join)
 def test_every_command_parses(arguments):
-    assert keras_nplm.cli.main._parser().parse_args(arguments).command == arguments[0]
+    assert keras_nplm.cli.main.build_parser().parse_args(arguments).command == arguments[0]
 
 
 def test_the_first_two_blocks_install_run_and_test():

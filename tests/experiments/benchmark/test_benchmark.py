@@ -18,7 +18,6 @@ def test_names_are_listed_without_tensorflow():
 
 def test_the_command_measures_and_prints_json(monkeypatch, capsys):
     monkeypatch.setattr("keras_nplm.training.distribution.use_one_core", lambda: None)
-    monkeypatch.setattr("keras_nplm.cli.measuring.use_one_core", lambda: None, raising=False)
     assert main(["benchmark", "estimation", "--rounds", "1", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["benchmark"] == "estimation" and row["unit"] == "n-grams/s" and row["rate"] > 0

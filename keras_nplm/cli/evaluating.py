@@ -1,0 +1,155 @@
+"""`keras-nplm evaluate`, `score`, `complete` and `generate`: perplexity, log-probabilities, next words, new text."""
+
+import argparse
+import dataclasses
+import math
+import sys
+from pathlib import Path
+
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
+from keras_nplm.cli.printing import format_figures
+from keras_nplm.io.options import OPTIONS, Option
+
+_TOP_K = Option(name="top_k", type=int, default=5, least=1, metavar="K", help="number of words per context")
+_DRAW_FROM = Option(
+    name="top_k",
+    type=int,
+    default=None,
+    optional=True,
+    least=1,
+    example=40,
+    metavar="K",
+    help="most probable words to sample from",
+)
+_NUM_WORDS = Option(name="num_words", type=int, default=50, least=1, below=1_000_001, help="number of words")
+_SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the text")
+_TEMPERATURE = Option(
+    name="temperature",
+    type=float,
+    default=1.0,
+    least=0,
+    help="sampling temperature; below 1 frequent words become more probable, 0 takes the most probable word",
+)
+
+
+def add(command: AddCommand) -> None:
+    """Add the commands."""
+    evaluate = command("evaluate", _evaluate, _show_evaluate, "Compute the exact perplexity of a split or a text.")
+    add_directory(evaluate)
+    source = evaluate.add_mutually_exclusive_group()
+    splits = ("train", "validation", "test")
+    source.add_argument("--split", choices=splits, default="test", help="split of the corpus (default: test)")
+    help = "text files or globs, one sentence per line, instead of a split (default: none)"
+    source.add_argument("--text", metavar="FILE", nargs="+", help=help)
+    help = "report log Z; a self-normalised network has log Z close to 0 (default: off)"
+    evaluate.add_argument("--ln-z", action="store_true", help=help)
+
+    score = command("score", _score, _show_score, "Compute log-probabilities of sentences, in nats.")
+    score.description += " Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens."
+    add_directory(score)
+    help = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token (default: off)"
+    score.add_argument("--self-normalised", action="store_true", help=help)
+    help = "text file, one sentence per line (default: standard input)"
+    score.add_argument("file", metavar="FILE", nargs="?", help=help)
+
+    complete = command("complete", _complete, _show_complete, "Print the most probable next words of a context.")
+    add_directory(complete)
+    help = 'words before the next word, as in "the result of"'
+    complete.add_argument("context", metavar="CONTEXT", nargs="+", help=help)
+    add_flag(complete, _TOP_K)
+
+    generate = command("generate", _generate, _show_generate, "Generate text: sample word after word from the model.")
+    add_directory(generate)
+    generate.add_argument("--prompt", metavar="TEXT", default="", help="text to continue (default: none)")
+    add_flag(generate, _NUM_WORDS)
+    add_flag(generate, _SEED)
+    add_flag(generate, _TEMPERATURE)
+    add_flag(generate, _DRAW_FROM, shown="all words")
+
+
+def _evaluate(options: argparse.Namespace) -> dict:
+    from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    sentences = list(read_lines(expand_patterns(options.text))) if options.text else None
+    model = LanguageModel.load(options.directory)
+    if sentences is not None:
+        return model.evaluate(sentences, ln_z=options.ln_z)
+    return model.evaluate(options.split, ln_z=options.ln_z)
+
+
+def _show_evaluate(result: dict) -> None:
+    print(format_figures(result))
+    if "ln_z" in result:
+        figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in result["ln_z"].items())
+        print(f"log Z: {figures}")
+
+
+def _score(options: argparse.Namespace) -> dict:
+    from keras_nplm.data.corpora.compressed import decode_lines
+    from keras_nplm.data.corpora.text_files import read_lines
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    if options.file:
+        sentences = list(read_lines([Path(options.file)]))
+    else:
+        sentences = list(decode_lines(sys.stdin.buffer, "standard input"))
+    model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
+    if options.self_normalised:
+        print(_describe_log_z(Path(options.directory)), file=sys.stderr)
+    scores = [dataclasses.asdict(score) for score in model.score(sentences)]
+    for score in scores:
+        score["log_prob"] = score["log_prob"] if math.isfinite(score["log_prob"]) else None  # JSON has no infinity
+    return {"sentences": scores}
+
+
+def _describe_log_z(directory: Path) -> str:
+    """Return how far unnormalised scores are from log-probabilities."""
+    from keras_nplm.language_model.directory import read_metrics
+
+    test = read_metrics(directory, missing_ok=True).get("test", {})
+    if "ln_z" in test:
+        return f"Scores are off by log Z: {test['ln_z']['mean_absolute']:.3f} nats per token on test, on average."
+    return "Scores are off by log Z, which this network was not trained to keep close to 0: see `evaluate --ln-z`."
+
+
+def _show_score(result: dict) -> None:
+    for score in result["sentences"]:
+        log_prob = "-inf" if score["log_prob"] is None else f"{score['log_prob']:.4f}"
+        print(f"{log_prob}\t{score['tokens']}\t{score['unk_tokens']}")
+
+
+def _complete(options: argparse.Namespace) -> dict:
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    model = LanguageModel.load(options.directory)
+    return {context: dict(model.next_words(context, options.top_k)) for context in options.context}
+
+
+def _show_complete(result: dict) -> None:
+    for context, words in result.items():
+        print(f"{context} …")
+        for word, probability in words.items():
+            print(f"  {probability:.4f} {word}")
+
+
+def _generate(options: argparse.Namespace) -> dict:
+    from keras_nplm.data.tokenizers import get_separator
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    model = LanguageModel.load(options.directory)
+    text = model.generate(
+        options.prompt,
+        options.num_words,
+        seed=options.seed,
+        temperature=options.temperature,
+        top_k=options.top_k,
+    )
+    between = get_separator(model.tokenizer_name)
+    prompt = options.prompt if between else " ".join(options.prompt.split())  # as a tokenizer of characters reads it
+    whole = f"{prompt}{between}{text}".strip()
+    return {"prompt": options.prompt, "text": text, "whole": whole}
+
+
+def _show_generate(result: dict) -> None:
+    print(result["whole"])

@@ -1,0 +1,115 @@
+"""`keras-nplm benchmark`, `paper` and `study`: speed measurements, the paper's Table 1, and studies on Brown."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from keras_nplm.cli.flags import (
+    JOBS,
+    RESUME,
+    AddCommand,
+    add_corpus_flags,
+    add_data_dir,
+    add_flag,
+    open_named_corpus,
+)
+from keras_nplm.experiments.studies import STUDIES, load_study
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.options import Option
+
+BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving", "cost", "corpora", "workers")
+TOKENS = Option(
+    name="tokens",
+    type=int,
+    default=10_000_000,
+    least=1_000_000,
+    help="tokens of the larger text of the benchmark corpora",
+)
+_ROUNDS = Option(name="rounds", type=int, default=5, least=1, help="measurements of each contender")
+
+
+def add(command: AddCommand) -> None:
+    """Add the commands."""
+    help = "Measure the speed of one core, beside the peers that are installed."
+    _add_benchmark_flags(command("benchmark", _benchmark, _show_benchmark, help))
+    help = "Train the models of the paper's Table 1 on Brown, and report them."
+    _add_paper_flags(command("paper", _paper, _show_paper, help, RESUME))
+    help = "Train the models of a study on Brown, and report them."
+    _add_study_flags(command("study", _study, _show_study, help, RESUME))
+
+
+def _check_name(name: str, choices: Sequence[str], argument: str) -> None:
+    if name not in choices:
+        raise InputError(
+            f"`{argument}` must be one of {', '.join(choices)}. Received: {name!r}. Fix: choose a name of this list."
+        )
+
+
+def _add_benchmark_flags(parser: argparse.ArgumentParser) -> None:
+    help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but cost, corpora and workers)"
+    parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
+    add_flag(parser, _ROUNDS)
+    add_flag(parser, TOKENS)
+    add_corpus_flags(parser, resample=False)
+
+
+def _benchmark(options: argparse.Namespace) -> dict:
+    for name in options.benchmarks:
+        _check_name(name, BENCHMARKS, "NAME")
+    corpus = open_named_corpus(options)
+
+    from keras_nplm.experiments.benchmark import DEFAULT_BENCHMARKS, run_benchmarks
+    from keras_nplm.training.distribution import use_one_core
+
+    use_one_core()
+    return run_benchmarks(options.benchmarks or DEFAULT_BENCHMARKS, corpus, options.rounds, options.tokens)
+
+
+def _show_benchmark(result: dict) -> None:
+    from keras_nplm.experiments.tables import format_benchmark
+
+    print(f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}, {result['rounds']} rounds\n")
+    print(format_benchmark(result))
+
+
+def _add_paper_flags(parser: argparse.ArgumentParser) -> None:
+    _add_report_flags(parser)
+    help = "rows of Table 1, such as mlp1, trigram, kneser-ney-5 (default: all)"
+    parser.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=help)
+
+
+def _paper(options: argparse.Namespace) -> dict:
+    from keras_nplm.experiments.paper import reproduce
+
+    report = reproduce(options.output, rows=options.rows, jobs=options.jobs, data_dir=options.data_dir)
+    return report | {"directory": options.output}
+
+
+def _show_paper(result: dict) -> None:
+    print((Path(result["directory"]) / "table.md").read_text(encoding="utf-8"), end="")
+
+
+def _add_study_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
+    _add_report_flags(parser)
+
+
+def _add_report_flags(parser: argparse.ArgumentParser) -> None:
+    help = "directory of the models and the report (default: paper)"
+    parser.add_argument("--output", metavar="DIR", default="paper", help=help)
+    add_flag(parser, JOBS, shown="2 on two or more cores")
+    add_data_dir(parser)
+
+
+def _study(options: argparse.Namespace) -> dict:
+    _check_name(options.name, STUDIES, "NAME")
+
+    from keras_nplm.experiments.studies.study import make_study
+
+    study = load_study(options.name)
+    report = make_study(options.name, study, options.output, jobs=options.jobs, data_dir=options.data_dir)
+    return report | {"study": options.name}
+
+
+def _show_study(result: dict) -> None:
+    print(load_study(result["study"]).format_report(result))

@@ -1,0 +1,220 @@
+"""Flags that several commands share, and the configuration and the corpus that they describe."""
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.options import GROUPS, OPTIONS, Option
+from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, Configuration
+
+if TYPE_CHECKING:
+    from keras_nplm.data.corpora import Corpus
+
+TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, those of the text
+RESUME = ". Finished work is saved. Run the same command again to resume."  # printed after an interruption
+_FRACTIONS = (0.8, 0.1, 0.1)
+
+
+class AddCommand(Protocol):
+    """The function that adds a command to the parser."""
+
+    def __call__(
+        self, name: str, run: Callable, show: Callable, help: str, after_interrupt: str = "."
+    ) -> argparse.ArgumentParser:
+        """Add a command.
+
+        Args:
+            name: its name.
+            run: takes the parsed arguments and returns the result that `--json` prints.
+            show: prints the result for people.
+            help: one line for `--help`.
+            after_interrupt: printed after "interrupted" when the user presses Ctrl-C.
+
+        Returns:
+            the command's parser, for its flags.
+        """
+
+
+def add_flag(parser, option: Option, *, shown: object = ..., default: object = ..., required: bool = False) -> None:
+    """Add the flag of an option. Its value is checked before the command runs.
+
+    Args:
+        parser: a command's parser, or a group of its arguments.
+        option: the option.
+        shown: the default that the help prints. Default: that of the option.
+        default: the value without the flag. Default: that of the option.
+        required: whether the flag must be given.
+    """
+    default = option.default if default is ... else default
+    settings = dict(dest=option.name, help=describe(option, option.default if shown is ... else shown, required))
+    if option.type is bool:
+        parser.add_argument(option.flag, action=argparse.BooleanOptionalAction, default=default, **settings)
+    elif option.choices:
+        parser.add_argument(option.flag, choices=option.choices, default=default, **settings)
+    else:
+        metavar = option.metavar or {int: "N", float: "X", str: "TEXT"}[option.type]
+        settings |= dict(type=option.type, metavar=metavar, required=required)
+        parser.add_argument(option.flag, default=default, **settings)
+    parser.get_default("checked").append(option)
+
+
+def describe(option: Option, default: object, required: bool = False) -> str:
+    """Return the help of a flag: noun phrase, range, default.
+
+    Example:
+
+    >>> describe(OPTIONS["dropout"], 0.4)
+    'dropout rate of the hidden units (in [0, 1); default: 0.4)'
+    >>> describe(OPTIONS["max_size"], None)
+    'largest number of words in the vocabulary, the most frequent ones (1 or more; default: none)'
+    """
+    notes = [option.range] if option.range and not option.choices else []
+    if required:
+        notes.append("required")
+    elif isinstance(default, bool):
+        notes.append(f"default: {'on' if default else 'off'}")
+    else:
+        notes.append(f"default: {'none' if default in (None, '') else default}")
+    return f"{option.help} ({'; '.join(notes)})"
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Add the model directory that a command reads."""
+    parser.add_argument("directory", metavar="DIR", help="model directory written by train, ngram, mix or add-words")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the model directory that a command writes."""
+    parser.add_argument("--output", metavar="DIR", required=True, help="model directory to write (required)")
+
+
+def add_data_dir(parser) -> None:
+    """Add the directory of downloaded corpora."""
+    help = "directory of the corpus's archive, or of its download (default: that of TensorFlow Datasets)"
+    parser.add_argument("--data-dir", metavar="DIR", help=help)
+
+
+JOBS = Option(
+    name="jobs",
+    type=int,
+    default=None,
+    optional=True,
+    least=1,
+    example=2,
+    help="models trained side by side",
+)
+
+
+def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True):
+    """Add the flags of the text and its splits.
+
+    Args:
+        parser: the command's parser.
+        resample: whether the command knows out-of-domain text, `--resample`.
+
+    Returns:
+        the group of flags, to add more.
+    """
+    group = parser.add_argument_group(GROUPS["data"])
+    add_flag(group, OPTIONS["corpus"])
+    for split in ("train", "validation", "test"):
+        help = f"text files or globs of the {split} split, one sentence per line (default: none)"
+        group.add_argument(f"--{split}", metavar="FILE", nargs="+", default=(), help=help)
+    if resample:
+        group.add_argument(
+            "--resample",
+            metavar=("SHARE", "FILE"),
+            nargs="+",
+            action="append",
+            default=[],
+            help="out-of-domain text files and the share of their n-grams per epoch, in (0, 1]; each epoch uses a new "
+            "share, ngram counts all; one flag per out-of-domain corpus (default: none)",
+        )
+    help = "shares of train, validation and test lines if only --train is given (default: 0.8 0.1 0.1)"
+    group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=_FRACTIONS, help=help)
+    add_flag(group, OPTIONS["token"])
+    add_flag(group, OPTIONS["tokenizer"])
+    normalise = OPTIONS["normalise"]
+    help = f"{normalise.help}: lower case, one symbol for numbers, lemmas (default: none)"
+    group.add_argument(normalise.flag, choices=normalise.choices, nargs="+", default=(), help=help)
+    add_data_dir(group)
+    return group
+
+
+def add_configuration_flags(
+    parser: argparse.ArgumentParser, names: Sequence[str], *, groups: dict | None = None, **shown: object
+) -> None:
+    """Add `--config` and a flag for each named option of a configuration.
+
+    Args:
+        parser: the command's parser.
+        names: options of `Configuration`.
+        groups: groups of flags that the parser has already, by their key in `GROUPS`.
+        shown: defaults to print, of options whose default is not that of the configuration.
+    """
+    lines = "".join(f"  {name:15} {description}\n" for name, description in DESCRIPTIONS.items())
+    named = parser.add_argument_group("named configuration", f"Flags override its options.\n\n{lines}")
+    help = "named configuration (default: default)"
+    named.add_argument("--config", choices=tuple(CONFIGURATIONS), metavar="NAME", default="default", help=help)
+    groups = dict(groups or {})
+    for option in OPTIONS.values():
+        if option.name not in names:
+            continue
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(GROUPS[option.group])
+        add_flag(groups[option.group], option, default=None, shown=shown.get(option.name, option.default))
+
+
+def configuration_names(*groups: str) -> list[str]:
+    """Return the options of `Configuration` that belong to these groups, by default all."""
+    fields = {field.name for field in dataclasses.fields(Configuration)}
+    return [name for name, option in OPTIONS.items() if name in fields and (not groups or option.group in groups)]
+
+
+def read_configuration(options: argparse.Namespace) -> Configuration:
+    """Return the named configuration, with the options that the flags override."""
+    given = {name: getattr(options, name, None) for name in configuration_names()}
+    given = {name: value for name, value in given.items() if value is not None}
+    return dataclasses.replace(CONFIGURATIONS[options.config], **given)
+
+
+def read_tokenizer(options: argparse.Namespace) -> str:
+    """Return the name of the tokenizer, without its normalisation."""
+    return "characters" if options.token == "character" else options.tokenizer
+
+
+def open_named_corpus(options: argparse.Namespace) -> "Corpus":
+    """Open the corpus that the flags name."""
+    from keras_nplm.data.corpora import open_corpus
+
+    return open_corpus(
+        options.corpus,
+        train=options.train,
+        resample=_read_shares(getattr(options, "resample", [])),
+        validation=options.validation,
+        test=options.test,
+        fractions=tuple(options.fractions),
+        tokenizer=read_tokenizer(options),
+        normalise=options.normalise,
+        data_dir=options.data_dir,
+    )
+
+
+def _read_shares(given: Sequence[Sequence[str]]) -> list[tuple[float, list[str]]]:
+    """Return the share and the files of each `--resample`."""
+    resampled = []
+    for first, *files in given:
+        try:
+            share = float(first)
+        except ValueError:
+            share = math.nan
+        if not 0 < share <= 1 or not files:
+            raise InputError(
+                "`--resample` must be a share in (0, 1] and then files. Received: "
+                f"{' '.join([first, *files])}. Fix: write it as in --resample 0.1 'news/*.gz'."
+            )
+        resampled.append((share, files))
+    return resampled

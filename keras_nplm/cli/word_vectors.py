@@ -1,0 +1,124 @@
+"""`keras-nplm nearest`, `analogy` and `map`: nearest neighbours, analogies and a t-SNE map of word vectors."""
+
+import argparse
+from pathlib import Path
+
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.options import Option
+
+_MOST_MAPPED = 2000  # t-SNE takes time and memory quadratic in the number of words
+
+_TOP_K = Option(name="top_k", type=int, default=10, least=1, metavar="K", help="number of words to print")
+_AMONG = Option(
+    name="among",
+    type=int,
+    default=None,
+    optional=True,
+    least=1,
+    example=5000,
+    help="most frequent words to search",
+)
+_NUM_WORDS = Option(
+    name="num_words",
+    type=int,
+    default=300,
+    least=1,
+    below=_MOST_MAPPED + 1,
+    help="number of words on the map, the most frequent ones",
+)
+
+
+def add(command: AddCommand) -> None:
+    """Add the commands."""
+    nearest = command("nearest", _nearest, _show_words, "Print the nearest neighbours of words by cosine similarity.")
+    add_directory(nearest)
+    nearest.add_argument("words", metavar="WORD", nargs="+", help="words of the vocabulary")
+
+    analogy = command("analogy", _analogy, _show_words, "Print the words that are to C as B is to A.")
+    add_directory(analogy)
+    for place in "abc":
+        analogy.add_argument(place, metavar=place.upper(), help="word of the vocabulary")
+    for parser in (nearest, analogy):
+        add_flag(parser, _TOP_K)
+        add_flag(parser, _AMONG, shown="all words")
+
+    map = command("map", _map, _show_map, "Draw a t-SNE map of word vectors: similar words lie close together.")
+    add_directory(map)
+    help = "file to write: .svg for a picture, .tsv for words and coordinates"
+    map.add_argument("target", metavar="TARGET", help=help)
+    words = map.add_mutually_exclusive_group()
+    help = f"words on the map, {_MOST_MAPPED:,} at most (default: the most frequent ones)"
+    words.add_argument("--words", metavar="WORD", nargs="+", help=help)
+    add_flag(words, _NUM_WORDS)
+
+
+def _nearest(options: argparse.Namespace) -> dict:
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    language_model = LanguageModel.load(options.directory)
+    return {word: dict(language_model.nearest(word, options.top_k, options.among)) for word in options.words}
+
+
+def _analogy(options: argparse.Namespace) -> dict:
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    a, b, c = options.a, options.b, options.c
+    answers = LanguageModel.load(options.directory).analogy(a, b, c, options.top_k, options.among)
+    return {f"{a} is to {b} as {c} is to": dict(answers)}
+
+
+def _show_words(result: dict) -> None:
+    for question, answers in result.items():
+        print(question)
+        for word, cosine in answers.items():
+            print(f"  {cosine:.4f} {word}")
+
+
+def _map(options: argparse.Namespace) -> dict:
+    from keras_nplm.io.files import replace_file
+    from keras_nplm.language_model.directory import check_output_file
+
+    target = Path(options.target)
+    if target.suffix not in (".svg", ".tsv"):
+        raise InputError(
+            f"`TARGET` must end in .svg or .tsv. Received: {options.target!r}. Fix: name a file such as words.svg."
+        )
+    if options.words and len(options.words) > _MOST_MAPPED:
+        raise InputError(
+            f"`words` must be {_MOST_MAPPED:,} words at most. Received: {len(options.words):,}. Fix: give fewer words."
+        )
+    check_output_file(target)
+
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    words, vectors = LanguageModel.load(options.directory).word_vectors()
+
+    from keras_nplm.language_model.word_vectors import word_map
+
+    row = {word: number for number, word in enumerate(words)}
+    chosen = options.words or [word for word in words if any(map(str.isalpha, word))][: options.num_words]
+    if unknown := [word for word in chosen if word not in row]:
+        raise InputError(
+            f"`words` must be in the vocabulary. Received: {unknown[0]!r}. Fix: write each word as the training text "
+            "does, upper and lower case included."
+        )
+    coordinates = word_map(vectors[[row[word] for word in chosen]])
+    with replace_file(target) as temporary:
+        temporary.write_text(_draw_map(chosen, coordinates, target.suffix, row), encoding="utf-8")
+    return {"written": str(target), "words": len(chosen)}
+
+
+def _draw_map(words: list[str], coordinates, suffix: str, rank: dict[str, int]) -> str:
+    """Return the contents of a map: an SVG picture, or words and coordinates separated by tabs."""
+    if suffix == ".tsv":
+        return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in zip(words, coordinates.tolist(), strict=True))
+
+    from keras_nplm.training.charts import draw_words, render_svg_file
+
+    notes = {f"word{i}": f"{word}: number {rank[word] + 1:,} by frequency" for i, word in enumerate(words)}
+    return render_svg_file(draw_words(coordinates, words), "t-SNE map of word vectors", notes)
+
+
+def _show_map(result: dict) -> None:
+    print(f"wrote {result['words']:,} words to {result['written']}")
