@@ -1,137 +1,202 @@
-"""The command line as its users meet it: subprocesses for the main job, `main` in this process for each way to fail."""
+"""Commands, their output, their errors and their exit status."""
 
+import contextlib
+import io
 import json
-import subprocess
 import sys
 
 import pytest
 
 from keras_nplm import __version__
 from keras_nplm.cli.main import main
+from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import read_json
 
-SMALL = "--order 3 --embedding-dim 8 --hidden-units 8 --epochs 1 --batch-size 256 --min-count 3".split()
+TEXT = "the cat sat on the mat\nthe dog sat on the cat\n" * 20
+NETWORK = "--order 7 --averages-after 2,4 --embedding-dim 8 --hidden-units 8 --epochs 1".split()
 
 
-def _run(*arguments, **options):
-    command = [sys.executable, "-m", "keras_nplm", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+def _run(capsys, *arguments) -> str:
+    assert main([*map(str, arguments)]) == 0
+    return capsys.readouterr().out
 
 
-def test_the_main_job_end_to_end(tmp_path, capsys):
-    directory = tmp_path / "model"
-    train = _run("train", "--output", directory, "--json", *SMALL, "--direct-connections", "--max-size", 500)
-    assert train.returncode == 0, train.stderr
-    trained = json.loads(train.stdout)  # nothing else is on standard output
-    assert trained["validation"]["perplexity"] < 120
-    config = json.loads((directory / "config.json").read_text())
-    assert (config["order"], config["direct_connections"], config["boundary"]) == (3, True, "sentence")
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
 
-    score = _run("score", directory, input="The value is a string.\n\nzyzzyva\n")
-    rows = [line.split("\t") for line in score.stdout.splitlines()]
-    assert [row[1:] for row in rows] == [["7", "0"], ["1", "0"], ["2", "1"]]
-    assert all(float(row[0]) < 0 for row in rows)
 
-    def shown(*arguments):
-        assert main([*map(str, arguments)]) == 0
-        return capsys.readouterr().out
+@pytest.fixture(scope="module")
+def ngram_directory(tmp_path_factory, text):
+    directory = tmp_path_factory.mktemp("ngrams") / "model"
+    assert main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
+    return directory
 
-    assert json.loads(shown("evaluate", directory, "--split", "validation", "--json")) == trained["validation"]
-    assert "perplexity" in shown("evaluate", directory)
-    assert len(shown("complete", directory, "the value of", "This is", "--top-k", 3).splitlines()) == 8
-    generate = [shown("generate", directory, "--num-words", 9, "--seed", 4, "--prompt", "The") for _ in range(2)]
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, text):
+    """A network trained by the command, and the object that it prints."""
+    directory = tmp_path_factory.mktemp("networks") / "model"
+    options = [*NETWORK, "--direct-connections", "--min-count", "1", "--tokenizer", "whitespace", "--json"]
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        assert main(["train", "--train", str(text), "--output", str(directory), *options]) == 0
+    return directory, json.loads(output.getvalue())  # standard output has nothing else
+
+
+def test_train_writes_a_model_directory(trained):
+    directory, result = trained
+    assert result["validation"]["perplexity"] < 9
+    config = read_json(directory / "config.json")
+    assert (config["order"], config["direct_connections"], config["boundary"]) == (7, True, "sentence")
+
+
+def test_evaluate_repeats_the_figures_of_training(trained, text, capsys):
+    directory, result = trained
+    assert json.loads(_run(capsys, "evaluate", directory, "--split", "validation", "--json")) == result["validation"]
+    assert "perplexity" in _run(capsys, "evaluate", directory)
+    assert json.loads(_run(capsys, "evaluate", directory, "--text", text, "--json"))["tokens"] == 280
+
+
+def test_complete_and_generate_with_a_network(trained, capsys):
+    directory, _ = trained
+    assert len(_run(capsys, "complete", directory, "the cat", "The", "--top-k", 3).splitlines()) == 8
+    generate = [_run(capsys, "generate", directory, "--num-words", 9, "--seed", 4, "--prompt", "The") for _ in range(2)]
     assert generate[0] == generate[1] and len(generate[0].split()) == 10
 
 
-def test_own_text_goes_the_same_road(tmp_path, capsys):
-    text = tmp_path / "text.txt"
-    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 20)
-    directory = str(tmp_path / "model")
-    options = [*SMALL, "--boundary", "stream", "--tokenizer", "whitespace"]
-    assert main(["train", "--train", str(text), "--output", directory, *options]) == 0
-    assert main(["evaluate", directory, "--text", str(text), "--json"]) == 0
-    out = capsys.readouterr().out
-    assert "best epoch 1" in out
-    assert json.loads(out.splitlines()[-1])["tokens"] == 240
-    assert main(["score", directory, str(text)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 40
+def test_size_counts_the_parameters_of_the_network(trained, capsys):
+    _, result = trained
+    size = ["size", *NETWORK, "--direct-connections", "--vocabulary-size", 10, "--tokens", 100, "--json"]
+    size = json.loads(_run(capsys, *size))
+    assert size["parameters"] == result["parameters"]
+    assert size["flops_of_all_epochs"] == 100 * size["flops_training"]
 
 
-def test_version_and_help(capsys):
+def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat sat\n\nzyzzyva\n")))
+    rows = [line.split("\t") for line in _run(capsys, "score", ngram_directory).splitlines()]
+    assert [row[1:] for row in rows] == [["4", "0"], ["1", "0"], ["2", "1"]]
+    assert all(float(row[0]) < 0 for row in rows)
+
+
+def test_standard_input_must_be_utf8(ngram_directory, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"ok\n\xff\n")))
+    assert main(["score", str(ngram_directory)]) == 2
+    assert "standard input is not UTF-8 text (byte 3)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["generate", "--help"], ["ngram", "--help"], ["--version"]]
+)
+def test_help_and_version(arguments, capsys):
     with pytest.raises(SystemExit, match="0"):
-        main(["--version"])
-    assert __version__ in capsys.readouterr().out
-    for arguments in (["--help"], ["train", "--help"], ["generate", "--help"]):
-        with pytest.raises(SystemExit, match="0"):
-            main(arguments)
-    assert "--temperature" in capsys.readouterr().out
+        main(arguments)
+    output = capsys.readouterr().out
+    assert {"--version": __version__}.get(arguments[0], "show this help message") in output
+
+
+def test_help_describes_each_configuration(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[:1] == ["bengio2003"] and "Bengio et al. (2003)" in line for line in lines)
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ("train --output {tmp}/m --order 1", "`order` must be 2 or more"),
+        ("train --output {tmp}/m --order 1", "`order` must be 2 to 1,023. Received: 1. Fix: "),
         ("train --output {tmp}/m --train {tmp}/none.txt", "No such text file"),
         ("train --output {tmp}/m --train {tmp}/empty.txt", "empty.txt is empty"),
         ("train --output {tmp}/m --train {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
         ("train --output {tmp}/m --corpus penn", "`corpus` must be python_reference, brown"),
-        ("train --output {tmp}", "is no model directory"),
-        ("evaluate {tmp}/none", "There is no model directory"),
+        ("train --output {tmp}", "is not a model directory"),
+        ("evaluate {tmp}/none", "does not exist"),
         ("evaluate {model} --text {tmp}/empty.txt", "empty.txt is empty"),
         ("score {model} {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
         ("complete {model} word --top-k 0", "`top_k` must be 1 or more"),
-        ("generate {model} --num-words 0", "`num_words` must be 1 or more"),
+        ("generate {model} --num-words 0", "`num_words` must be 1 to 1,000,000"),
         ("generate {model} --temperature -1", "`temperature` must be 0 or more"),
+        ("generate {model} --temperature nan", "`temperature` must be finite"),
         ("generate {model} --seed -1", "`seed` must be 0 or more"),
         ("train --output {tmp}/m --output-layer adaptive --held-out-mass 0.1", "`held_out_mass` must be 0 with"),
-        ("train --output {tmp}/m --output-layer adaptive --cutoffs 7;9", "`cutoffs` must be numbers with commas"),
-        ("train --output {tmp}/m --seed 5000000000", "`seed` must be 0 or more, below 2147483648"),
+        ("train --output {tmp}/m --output-layer adaptive --cutoffs 7;9", "`cutoffs` must be rising integers"),
+        ("train --output {tmp}/m --seed 5000000000", "`seed` must be 0 to 2,147,483,647"),
+        ("train --output {tmp}/m --resample 2 {tmp}/empty.txt", "`--resample` must be a share in (0, 1]"),
+        ("ngram --output {tmp}/m --num-classes 0", "`num_classes` must be 1 or more"),
+        ("ngram --output {tmp}/m --vocabulary x", "`--vocabulary` must be left out without `--arpa`"),
+        ("ngram --output {tmp}/m --arpa x --order 3", "`--order` must be left out with `--arpa`"),
+        ("size --vocabulary-size 4", "`vocabulary_size` must be 5 or more"),
+        ("size --vocabulary-size 9 --tokens 0", "`tokens` must be 1 or more"),
+        ("map {model} words.png", "`TARGET` must end in .svg or .tsv"),
+        ("map {model} words.svg --num-words 2001", "`num_words` must be 1 to 2,000"),
+        ("export {model} m.onnx --quantise", "`--quantise` must be left out with the format onnx"),
+        ("export {model} m.gz", "`TARGET` must have an ending of the format"),
+        ("benchmark fly", "`NAME` must be one of training, scoring"),
+        ("study fly", "`NAME` must be one of arpa, energy"),
+        ("rescore {model} nbest --name a=b", "`name` must be one word"),
         ("complete {model} \udcff", "half a surrogate pair"),
     ],
 )
-def test_misuse_is_one_sentence_and_exit_status_2(tmp_path, model_directory, capsys, arguments, message):
+def test_invalid_input_is_one_line_and_status_2(tmp_path, ngram_directory, capsys, arguments, message):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "latin1.txt").write_bytes("un été\n".encode("latin1"))
-    assert main(arguments.format(tmp=tmp_path, model=model_directory).split()) == 2
+    assert main(arguments.format(tmp=tmp_path, model=ngram_directory).split()) == 2
     captured = capsys.readouterr()
     assert message in captured.err and "Traceback" not in captured.err and not captured.out
     assert captured.err.splitlines()[-1].startswith(f"keras-nplm {arguments.split()[0]}: ")
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["train"], ["train", "--output", "m", "--order", "five"]])
-def test_a_command_line_that_does_not_parse_is_exit_status_2(arguments, capsys):
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["fly"], ["train"], ["train", "--output", "m", "--order", "five"], ["evaluate", "m", "--seed", "1"]],
+)
+def test_a_command_line_that_does_not_parse_has_status_2(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert "usage: keras-nplm" in capsys.readouterr().err
 
 
-def test_work_that_fails_is_exit_status_1(tmp_path, capsys):
-    assert main(["train", "--output", str(tmp_path / "m"), *SMALL, "--learning-rate", "1e30"]) == 1
-    assert "The loss became" in capsys.readouterr().err.splitlines()[-1]
+def test_a_runtime_failure_has_status_1(tmp_path, text, capsys, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RunError("The loss became nan.")
+
+    monkeypatch.setattr("keras_nplm.training.train.train", fail)
+    assert main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 1
+    assert capsys.readouterr().err == "keras-nplm train: The loss became nan.\n"
 
 
-def test_an_interrupted_run_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    def interrupted(*args):
+def test_an_interrupted_run_says_how_to_resume(tmp_path, text, capsys, monkeypatch):
+    def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("keras_nplm.training.train.fit_network", interrupted)
-    assert main(["train", "--output", str(tmp_path / "m"), *SMALL]) == 130
-    assert "give the same command to go on" in capsys.readouterr().err.splitlines()[-1]
+    monkeypatch.setattr("keras_nplm.training.train.train", interrupt)
+    assert main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 130
+    assert "Run the same command again to resume" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_text_on_standard_input_that_is_not_utf8_is_refused(model_directory):
-    score = subprocess.run(
-        [sys.executable, "-m", "keras_nplm", "score", str(model_directory)], input=b"ok\n\xff\n", capture_output=True
-    )
-    assert score.returncode == 2
-    assert b"standard input is not UTF-8 text (byte 3)" in score.stderr and b"Traceback" not in score.stderr
+def test_a_closed_pipe_ends_a_command_quietly(ngram_directory, capfd, monkeypatch):
+    class ClosedPipe(io.TextIOBase):
+        def write(self, text):
+            raise BrokenPipeError
+
+        def fileno(self):
+            return sys.__stderr__.fileno()
+
+    monkeypatch.setattr("os.dup2", lambda *descriptors: None)
+    monkeypatch.setattr("sys.stdout", ClosedPipe())
+    assert main(["complete", str(ngram_directory), "the"]) == 1
+    assert not capfd.readouterr().err
 
 
 NAMES = "emma olivia ava isabella sophia charlotte mia amelia harper evelyn abigail emily ella elizabeth luna".split()
 
 
-def test_characters_of_names(tmp_path, capsys):
-    """One name a line: from `<s>` to `</s>`, letter by letter, and what is drawn is written together."""
+@pytest.mark.long
+def test_a_network_of_characters_writes_names(tmp_path, capsys):
+    """One name per line: from `<s>` to `</s>`, letter by letter, printed without spaces."""
     (tmp_path / "names.txt").write_text("".join(f"{name}\n" for name in NAMES * 20), encoding="utf-8")
     model = tmp_path / "model"
     options = ["--token", "character", "--min-count", "1", "--order", "4", "--embedding-dim", "10", "--dropout", "0"]
@@ -140,23 +205,8 @@ def test_characters_of_names(tmp_path, capsys):
     words = (model / "vocabulary.txt").read_text(encoding="utf-8").split()
     assert set(words[4:]) == set("".join(NAMES))
     capsys.readouterr()
-    assert main(["generate", str(model), "--num-words", "60", "--temperature", "0.5"]) == 0
-    drawn = capsys.readouterr().out.splitlines()
-    assert len(set(drawn) & set(NAMES)) >= 3 and not [line for line in drawn if " " in line]
-    assert main(["complete", str(model), "charlott", "--top-k", "1", "--json"]) == 0
-    assert list(json.loads(capsys.readouterr().out)["charlott"]) == ["e"]
-    assert main(["generate", str(model), "--prompt", "charlott", "--num-words", "1", "--temperature", "0"]) == 0
-    assert capsys.readouterr().out == "charlotte\n"
-
-
-def test_size_counts_what_training_makes(tmp_path, capsys):
-    (tmp_path / "text.txt").write_text("the cat sees the dog\nthe dog sees the cat\n" * 50, encoding="utf-8")
-    options = ["--order", "7", "--averages-after", "2,4", "--residual-blocks", "1", "--min-count", "1", "--epochs", "1"]
-    train = ["train", "--train", str(tmp_path / "text.txt"), *options, "--output", str(tmp_path / "model"), "--json"]
-    assert main(train) == 0
-    parameters = json.loads(capsys.readouterr().out)["parameters"]
-    assert main(["size", *options, "--vocabulary-size", "8", "--tokens", "100", "--json"]) == 0
-    size = json.loads(capsys.readouterr().out)
-    assert size["parameters"] == parameters
-    assert size["flops_of_all_epochs"] == 100 * size["flops_training"]
-    assert main(["size", *options, "--vocabulary-size", "4"]) == 2
+    lines = _run(capsys, "generate", model, "--num-words", 60, "--temperature", 0.5).splitlines()
+    assert len(set(lines) & set(NAMES)) >= 3 and not [line for line in lines if " " in line]
+    assert list(json.loads(_run(capsys, "complete", model, "charlott", "--top-k", 1, "--json"))["charlott"]) == ["e"]
+    generate = ["generate", model, "--prompt", "charlott", "--num-words", 1, "--temperature", 0]
+    assert _run(capsys, *generate) == "charlotte\n"

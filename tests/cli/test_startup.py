@@ -1,0 +1,108 @@
+"""Commands that need no network load no TensorFlow; its start-up messages do not reach the user."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from keras_nplm.cli.main import main
+
+TEXT = "the cat sat on the mat\nthe dog sat on the cat\n" * 20
+COMMANDS = """
+--version
+--help
+train --help
+ngram --help
+export --help
+size --vocabulary-size 20000
+size --vocabulary-size 3
+train --output {tmp}/m --dropout 1.5
+train --output {tmp}/m --output-layer magic
+train --output {tmp}/m --train {tmp}/absent.txt
+train --output {tmp} --train {tmp}/text.txt
+complete {tmp}/absent the
+complete {tmp}/absent the --top-k 0
+map {tmp}/absent words.png
+export {tmp}/absent m.onnx --top-k 5
+ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
+ngram --train {tmp}/text.txt --output {tmp}/classes --min-count 1 --method class-based --num-classes 3
+mix {tmp}/ngrams {tmp}/classes --output {tmp}/mixture
+evaluate {tmp}/mixture
+score {tmp}/mixture {tmp}/text.txt --json
+complete {tmp}/ngrams the
+generate {tmp}/ngrams --num-words 3
+rescore {tmp}/ngrams {tmp}/nbest.txt --output {tmp}/rescored.txt
+export {tmp}/ngrams {tmp}/m.arpa
+nearest {tmp}/ngrams the
+"""
+PROGRAM = """
+import sys
+from keras_nplm.cli.main import main
+for command in sys.stdin.read().splitlines():
+    try:
+        status = main(command.split())
+    except SystemExit as end:
+        status = end.code
+    loaded = {"keras", "tensorflow", "tensorflow_datasets"} & {*sys.modules}
+    print("RAN", status, *sorted(loaded), command, file=sys.stderr)
+    sys.stderr.flush()
+"""
+
+
+def test_commands_without_a_network_load_no_tensorflow(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "nbest.txt").write_text("0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n")
+    commands = COMMANDS.format(tmp=tmp_path).strip()
+    run = subprocess.run([sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True)
+    lines = [line.split() for line in run.stderr.splitlines() if line.startswith("RAN ")]
+    assert len(lines) == len(commands.splitlines()), run.stderr
+    for (_, status, *words), command in zip(lines, commands.splitlines(), strict=True):
+        assert words == command.split(), run.stderr  # no module stands before the command
+        refused = any(part in command for part in ("size 3", "dropout", "magic", "absent", "--output /", "nearest"))
+        if "--output /" not in command:
+            assert status == ("2" if refused else "0"), f"{command}\n{run.stderr}"
+
+
+FILTER = """
+import os, sys
+from keras_nplm.cli.startup import filter_standard_error
+with filter_standard_error():
+    os.write(2, b"2026-01-01 I tensorflow/core/util/port.cc:153] oneDNN custom operations are on. You may see slightly\\n")
+    print("first", file=sys.stderr)
+    os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\\nE0 an ")
+    os.write(2, b"error\\nE0 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error: UNKNOWN ERROR (303)\\n")
+    os.write(2, b"E0 failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH\\nhalf a line")
+    {end}
+print("\\nlast", file=sys.stderr)
+"""
+PASSED = ["first", "E0 an error", "E0 failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "half a line"]
+
+
+def test_other_lines_of_standard_error_pass_in_order():
+    run = subprocess.run([sys.executable, "-c", FILTER.format(end="")], capture_output=True, text=True)
+    assert run.stderr.splitlines() == [*PASSED, "last"]
+
+
+def test_lines_before_a_crash_are_not_lost():
+    run = subprocess.run([sys.executable, "-c", FILTER.format(end="os.abort()")], capture_output=True, text=True)
+    assert run.returncode == -signal.SIGABRT
+    assert run.stderr.splitlines()[: len(PASSED)] == PASSED
+
+
+def test_an_error_in_the_import_reaches_the_user():
+    code = FILTER.format(end="raise ImportError('no TensorFlow here')")
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stderr.splitlines()[-1] == "ImportError: no TensorFlow here"
+
+
+@pytest.mark.long
+def test_a_network_answers_without_start_up_messages(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    directory = str(tmp_path / "model")
+    train = ["train", "--train", str(tmp_path / "text.txt"), "--output", directory, "--epochs", "1", "--min-count", "1"]
+    assert main(train) == 0
+    complete = [sys.executable, "-m", "keras_nplm", "complete", directory, "the", "--top-k", "3"]
+    run = subprocess.run(complete, capture_output=True, text=True)
+    assert run.returncode == 0 and len(run.stdout.splitlines()) == 4
+    assert run.stderr == ""
