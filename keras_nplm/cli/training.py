@@ -1,6 +1,7 @@
 """`keras-nplm train`: train a network on a corpus and evaluate it."""
 
 import argparse
+import os
 import signal
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from keras_nplm.cli.flags import (
     read_configuration,
 )
 from keras_nplm.cli.printing import print_splits
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS
+from keras_nplm.training.configuration import Configuration
 
 
 def add(command: AddCommand) -> None:
@@ -38,11 +41,28 @@ def _train(options: argparse.Namespace) -> dict:
 
         strategy = open_strategy(strategy)
     corpus = open_named_corpus(options)
+    _check_directories(options, configuration)
 
     from keras_nplm.training.train import train
 
     metrics = train(configuration, corpus, options.output, strategy=strategy, background=options.background)
     return metrics | {"directory": str(options.output)}
+
+
+def _check_directories(options: argparse.Namespace, configuration: Configuration) -> None:
+    """Refuse directories that cannot be used, before TensorFlow is imported; `train` checks them again."""
+    from keras_nplm.language_model.directory import read_config
+    from keras_nplm.training.prepare import check_run_directory
+
+    if "TF_CONFIG" not in os.environ:  # a worker may find the directory half written by the chief
+        check_run_directory(Path(options.output))
+    if options.background is not None:
+        if not configuration.shortlist_size:
+            raise InputError(
+                f"`--background` must be left out without `--shortlist-size`. Received: {options.background}. Fix: add "
+                "--shortlist-size."
+            )
+        read_config(Path(options.background))
 
 
 def _show_train(result: dict) -> None:

@@ -45,13 +45,23 @@ def prepare_directory(
             print(f"Resuming the run in {directory}.", file=sys.stderr)
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         return load_encoded_corpus(directory, len(vocabulary)), vocabulary
-    check_output_directory(directory, _PREPARED)
+    check_run_directory(directory)
     splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
     write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
     return encoded, vocabulary
+
+
+def check_run_directory(directory: Path) -> None:
+    """Refuse a directory that is neither absent or empty nor a run to resume.
+
+    Raises:
+        InputError: the directory holds foreign files.
+    """
+    if not (directory / "config.json").exists():
+        check_output_directory(directory, _PREPARED)
 
 
 def _count_or_load(corpus: Corpus, directory: Path, **options) -> Vocabulary:

@@ -35,6 +35,7 @@ generate {tmp}/ngrams --num-words 3
 rescore {tmp}/ngrams {tmp}/nbest.txt --output {tmp}/rescored.txt
 export {tmp}/ngrams {tmp}/m.arpa
 nearest {tmp}/ngrams the
+train --output {tmp}/m --train {tmp}/text.txt --shortlist-size 3 --background {tmp}/absent
 """
 PROGRAM = """
 import sys
@@ -68,7 +69,7 @@ FILTER = """
 import os, sys
 from keras_nplm.cli.startup import filter_standard_error
 with filter_standard_error():
-    os.write(2, b"2026-01-01 I tensorflow/core/util/port.cc:153] oneDNN custom operations are on. You may see slightly\\n")
+    os.write(2, b"2026-01-01 I tensorflow/core/util/port.cc:153] oneDNN custom operations are on. You may see\\n")
     print("first", file=sys.stderr)
     os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\\nE0 an ")
     os.write(2, b"error\\nE0 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error: UNKNOWN ERROR (303)\\n")
