@@ -51,10 +51,10 @@ def _import_quietly() -> Iterator[None]:
 def filter_standard_error() -> Iterator[None]:
     """Remove TensorFlow's start-up messages from file descriptor 2; all other lines pass in order.
 
-    Example: lines of this process and of its libraries' C++ code.
+    Example:
 
     >>> with filter_standard_error():
-    ...     _ = os.write(2, b"oneDNN custom operations are on. You may see …")
+    ...     _ = os.write(2, b"oneDNN custom operations are on. You may see")
     """
     sys.stderr.flush()
     try:

@@ -326,11 +326,11 @@ def test_by_lines_only_what_is_not_resampled_is_split(files):
     "arguments, message",
     [
         *[
-            (f"--resample {share} {{files}}/web.txt", "takes a share in (0, 1] and then")
+            (f"--resample {share} {{files}}/web.txt", "must be a share in (0, 1] and then")
             for share in "0 2 nan -1 x".split()
         ],
-        ("--resample {files}/web.txt 0.5", "takes a share in (0, 1] and then files"),
-        ("--resample 0.5", "takes a share in (0, 1] and then files"),
+        ("--resample {files}/web.txt 0.5", "must be a share in (0, 1] and then files"),
+        ("--resample 0.5", "must be a share in (0, 1] and then files"),
         ("--resample 0.5 {files}/none.txt", "No such text file"),
         ("--resample 0.5 {files}/in.txt", "in.txt is named twice"),
         ("--resample 0.5 {files}/web.txt --resample 1 {files}/w*.txt", "web.txt is named twice"),

@@ -135,8 +135,8 @@ def test_refused_options_leave_the_directory_free(tmp_path, capsys):
         (["--method", "class-based", "--word-classes", tmp_path / "none"], "`word_classes` must be an existing file"),
         (["--num-classes", 7], "require `method` class-based"),
         (["--paper-bins"], "requires `method` deleted-interpolation"),
-        (["--vocabulary", text], "--vocabulary is for --arpa"),
-        (["--arpa", text], "leave --train, --resample and --order out"),
+        (["--vocabulary", text], "`--vocabulary` must be left out without `--arpa`"),
+        (["--arpa", text], "`--train` must be left out with `--arpa`"),
     ]:
         status, error = run(*refused)
         assert status == 2 and message in error, error

@@ -112,7 +112,7 @@ def test_the_command_tunes_weights_and_takes_them(model_directory, moses, tmp_pa
     weights = [f"{name}={weight!r}" for name, weight in tuned["weights"].items()]
     output = ["--output", str(tmp_path / "again")]
     assert main([*command, "--references", str(moses / known), *output, "--weights", *weights]) == 0
-    assert re.search(r"0\.\d+ as decoded, 0\.0000 now, 0\.0000 at best|1\.0000 as decoded", capsys.readouterr().out)
+    assert re.search(r"0\.\d+ before, 0\.0000 after rescoring, 0\.0000 oracle|1\.0000 before", capsys.readouterr().out)
     assert (tmp_path / "again").read_text() == (tmp_path / "tuned").read_text()
     read = list(NBestFile(tmp_path / "again"))
     assert [nbest.texts[0] for nbest in read] == (moses / "references").read_text().splitlines()
@@ -164,16 +164,16 @@ def test_the_command_rescores_kaldi_and_tsv(model_directory, tmp_path, capsys):
         ("{nbest}/list --format tsv", "line 1: expected id, hypothesis"),
         ("{nbest}/list --format kaldi --output {tmp}/o", "line 1: expected `utterance-k words`"),
         ("{nbest}/list --weights LM=1", "no feature 'LM' for its weight. Received: TM, score, nplm"),
-        ("{nbest}/list --weights TM", "--weights must be of the form NAME="),
-        ("{nbest}/list --weights TM=1 TM=2", "--weights must be of the form NAME="),
-        ("{nbest}/list --weights TM=x", "The weight of TM must be a number: 'x'"),
+        ("{nbest}/list --weights TM", "`--weights` must have the form NAME="),
+        ("{nbest}/list --weights TM=1 TM=2", "`--weights` must have the form NAME="),
+        ("{nbest}/list --weights TM=x", "The weight of TM must be a number. Received: 'x'"),
         ("{nbest}/list --scores am={nbest}/losses", "Archives of costs need the format kaldi"),
         ("{nbest}/list --scores am={nbest}/none --format kaldi", "Cannot read"),
         ("{nbest}/list --tune {nbest}/none", "Cannot read"),
         ("{nbest}/list --tune {nbest}/losses --metric loss --restarts -1", "`restarts` must be 0 or more"),
         ("{nbest}/list --tune {nbest}/references --metric loss", "references, line 1: 'The value"),
         ("{nbest}/list --name TM", "List 0 already has a feature TM"),
-        ("{nbest}/list --name a=b", "`name` must be a word"),
+        ("{nbest}/list --name a=b", "`name` must be one word"),
         ("{nbest}/list --seed -1", "`seed` must be 0 or more"),
         ("{nbest}/list --output {nbest}", "is a directory"),
         ("{nbest}/list --output {model}/vocabulary.txt", "vocabulary.txt"),
