@@ -36,7 +36,7 @@ from keras_nplm.models.evaluation import evaluate
 if TYPE_CHECKING:
     from keras_nplm.models.nplm import NPLM
 
-_CHARACTERS = 1 << 21  # of sentences that are scored together; more than the rescoring of N-best lists passes at a time
+_CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
 
 
 class LanguageModel:
@@ -150,8 +150,8 @@ class LanguageModel:
             `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats), `bits_per_word`.
 
         Raises:
-            InputError: the text has no word or holds a reserved token; the split does not exist, or the model
-                directory has no encoded corpus; or log Z is requested of a model that has none.
+            InputError: the text has no word, the text holds a reserved token, the split or the encoded corpus does
+                not exist, or log Z is requested of a class other than NPLM.
 
         Example:
 

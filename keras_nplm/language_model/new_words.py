@@ -70,8 +70,8 @@ def add_words(
         do not have the new words.
 
     Raises:
-        InputError: the model has no rows for words, or the vocabulary holds lemmas; no word can be added; a word is in
-            the vocabulary, is too rare, or has no context; or an option is out of range.
+        InputError: the output layer has no row for each word, the vocabulary holds lemmas, no word can be added, a
+            word is in the vocabulary, is too rare or has no context, or an option is out of range.
 
     Example:
 

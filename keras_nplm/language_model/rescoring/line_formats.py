@@ -30,7 +30,9 @@ def parse_number(text: str) -> float:
 
 
 def parse_moses_line(line: str) -> ParsedLine:
-    """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`, with or without the last or more fields.
+    """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; the score is optional.
+
+    Further fields are ignored.
 
     Raises:
         ValueError: the line has a wrong format; the message says why.
@@ -79,7 +81,7 @@ def _set_feature(features: dict[str, float], name: str, value: float) -> None:
 
 
 def extend_moses_line(line: str, new_features: Mapping[str, float], total: float | None) -> str:
-    """Return a Moses line with more features; a total replaces the score, which is kept as a feature `NAME_before`.
+    """Return a Moses line with more features. A total replaces the score, which is kept as a feature `NAME_before`.
 
     Example:
 

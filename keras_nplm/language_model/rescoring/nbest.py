@@ -74,7 +74,7 @@ class NBestList:
 class NBestFile:
     """A file of N-best lists, read list by list, so it may be larger than memory.
 
-    - `moses`: `id ||| hypothesis ||| name= value … name= value … ||| score`, with or without the score or more fields.
+    - `moses`: `id ||| hypothesis ||| name= value … name= value … ||| score`. The score and further fields are optional.
       Names may also be written `name:` or `name=value`. A name with several values gives the features `name.1`,
       `name.2`, …; values without a name are `feature.1`, …. A missing feature is 0.
     - `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it. Archives of costs,
