@@ -58,7 +58,7 @@ def add_flag(parser, option: Option, *, shown: object = ..., default: object = .
         metavar = option.metavar or {int: "N", float: "X", str: "TEXT"}[option.type]
         settings |= dict(type=option.type, metavar=metavar, required=required)
         parser.add_argument(option.flag, default=default, **settings)
-    parser.get_default("checked").append(option)
+    parser.get_default("checked").append(dataclasses.replace(option, optional=False))
 
 
 def describe(option: Option, default: object, required: bool = False) -> str:

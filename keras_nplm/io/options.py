@@ -112,7 +112,7 @@ class Option:
         if self.type is float and right_type and not _is_finite(value):
             kind = ["finite"]
         wanted = ", ".join([*kind, *filter(None, [self.range])])
-        wanted += " or None" if self.optional else ""
+        wanted += ", or None" if self.optional else ""
         example = self.default if self.example is None else self.example
         raise InputError(
             f"`{argument or self.name}` must be {wanted}. Received: {_shorten(value)}. Fix: give a value such as "

@@ -66,9 +66,9 @@ def test_export_of_a_count_based_model_only_prunes(tmp_path, capsys):
     "flags, message",
     [
         (["--order", "5"], "`order` must be 2 to 4, the order of the model. Received: 5"),
-        (["--order", "1"], "`order` must be 2 to 1,023 or None. Received: 1"),
+        (["--order", "1"], "`order` must be 2 to 1,023. Received: 1"),
         (["--min-expected-count", "0"], "`min_expected_count` must be above 0"),
-        (["--prune", "-1"], "`prune` must be 0 or more or None. Received: -1"),
+        (["--prune", "-1"], "`prune` must be 0 or more. Received: -1"),
         (["--format", "onnx", "--prune", "1e-7"], "of the format onnx"),
     ],
 )

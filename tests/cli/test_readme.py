@@ -1,4 +1,4 @@
-"""Whatever the README shows is run: its Python, its commands, its figures."""
+"""The README's Python runs, its commands parse, and its figures are those of the recorded reports."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import keras_nplm.cli.main
+from keras_nplm.cli.main import build_parser
 from keras_nplm.experiments.paper_rows import PAPER_ROWS
 from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.experiments.tables import format_benchmark
@@ -23,10 +23,10 @@ def _blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.long
 def test_the_python_runs(tmp_path):
-    program, *clients = _blocks("python")
-    assert all("localhost" in client for client in clients)  # which test_clients.py runs
-    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    program = _blocks("python")[0]  # the others are clients of a server: see tests/serving/test_clients.py
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout.splitlines()[-2]) < 100  # the perplexity on test
     assert (tmp_path / "model" / "model.keras").is_file()
@@ -41,15 +41,11 @@ def _commands():
                 yield words[1:]
 
 
-@pytest.mark.parametrize("arguments", list(_commands()), ids=" ".join)
-def test_every_command_parses(arguments):
-    assert keras_nplm.cli.main.build_parser().parse_args(arguments).command == arguments[0]
-
-
-def test_the_first_two_blocks_install_run_and_test():
-    run, test = _blocks("bash")[:2]
-    assert "pip install" in run and "keras-nplm train" in run and "keras-nplm complete" in run
-    assert "pip install" in test and "pytest" in test
+def test_every_command_parses():
+    parser, commands = build_parser(), list(_commands())
+    assert commands
+    for arguments in commands:
+        assert parser.parse_args(arguments).command == arguments[0]
 
 
 def test_table_1_is_the_recorded_one():
