@@ -5,9 +5,8 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
+from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words, export_saved_model
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.new_words import count_new_words
 
@@ -123,10 +122,6 @@ def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys)
     ]
     assert run("complete", target, "the frumple")["the frumple"] == dict(grown.next_words("the frumple", 5))
     assert len(run("nearest", target, "frumple")["frumple"]) == 10
-    run("export", target, tmp_path / "served")
-    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["score"]
-    scores = served(sentences=tf.constant(lines))["log_prob"].numpy()
-    np.testing.assert_allclose(scores, [score.log_prob for score in grown.score(lines)], rtol=1e-5)
     assert main(["add-words", str(model_directory), "--text", str(text), "--output", str(target)]) == 2
     assert "already holds a model" in capsys.readouterr().err
     assert (
@@ -134,3 +129,15 @@ def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys)
     )
     assert "'zonk' is already in the vocabulary" in capsys.readouterr().err and not (tmp_path / "x").exists()
     assert main(["evaluate", str(target)]) == 2 and "evaluate lines of text" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_model_with_added_words_is_served(model_directory, tmp_path):
+    import tensorflow as tf
+
+    lines = ["The frumple is an object.", "A frumple has a zonk."]
+    language_model = add_words(LanguageModel.load(model_directory), lines)
+    export_saved_model(language_model, tmp_path / "served")
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["score"]
+    scores = served(sentences=tf.constant(lines))["log_prob"].numpy()
+    np.testing.assert_allclose(scores, [score.log_prob for score in language_model.score(lines)], rtol=1e-5)

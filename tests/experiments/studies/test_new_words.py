@@ -23,6 +23,7 @@ def _language_model(boundary: str = "stream") -> LanguageModel:
     return LanguageModel(model, Vocabulary(WORDS), "whitespace")
 
 
+@pytest.mark.long
 def test_the_study_measures_the_models(tmp_path, monkeypatch):
     monkeypatch.setattr(new_words, "_OCCURRENCES", (1,))
 

@@ -175,7 +175,7 @@ def test_the_command_rescores_kaldi_and_tsv(model_directory, tmp_path, capsys):
         ("{nbest}/list --name TM", "List 0 already has a feature TM"),
         ("{nbest}/list --name a=b", "`name` must be one word"),
         ("{nbest}/list --seed -1", "`seed` must be 0 or more"),
-        ("{nbest}/list --output {nbest}", "is a directory"),
+        ("{nbest}/list --output {nbest}", "must not be a directory"),
         ("{nbest}/list --output {model}/vocabulary.txt", "vocabulary.txt"),
         ("{tmp}/kaldi", "name a file with `--output`"),
     ],
