@@ -25,7 +25,7 @@ def compute_log_probs(model: NextWordModel, ids: np.ndarray, boundary: str = "st
 def load_log_probs(directory: Path, name: str) -> dict[str, np.ndarray]:
     """Return ln P of each token of validation and test under the model of a row.
 
-    The file `log_probs/NAME.npz` keeps the result until the row is made again.
+    The file `log_probs/NAME.npz` keeps the result until the model is retrained.
 
     Args:
         directory: the directory of `rows/`.

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_nplm.data.corpora import open_corpus
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import replace_file
 
@@ -76,6 +75,8 @@ def make_rows(
         raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):
+        from keras_nplm.data.corpora import open_corpus
+
         open_corpus("brown", data_dir=data_dir)  # so that parallel commands do not download it at once
     (directory / "rows").mkdir(parents=True, exist_ok=True)
     independent = [row for row in missing if row.takes_corpus]

@@ -65,7 +65,7 @@ def test_saved_model_cli_runs_it(exported, language_model):
 def test_the_c_api_of_tensorflow_runs_it(exported, language_model, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
-        pytest.skip("there is no C compiler")
+        pytest.skip("a C compiler is needed")
     libraries = Path(tf.sysconfig.get_lib())
     program = tmp_path / "run_saved_model"
     build = [compiler, f"-I{tf.sysconfig.get_include()}", Path(__file__).with_name("run_saved_model.c"), "-o", program]
@@ -75,7 +75,7 @@ def test_the_c_api_of_tensorflow_runs_it(exported, language_model, tmp_path):
         f"-Wl,-rpath,{libraries}",
     ]
     if not build[-2].exists():
-        pytest.skip("the TensorFlow that is installed has no libraries for C")
+        pytest.skip("TensorFlow's C libraries are needed")
     subprocess.run(build, check=True)
     stored = saved_model_pb2.SavedModel.FromString((exported / "saved_model.pb").read_bytes())
     signature = stored.meta_graphs[0].signature_def["serving_default"]

@@ -9,8 +9,10 @@ import importlib
 import platform
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from keras_nplm.data.corpora import Corpus
+if TYPE_CHECKING:
+    from keras_nplm.data.corpora import Corpus
 
 BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving", "cost", "corpora", "workers")
 _LONG = ("cost", "corpora", "workers")
@@ -19,11 +21,11 @@ SMALL_TOKENS, LARGE_TOKENS = 1_000_000, 10_000_000  # of the two texts of `corpo
 _PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
 
 
-def run_benchmarks(names: Sequence[str], corpus: Corpus, rounds: int = 5, tokens: int = LARGE_TOKENS) -> dict:
+def run_benchmarks(names: Sequence[str], corpus: "Corpus", rounds: int = 5, tokens: int = LARGE_TOKENS) -> dict:
     """Run benchmarks and collect their rows.
 
     Every row has `benchmark`, `name`, `unit` and `rate`, the median over the rounds, with the extremes `low` and
-    `high`. Rates are per CPU second; those of `workers` are per second of the clock. Some rows have more:
+    `high`. Rates are per CPU second, in `workers` per second of the clock. Some rows have more:
 
     - `share_of_peak`: share of the processor's floating-point peak, where the number of operations is known
     - `milliseconds`: latency of a single request, [p50, p99]

@@ -1,9 +1,9 @@
 """Studies on Brown beyond the paper's Table 1: each a module with the models that it needs and its measurement.
 
-study: what a study provides, and `make_study`. arpa: networks as ARPA files. energy: the energy-based variant. modern:
-ablation of the modern networks. new_words: out-of-vocabulary words added to a trained network. normalisation: lower
-case, numbers and lemmas. resampling: in-domain and out-of-domain text. rescoring: n-best lists (corruptions: wrong
-versions of sentences). shortlist: size of the short-list. A study is imported when it is loaded by name.
+study: the interface of a study, and `make_study`. arpa: networks as ARPA files. energy: the energy-based variant.
+modern: ablation of the modern networks. new_words: out-of-vocabulary words added to a trained network. normalisation:
+lower case, numbers and lemmas. resampling: in-domain and out-of-domain text. rescoring: n-best lists (corruptions:
+wrong versions of sentences). shortlist: size of the short-list. A study is imported when it is loaded by name.
 """
 
 import importlib

@@ -36,8 +36,8 @@ _OCCURRENCES = (1, 2, 5, 10, None)  # None: all occurrences in the validation te
 def write_texts(texts: Path, data_dir: str | None) -> None:
     """Write Brown with 300 words replaced by `<unk>`, unless the files exist.
 
-    The words are a random choice of the words with 10 to 200 occurrences in train, 20 or more in validation (from which
-    they are added) and 5 or more in test (on which they are measured).
+    The words are chosen at random among words with 10 to 200 occurrences in train, 20 or more in validation and 5 or
+    more in test. They are added to the network from validation and measured on test.
     """
     directory = texts / _TEXT
     if all((directory / f"{split}.txt").exists() for split in SPLITS):
@@ -62,7 +62,7 @@ def write_texts(texts: Path, data_dir: str | None) -> None:
 
 
 def measure(rows: Path) -> dict:
-    """Return what the added words gain on the test text, by update rule and number of occurrences.
+    """Return the log-probabilities of the test text with added words, by update rule and number of occurrences.
 
     Three measures, in nats: `following`, the mean ln P of known words with a new word in their context; `themselves`,
     the mean ln P of the new words; `perplexity` of the whole text, in which a model must tell each new word from other

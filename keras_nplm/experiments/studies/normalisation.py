@@ -16,7 +16,7 @@ from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 
-_STEPS = ((), ("lower",), ("lower", "numbers"), STEPS)
+_NORMALISATIONS = ((), ("lower",), ("lower", "numbers"), STEPS)
 _MODELS = {"kneser-ney-5": "ngram --method kneser-ney --order 5", "brown-nce-quick": "train --config brown-nce-quick"}
 _TITLES = {"kneser-ney-5": "Kneser-Ney, n=5", "brown-nce-quick": "network, brown-nce-quick"}
 _SENTENCE_ENDS = (".", "?", "!")
@@ -33,7 +33,7 @@ def _build_row(model: str, steps: tuple[str, ...]) -> Row:
     return Row(_name_row(model, steps), ", ".join([_TITLES[model], *steps]), command)
 
 
-ROWS = tuple(_build_row(model, steps) for model in _MODELS for steps in _STEPS)
+ROWS = tuple(_build_row(model, steps) for model in _MODELS for steps in _NORMALISATIONS)
 
 
 class OriginalTokens:
@@ -108,7 +108,7 @@ def compute_original_log_probs(
     if originals is None:
         return result
     result += originals.log_prob(s, ngrams[:, -1], b)
-    unknown = np.flatnonzero(s == UNK_ID)  # its normalised word is not known: sum over all of them
+    unknown = np.flatnonzero(s == UNK_ID)  # `<unk>` can have any normalised word: sum over all
     for block in np.split(unknown, range(_BLOCK_SIZE, len(unknown), _BLOCK_SIZE)):
         words = np.exp(model.next_log_probs(ngrams[block, :-1]).astype(np.float64))  # [B, size]
         result[block] = np.log((words * originals.unknown[b[block]]).sum(axis=1))
@@ -116,7 +116,7 @@ def compute_original_log_probs(
 
 
 def measure(rows: Path) -> dict:
-    """Return vocabulary sizes and perplexities by normalisation; see `OriginalTokens` for those of original tokens."""
+    """Return vocabulary sizes and perplexities by normalisation, of normalised words and of original tokens."""
     plain = LanguageModel.load(rows / _name_row("kneser-ney-5", ()))
     ends = plain.vocabulary.encode(_SENTENCE_ENDS)
     text = {}  # s and b of each split
@@ -124,7 +124,7 @@ def measure(rows: Path) -> dict:
         s = _read_stream(plain, split)
         text[split] = s, np.r_[True, np.isin(s[:-1], ends)].astype(np.int64)
     report, plain_columns = [], {}
-    for steps in _STEPS:
+    for steps in _NORMALISATIONS:
         figures, columns = _measure_steps(rows, steps, plain.vocabulary.words, text)
         for name, column in columns.items():
             model_figures = figures["models"][name]

@@ -1,4 +1,4 @@
-"""Contenders take turns; rates, ratios, shares of the peak and latencies are those of their work."""
+"""Contenders take turns; their rates, ratios, shares of the peak and latencies."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The timed networks: operations are counted, and training and scoring are what is timed."""
+"""The timed networks: number of operations, training and scoring."""
 
 import numpy as np
 import pytest
