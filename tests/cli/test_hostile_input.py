@@ -1,7 +1,23 @@
-"""Hostile input: whatever lies in a model directory or is said to a command, the answer is right or is one error.
+"""Hostile input, exhaustively: a command gives the right answer, or one error line; no file changes, nothing runs.
 
-Every case runs a command in this process. An exception that gets out of `main` fails the case, as does a warning; so
-does an answer other than that of the undamaged directory, and a file that is no longer what it was.
+Every case runs a command in this process. An exception that leaves `main` fails the case, and so does a warning, a
+changed file, or an answer that differs from that of the undamaged directory. About 2,900 cases:
+
+* bytes of any file of a model directory cut, flipped, inserted, deleted, repeated: refused, or the same figures
+* each value of the JSON files missing, of a different type, NaN, infinite, of 400 digits, 100,000 brackets deep:
+  refused by name, or without effect
+* each array missing, pickled, of a different type, shape or byte order, NaN, unsorted: refused; nothing is unpickled
+* each file replaced by that of a different model: refused, or the same figures
+* `model.keras` naming `os.system`, `exec`, `Lambda` or `get_file`, false sizes, parts with paths, HDF5 links, NaN:
+  refused before an object is made
+* small archives that claim up to terabytes: refused before they are unpacked
+* directories, pipes, `/dev/zero`, circular links in place of files; shards with paths: refused
+* any bytes as text, ARPA file, vocabulary or word classes: read, or refused with the line or the byte
+* each argument of each command huge, negative, NaN, empty, a path, control characters: accepted or refused
+* a loss that diverges: exit status 1, and `model.keras` keeps the best epoch
+
+Not detectable: a word respelled in `vocabulary.txt`, a figure edited in `metrics.json`, numbers of a model replaced
+together with the checksums of their archive. tests/cli/test_damaged_input.py has a fast selection.
 """
 
 import contextlib
@@ -29,21 +45,9 @@ from hypothesis import strategies as st
 
 from keras_nplm.cli.main import build_parser, main
 
-# What is tried, and how many cases of it: the table in the README has these numbers.
-CASES = {
-    "bytes": 320,
-    "json": 945,
-    "arrays": 600,
-    "swaps": 172,
-    "network": 134,
-    "bombs": 15,
-    "places": 160,
-    "text": 150,
-    "arpa": 150,
-    "lists": 120,
-    "arguments": 120,
-    "divergence": 2,
-}
+pytestmark = pytest.mark.long
+
+EXAMPLES = {"bytes": 320, "text": 150, "arpa": 150, "lists": 120, "arguments": 120}  # of Hypothesis
 WORDS = "a the cat dog mat sat ran on under old red big house tree and".split()
 TRAIN = "--order 3 --embedding-dim 4 --hidden-units 4 --epochs 2 --batch-size 128 --min-count 1".split()
 NGRAM = "--order 3 --min-count 1".split()
@@ -53,7 +57,7 @@ FUZZ = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCh
 
 @dataclasses.dataclass
 class Outcome:
-    """What a command came to."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -101,8 +105,8 @@ def _lines(words: list[str], number: int, seed: int) -> str:
     return "".join(" ".join(drawn.choices(words, k=drawn.randint(2, 7))) + " .\n" for _ in range(number))
 
 
-def _killed(command: list[str]) -> None:
-    """A run that ends after its epochs, before it is evaluated: the command goes on from `last.npz`."""
+def _run_and_kill(command: list[str]) -> None:
+    """Interrupt a run after its epochs, before its evaluation: the command then resumes from `last.npz`."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("keras_nplm.training.train.evaluate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -111,7 +115,7 @@ def _killed(command: list[str]) -> None:
 
 @dataclasses.dataclass(repr=False)
 class Models:
-    """A directory of each kind, what `evaluate --json` says of it, and commands that find a run finished or killed."""
+    """A directory of each kind, its figures by `evaluate --json`, and the commands that wrote the directories."""
 
     text: Path
     directories: dict[str, Path]
@@ -139,7 +143,7 @@ def models(tmp_path_factory) -> Models:
         outcome = _run(*command, "--output", at[kind])
         assert outcome.status == 0, outcome
     shutil.rmtree(at["network"] / "logs")
-    _killed([*map(str, commands["network"]), "--output", str(at["killed"])])
+    _run_and_kill([*map(str, commands["network"]), "--output", str(at["killed"])])
     commands["killed"] = commands["network"]
     figures = {kind: _run("evaluate", at[kind], "--json").out for kind in (*KINDS, "other")}
     return Models(text, at, figures, {kind: [*map(str, command)] for kind, command in commands.items()})
@@ -147,7 +151,7 @@ def models(tmp_path_factory) -> Models:
 
 @pytest.fixture
 def case(models, tmp_path):
-    """Try one case: copy a directory, damage it, run a command on it; it stays as it is, and the answer is right."""
+    """Run a command on a damaged copy of a directory: the copy must stay as it is, and the answer must be right."""
 
     def attempt(kind: str, damage: Callable[[Path], None], command: str = "evaluate", free: bool = False) -> Outcome:
         directory = tmp_path / "model"
@@ -173,14 +177,13 @@ def case(models, tmp_path):
     return attempt
 
 
-def _tell(failures: list[str], tried: int, name: str) -> None:
-    assert not failures, f"{len(failures)} of {tried}:\n" + "\n".join(failures)
-    assert tried == CASES[name]
+def _report(failures: list[str], tried: int) -> None:
+    assert tried and not failures, f"{len(failures)} of {tried}:\n" + "\n".join(failures)
 
 
 @contextlib.contextmanager
-def _noted(failures: list[str], what: str) -> Iterator[None]:
-    """Go on to the other cases after one that fails."""
+def _collect(failures: list[str], what: str) -> Iterator[None]:
+    """Add a failing case to `failures`, and continue with the next case."""
     try:
         yield
     except Exception as error:
@@ -204,7 +207,7 @@ FILES = [
 ]
 
 
-def _damaged(data: bytes, how: str, place: float, byte: int) -> bytes:
+def _damage_bytes(data: bytes, how: str, place: float, byte: int) -> bytes:
     at = int(place * len(data))
     if how == "cut":
         return data[:at]
@@ -217,7 +220,7 @@ def _damaged(data: bytes, how: str, place: float, byte: int) -> bytes:
     return data[:at] + data[at // 2 : at // 2 + byte] + data[at:]  # repeat
 
 
-@settings(max_examples=CASES["bytes"], **FUZZ)
+@settings(max_examples=EXAMPLES["bytes"], **FUZZ)
 @given(
     which=st.sampled_from(FILES),
     how=st.sampled_from(("cut", "flip", "flip", "insert", "delete", "repeat")),
@@ -229,7 +232,7 @@ def test_a_damaged_file_is_refused_or_changes_no_figure(case, which, how, place,
 
     def damage(directory: Path) -> None:
         path = directory / name
-        path.write_bytes(_damaged(path.read_bytes(), how, place, byte))
+        path.write_bytes(_damage_bytes(path.read_bytes(), how, place, byte))
 
     case(kind, damage)
 
@@ -297,9 +300,9 @@ def test_every_json_value_of_another_type_is_refused_or_plays_no_part(case, mode
             value = json.loads((directory / file).read_text(encoding="utf-8"))
             (directory / file).write_text(_with(value, path, odd), encoding="utf-8")
 
-        with _noted(failures, f"{kind} {file} {path} {odd!r:.20} {command}"):
+        with _collect(failures, f"{kind} {file} {path} {odd!r:.20} {command}"):
             case(kind, damage, command)
-    _tell(failures, tried, "json")
+    _report(failures, tried)
 
 
 # Arrays
@@ -341,7 +344,7 @@ def test_arrays_of_another_shape_type_or_order_are_refused(case, models):
                 def damage(directory: Path, file=file, arrays=arrays, name=name, odd=odd) -> None:
                     np.savez(directory / file, **arrays | {name: odd})
 
-                with _noted(failures, f"{kind} {file} {name} {what}"):
+                with _collect(failures, f"{kind} {file} {name} {what}"):
                     same = odd.dtype == array.dtype and odd.shape == array.shape
                     outcome = case(kind, damage, command, free=same)
                     if outcome.status == 0 and command == "evaluate":
@@ -353,9 +356,9 @@ def test_arrays_of_another_shape_type_or_order_are_refused(case, models):
             def lacking(directory: Path, file=file, arrays=arrays, name=name) -> None:
                 np.savez(directory / file, **{other: array for other, array in arrays.items() if other != name})
 
-            with _noted(failures, f"{kind} {file} without {name}"):
+            with _collect(failures, f"{kind} {file} without {name}"):
                 case(kind, lacking, command)
-    _tell(failures, tried, "arrays")
+    _report(failures, tried)
 
 
 # Files of other directories
@@ -370,9 +373,9 @@ def test_files_of_another_model_are_refused_or_the_same(case, models):
             if name == "metrics.json":
                 continue
             tried += 1
-            with _noted(failures, f"{kind}: {name} of {other}"):
+            with _collect(failures, f"{kind}: {name} of {other}"):
                 case(kind, lambda directory, name=name, theirs=theirs: shutil.copy(theirs / name, directory / name))
-    _tell(failures, tried, "swaps")
+    _report(failures, tried)
 
 
 # model.keras
@@ -524,19 +527,19 @@ def test_a_network_of_other_classes_sizes_or_weights_is_refused_and_runs_nothing
             if command == "again" and tried % 10:
                 continue  # a run that goes on reads the same file by the same function
             tried += 1
-            with _noted(failures, f"{name} {command}"):
+            with _collect(failures, f"{name} {command}"):
                 kind = "network" if command == "evaluate" else "killed"
                 outcome = case(kind, lambda directory, edit=edit: _rewrite(directory, edit), command)
                 assert outcome.status == 2, "was taken"
                 foreign = re.search("^(?!weights).*( itself$| as )|^NPLM renamed", name)
                 assert not foreign or "it names the class" in outcome.refusal, "Keras was asked"
                 assert not canary.exists() and not (tmp_path.parent / "canary").exists(), "it ran"
-    with _noted(failures, "Lambda to compile with"):  # which is not looked at: a network is loaded uncompiled
+    with _collect(failures, "Lambda to compile with"):  # which is not looked at: a network is loaded uncompiled
         tried += 1
         compiled = {"optimizer": {"module": "os", "class_name": "system", "config": {"command": f"touch {canary}"}}}
         change = lambda directory: _rewrite(directory, lambda parts: parts["config"].update(compile_config=compiled))  # noqa: E731
         assert case("network", change).status == 0 and not canary.exists()
-    _tell(failures, tried, "network")
+    _report(failures, tried)
 
 
 # Archives that unpack to more than they are
@@ -589,13 +592,13 @@ def test_archives_that_claim_more_than_they_are_are_refused_unpacked(case, tmp_p
     failures, tried = [], 0
     for name, (kind, file, way) in _bombs(tmp_path).items():
         tried += 1
-        with _noted(failures, name):
+        with _collect(failures, name):
             command = "again" if kind == "killed" else "evaluate"
             outcome = case(kind, lambda directory, way=way, file=file: way(directory / file), command)
-            assert outcome.status == 2 and ("claiming" in name or "when unpacked" in outcome.refusal), outcome
+            assert outcome.status == 2 and ("claiming" in name or "unpack" in outcome.refusal), outcome
     for name, text in {"gzip": b"\\data\\\n" + bytes(_BOMB), "lines": b"\\data\\\n" + b"\n" * _BOMB}.items():
         tried += 1
-        with _noted(failures, name):
+        with _collect(failures, name):
             (tmp_path / "bomb.arpa.gz").write_bytes(gzip.compress(text, 1))
             _refused(
                 "ngram",
@@ -606,7 +609,7 @@ def test_archives_that_claim_more_than_they_are_are_refused_unpacked(case, tmp_p
                 saying="must expand to at most 100 times its size",
             )
             assert not (tmp_path / "out").exists()
-    _tell(failures, tried, "bombs")
+    _report(failures, tried)
 
 
 # What is no file, or lies elsewhere
@@ -631,7 +634,7 @@ def test_pipes_devices_directories_and_links_are_refused(case, models, tmp_path)
     files = [(kind, name) for kind, name in files if not unread.fullmatch(name)]
     for (kind, name), way in itertools.product(files, ("directory", "pipe", "/dev/zero", "link to itself", "/none")):
         tried += 1
-        with _noted(failures, f"{kind} {name} {way}"):
+        with _collect(failures, f"{kind} {name} {way}"):
             outcome = case(kind, lambda directory, name=name, way=way: _at(directory / name, way))
             assert outcome.status == 2 or (outcome.status == 0 and name == "corpus/corpus.json")
 
@@ -657,7 +660,7 @@ def test_pipes_devices_directories_and_links_are_refused(case, models, tmp_path)
     cases += [shards("\x00"), shards("é" * 300)]
     for number, damage in enumerate(cases):
         tried += 1
-        with _noted(failures, f"elsewhere {number}"):
+        with _collect(failures, f"elsewhere {number}"):
             assert case("mixture", damage).status == 2
     tried += 1
     stray = shutil.copytree(models.directories["kneser-ney"], tmp_path / "stray")  # mixed, it lends its text alone
@@ -667,7 +670,7 @@ def test_pipes_devices_directories_and_links_are_refused(case, models, tmp_path)
     assert _run("mix", stray, "--uniform", "--output", tmp_path / "mixed").status == 0
     assert sorted(p.name for p in (tmp_path / "mixed" / "corpus").iterdir())[0] == "corpus.json"
     assert len(list((tmp_path / "mixed" / "corpus").iterdir())) == 4
-    _tell(failures, tried, "places")
+    _report(failures, tried)
 
 
 # Text, ARPA files, word lists and word classes
@@ -682,7 +685,7 @@ TEXTS = (
 )
 
 
-@settings(max_examples=CASES["text"], **FUZZ)
+@settings(max_examples=EXAMPLES["text"], **FUZZ)
 @given(text=TEXTS)
 def test_any_bytes_for_a_text(models, tmp_path, text):
     (tmp_path / "text").write_bytes(text)
@@ -741,7 +744,7 @@ def _edited(data: bytes, draw: Callable) -> bytes:
             fields[draw(st.integers(0, len(fields) - 1))] = draw(st.sampled_from(ODD_FIELDS))
             lines[at] = b"".join(fields)
         elif how == "byte":
-            lines[at] = _damaged(lines[at], "flip", draw(st.floats(0, 1)), draw(st.integers(1, 255)))
+            lines[at] = _damage_bytes(lines[at], "flip", draw(st.floats(0, 1)), draw(st.integers(1, 255)))
         else:
             lines = lines[: at + 1]
     return b"\n".join(lines)
@@ -751,14 +754,14 @@ ODD_FIELDS = [b"", b"nan", b"inf", b"-inf", b"1", b"-1e999", b"9" * 30, b"9" * 5
 ODD_FIELDS += [b"\xff", b"<s>", b"</s>", b"<unk>", b"<pad>", b"the", b"\\end\\", b"\\2-grams:", b"0x10", b"1_0", b"-"]
 
 
-@settings(max_examples=CASES["arpa"], **FUZZ)
+@settings(max_examples=EXAMPLES["arpa"], **FUZZ)
 @given(data=st.data(), zipped=st.booleans())
 def test_any_arpa_file(models, arpa, tmp_path, data, zipped):
     edited = _edited(arpa, data.draw)
     if zipped:
         edited = gzip.compress(edited, 1, mtime=0)
         if data.draw(st.booleans()):
-            edited = _damaged(
+            edited = _damage_bytes(
                 edited, data.draw(st.sampled_from(("cut", "flip", "delete"))), data.draw(st.floats(0, 1)), 1
             )
     (tmp_path / "model.arpa").write_bytes(edited)
@@ -771,7 +774,7 @@ def test_any_arpa_file(models, arpa, tmp_path, data, zipped):
         _run("complete", tmp_path / "out", "the cat")
 
 
-@settings(max_examples=CASES["lists"], **FUZZ)
+@settings(max_examples=EXAMPLES["lists"], **FUZZ)
 @given(data=st.data(), which=st.sampled_from(("vocabulary", "classes")))
 def test_any_word_list_and_any_word_classes(models, arpa, tmp_path, data, which):
     name = {"vocabulary": "kneser-ney/vocabulary.txt", "classes": "class-based/word_classes.tsv"}[which]
@@ -833,7 +836,7 @@ def _command(models: Models, name: str, replaced: str) -> list[object]:
     return [name, *few, *itertools.chain.from_iterable(part for what, part in words.items() if what != replaced)]
 
 
-@settings(max_examples=CASES["arguments"], **FUZZ)
+@settings(max_examples=EXAMPLES["arguments"], **FUZZ)
 @given(data=st.data())
 def test_any_argument(models, tmp_path_factory, data):
     name, action = data.draw(st.sampled_from(_actions()))
@@ -869,13 +872,3 @@ def test_a_run_that_diverges_keeps_its_best_epoch(models, tmp_path):
     assert (again.status, again.refusal) == (1, first.refusal)
     after = _contents(tmp_path / "model")
     assert {name: after[name] for name in kept if "logs/" not in name} == {n: kept[n] for n in kept if "logs/" not in n}
-
-
-# The README
-
-
-def test_the_readme_tells_these_numbers():
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    table = re.search(r"^## Hostile input\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)[1]
-    rows = [line.split("|") for line in table.splitlines() if line.startswith("|")]
-    assert [int(row[2].replace(",", "")) for row in rows[2:]] == [*CASES.values(), sum(CASES.values())]
