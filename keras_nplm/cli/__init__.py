@@ -1,4 +1,4 @@
-"""The command line `keras-nplm`. A command imports what it needs when it runs, so that help and errors come at once.
+"""The command line `keras-nplm`. A command imports its libraries when it runs, so that help and errors come at once.
 
 main: commands, exit status. flags: flags from the table of options. printing: figures in a line. startup: TensorFlow's
 start-up messages. training, sizing, estimating (ngram, mix), new_words (add-words), evaluating (evaluate, score,

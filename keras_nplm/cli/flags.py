@@ -44,8 +44,8 @@ def add_flag(parser, option: Option, *, shown: object = ..., default: object = .
     Args:
         parser: a command's parser, or a group of its arguments.
         option: the option.
-        shown: the default that the help prints. Default: that of the option.
-        default: the value without the flag. Default: that of the option.
+        shown: the default that the help prints. Default: the option's.
+        default: the value without the flag. Default: the option's.
         required: whether the flag must be given.
     """
     default = option.default if default is ... else default
@@ -153,7 +153,7 @@ def add_configuration_flags(
         parser: the command's parser.
         names: options of `Configuration`.
         groups: groups of flags that the parser has already, by their key in `GROUPS`.
-        shown: defaults to print, of options whose default is not that of the configuration.
+        shown: defaults to print, of options with a different default in this command.
     """
     lines = "".join(f"  {name:15} {description}\n" for name, description in DESCRIPTIONS.items())
     named = parser.add_argument_group("named configuration", f"Flags override its options.\n\n{lines}")

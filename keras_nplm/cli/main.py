@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: the words after `keras-nplm`. Default: those of this process.
+        arguments: the words after `keras-nplm`. Default: `sys.argv`.
 
     Returns:
         the exit status: 0 for success, 1 for a runtime failure, 2 for invalid input, 130 for an interruption.

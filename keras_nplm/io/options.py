@@ -27,7 +27,7 @@ _LIST = re.compile(r"(\d{1,18}(,\d{1,18})*)?")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
-    """One option: what it is for, which values it accepts and which it has by default.
+    """One option of a model or its training: purpose, accepted values, default.
 
     Args:
         name: the argument's name in Python. The flag is `--name` with hyphens.
@@ -538,7 +538,7 @@ def check_option(name: str, value: object, *, argument: str | None = None) -> No
 
     Args:
         name: the option, a key of `OPTIONS`.
-        value: what was given.
+        value: the given value.
         argument: the name that the error shows. Default: that of the option.
 
     Raises:

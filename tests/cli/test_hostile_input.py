@@ -1,13 +1,13 @@
 """Hostile input, exhaustively: a command gives the right answer, or one error line; no file changes, nothing runs.
 
 Every case runs a command in this process. An exception that leaves `main` fails the case, and so does a warning, a
-changed file, or an answer that differs from that of the undamaged directory. About 2,900 cases:
+changed file, or an answer that differs from the undamaged directory's. About 2,900 cases:
 
 * bytes of any file of a model directory cut, flipped, inserted, deleted, repeated: refused, or the same figures
 * each value of the JSON files missing, of a different type, NaN, infinite, of 400 digits, 100,000 brackets deep:
   refused by name, or without effect
 * each array missing, pickled, of a different type, shape or byte order, NaN, unsorted: refused; nothing is unpickled
-* each file replaced by that of a different model: refused, or the same figures
+* each file replaced by the file of a different model: refused, or the same figures
 * `model.keras` naming `os.system`, `exec`, `Lambda` or `get_file`, false sizes, parts with paths, HDF5 links, NaN:
   refused before an object is made
 * small archives that claim up to terabytes: refused before they are unpacked

@@ -1,4 +1,4 @@
-"""The README's Python runs, its commands parse, and its figures are those of the recorded reports."""
+"""The README's Python runs, its commands parse, and its figures equal the recorded reports."""
 
 import json
 import re
