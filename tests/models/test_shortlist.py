@@ -465,8 +465,8 @@ def test_every_command_takes_it(directory, tmp_path):
     assert again == mixed["test"]
     assert _run("export", directory, tmp_path / "model.arpa", "--order", "2")[0] == 0
     for arguments, said in (
-        (["score", directory, "/dev/null", "--self-normalised"], "is no network"),
-        (["evaluate", directory, "--ln-z"], "is no network"),
+        (["score", directory, "/dev/null", "--self-normalised"], "Only an NPLM has logits"),
+        (["evaluate", directory, "--ln-z"], "log Z can only be reported for an NPLM"),
         (["export", directory, tmp_path / "model.tflite"], "Only a network can be written so"),
     ):
         status, _, error = _run(*arguments)
@@ -609,11 +609,11 @@ def test_damaged_directories_are_refused(directory, tmp_path):
         (path / "1").rename(path / "real")
         (path / "1").symlink_to(path / "real")
 
-    assert "has no model.keras: its training" in damaged(lambda path: (path / "0" / "model.keras").unlink())
+    assert "model.keras does not exist: training" in damaged(lambda path: (path / "0" / "model.keras").unlink())
     assert "Cannot read" in damaged(lambda path: shutil.rmtree(path / "1"))
-    assert "not that of a model" in damaged(config(0, '{"kind": 5}'))
+    assert "`kind` in" in damaged(config(0, '{"kind": 5}'))
     assert "`network` must be an NPLM with a short-list" in damaged(config(0, '{"kind": "uniform"}'))
-    assert "1 is a link" in damaged(link)
+    assert "1 is a symbolic link" in damaged(link)
 
     def swap(path):
         shutil.rmtree(path / "0")

@@ -92,7 +92,7 @@ def test_output_directory_with_files_is_refused_for_a_mixture(tmp_path, capsys, 
     (tmp_path / "left" / "corpus").mkdir(parents=True)
     command = ["mix", str(kneser_ney_directory), "--uniform", "--output", str(tmp_path / "left")]
     assert main(command) == 2
-    assert "choose another --output, or remove it" in capsys.readouterr().err
+    assert "choose a new `--output`" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "left").iterdir()] == ["corpus"]
 
 
@@ -112,12 +112,12 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, model_director
     assert "either --weights or --by-frequency" in refused(
         model_directory, kneser_ney_directory, "--weights", "0.5", "0.5", "--by-frequency"
     )
-    assert "There is no model directory" in refused(model_directory, tmp_path / "none")
+    assert "does not exist. Fix: train a model" in refused(model_directory, tmp_path / "none")
     (tmp_path / "mixture").mkdir()
     (tmp_path / "mixture" / "mine.txt").write_text("kept")
-    with pytest.raises(InputError, match="exists and is no model directory"):
+    with pytest.raises(InputError, match="exists and is not a model directory"):
         mix([model_directory, kneser_ney_directory], tmp_path / "mixture")
-    with pytest.raises(InputError, match="holds a model already"):
+    with pytest.raises(InputError, match="already holds a model"):
         mix([model_directory, kneser_ney_directory], tmp_path / "words")
 
 
