@@ -1,0 +1,124 @@
+"""The tiled softmax, ln Z and sparse rows of a matrix, against NumPy in float64."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_nplm.layers.ops as operations
+from keras_nplm.layers.ops import linear_log_prob, linear_softmax, log_normaliser, log_sum_exp, penalty, rows
+
+W, B = 6, 9
+
+
+def _features(seed=1):
+    return np.random.default_rng(seed).normal(size=(B, W)).astype(np.float32)
+
+
+def _targets(size):
+    return np.random.default_rng(3).integers(0, size, B).astype(np.int32)
+
+
+def _variables(size, scale=0.3):
+    rng = np.random.default_rng(2)
+    kernel = rng.normal(0, scale, (size, W)).astype(np.float32)
+    bias = rng.normal(0, scale, size).astype(np.float32)
+    return keras.Variable(kernel, autocast=False), keras.Variable(bias, autocast=False)
+
+
+def _oracle(features, kernel, bias, targets, q, upstream):
+    """ln Z, y_t, y_q and the gradients of their sum weighted by `upstream`, in float64."""
+    f, u, b = (np.asarray(a, np.float64) for a in (features, kernel, bias))
+    y = f @ u.T + b
+    greatest = y.max(axis=1, keepdims=True)
+    log_z = greatest[:, 0] + np.log(np.exp(y - greatest).sum(axis=1))
+    values = log_z, y[np.arange(len(y)), targets], y @ q
+    dy = upstream[0][:, None] * np.exp(y - log_z[:, None])
+    dy[np.arange(len(y)), targets] += upstream[1]
+    dy += upstream[2][:, None] * q
+    return values, (dy @ u, dy.T @ f, dy.sum(axis=0))
+
+
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("whole", [0, 1 << 22])
+@pytest.mark.parametrize("size, shift", [(30, 0), (2500, 0), (2500, 200), (2500, -200)])
+def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, monkeypatch):
+    """One tile and several. Logits whose exponentials overflow or underflow."""
+    monkeypatch.setattr(operations, "_WHOLE", whole)
+    monkeypatch.setattr(operations, "_CACHED", 1)  # the smallest tiles
+    kernel, bias = _variables(size)
+    bias.assign(bias.numpy() + shift)
+    features, targets = _features(), _targets(size)
+    q = np.random.default_rng(4).dirichlet(np.ones(size))
+    upstream = np.random.default_rng(5).normal(size=(3, B))
+
+    @tf.function(jit_compile=jit)
+    def run(features):
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            values = linear_softmax(features, kernel, bias, targets, "float32", tf.constant(q, tf.float32))
+            total = tf.reduce_sum(tf.stack(values) * tf.constant(upstream, tf.float32))
+        return values, tape.gradient(total, [features, kernel.value, bias.value])
+
+    values, gradients = run(tf.constant(features))
+    expected, expected_gradients = _oracle(features, kernel, bias, targets, q, upstream)
+    for found, wanted in zip(values, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    for found, wanted in zip(gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(log_normaliser(tf.constant(features), kernel, bias), expected[0], rtol=1e-5)
+
+
+def test_tiled_softmax_passes_nan_on():
+    kernel, bias = _variables(30)
+    features = np.full((2, W), np.nan, np.float32)
+    assert np.isnan(log_normaliser(tf.constant(features), kernel, bias)).all()
+    assert np.isnan(linear_softmax(tf.constant(features), kernel, bias, np.array([4, 5]), "float32")[0]).all()
+
+
+def test_tiled_softmax_in_half_precision_is_near():
+    kernel, bias = _variables(2500)
+    features, targets = _features(), _targets(2500)
+    half = linear_softmax(tf.constant(features), kernel, bias, targets, "bfloat16")
+    whole = linear_softmax(tf.constant(features), kernel, bias, targets, "float32")
+    np.testing.assert_allclose(half[0], whole[0], atol=0.02)
+    np.testing.assert_allclose(half[1], whole[1], atol=0.02)
+
+
+def test_log_prob_of_targets_that_share_contexts():
+    kernel, bias = _variables(40)
+    features, targets = _features(), _targets(40)
+    y = features.astype(np.float64) @ kernel.numpy().T + bias.numpy()
+    log_probs = y - np.log(np.exp(y).sum(axis=1, keepdims=True))
+    found = linear_log_prob(tf.constant(features), kernel, bias, targets)
+    np.testing.assert_allclose(found, log_probs[np.arange(B), targets], rtol=1e-5)
+    which = np.array([2, 0, 2, 1, 8])
+    found = linear_log_prob(tf.constant(features), kernel, bias, targets[:5], which)
+    np.testing.assert_allclose(found, log_probs[which, targets[:5]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("shift", [0, 300, -300])
+def test_log_sum_exp_of_large_and_small_logits(shift):
+    logits = np.random.default_rng(0).normal(size=(4, 7)) + shift
+    expected = shift + np.log(np.exp(logits - shift).sum(axis=1))
+    np.testing.assert_allclose(log_sum_exp(tf.constant(logits, tf.float32)), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_have_a_sparse_gradient_and_ids_are_clipped():
+    variable = keras.Variable(np.arange(8.0).reshape(4, 2), autocast=False)
+    with tf.GradientTape() as tape:
+        found = rows(variable, np.array([1, 3, 1, 99]))
+        total = tf.reduce_sum(found)
+    assert found.numpy()[:, 0].tolist() == [2, 6, 2, 6]
+    gradient = tape.gradient(total, variable.value)
+    assert isinstance(gradient, tf.IndexedSlices)
+    assert tf.convert_to_tensor(gradient).numpy()[:, 0].tolist() == [0, 2, 0, 2]
+
+
+def test_penalty_has_the_gradient_of_weight_decay():
+    assert penalty(0.0) is None
+    weight = tf.Variable([1.0, -2.0])
+    with tf.GradientTape() as tape:
+        value = penalty(0.3)(weight)
+    assert float(value) == pytest.approx(0.15 * 5)
+    np.testing.assert_allclose(tape.gradient(value, weight), [0.3, -0.6], rtol=1e-6)
