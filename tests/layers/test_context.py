@@ -1,5 +1,7 @@
 """Context layers against sums of the feature vectors in NumPy."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -58,7 +60,7 @@ def _x_by_spans(C, context, averages_after):
     """x of one context, span by span as the formula has it, oldest span first."""
     back = [C[word] * (word != 0) for word in context[::-1]]  # the nearest word first
     near, ends = averages_after[0], [*averages_after, len(back)]
-    spans = [np.sum(back[a:b], axis=0) / np.sqrt(b - a) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    spans = [np.sum(back[a:b], axis=0) / np.sqrt(b - a) for a, b in itertools.pairwise(ends)]
     return np.concatenate([*spans[::-1], *back[:near][::-1]])
 
 
