@@ -16,7 +16,8 @@ class LikelihoodTraining(ReplicatedTraining):
 
     The loss is computed from the features of the contexts by the output layer, which needs no [B, |V|] probabilities.
     `perplexity` is the exponential of the mean without the penalty. If `compile` is given a loss or metrics, or if a
-    subclass overrides `call`, the loss is computed from the probabilities that `call` returns, as in any Keras model.
+    subclass overrides `call` or `compute_loss`, the loss is computed from the probabilities that `call` returns, as in
+    any Keras model.
 
     A class that uses the mixin has `features(context_ids, training)`, an output layer `prob` (see
     `keras_nplm.layers.outputs`), a `hidden` layer or None, and `call_is_own()`.
@@ -77,7 +78,8 @@ class LikelihoodTraining(ReplicatedTraining):
 
     def _trains_on_features(self) -> bool:
         """Whether the loss is the model's own, computed without the probabilities that `call` returns."""
-        plain = self.loss is None and self._compile_metrics is None and self.call_is_own()
+        own = self.call_is_own() and type(self).compute_loss is LikelihoodTraining.compute_loss
+        plain = self.loss is None and self._compile_metrics is None and own
         return plain and keras.backend.backend() == "tensorflow"
 
     def _features_loss(self, x, y, sample_weight, training: bool):

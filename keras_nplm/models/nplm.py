@@ -118,14 +118,16 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             context, vocabulary_size, embedding_dim, weight_decay, word_dropout, embedding_dropout, dtype
         )
         prob = build_output(output, vocabulary_size, hidden_units, weight_decay, dropout, dtype)
-        inside = prob.owns_hidden
+        inside, kind = prob.owns_hidden, type(prob).__name__
+        plain = not inside or hidden in ("tanh", None)
+        check_argument("hidden", plain, f"'tanh' with {kind}", hidden, f"give {kind} the options of its hidden layer.")
         self.hidden = None if inside else build_hidden(hidden, hidden_units, weight_decay, dropout, dtype)
         self.direct = DirectConnection(prob.num_outputs, name="direct", dtype=dtype) if direct_connections else None
         self.prob = prob
         self.add_training_metrics()
         has_w = self.direct is not None
         wanted = "1 or more without direct connections"
-        check_argument("direct_connections", not (inside and has_w), f"False with {output}", True, "it has no W.")
+        check_argument("direct_connections", not (inside and has_w), f"False with {kind}", True, "it has no W.")
         hidden_or_w = inside or has_w or self.hidden is not None
         check_argument("hidden_units", hidden_or_w, wanted, hidden_units, "or pass `direct_connections=True`.")
 
@@ -146,16 +148,18 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def build(self, input_shape):
         if self.built:
             return
-        self.embed.build(input_shape)
+        _build_once(self.embed, input_shape)
         x_shape = self.embed.compute_output_shape(input_shape)
         width = x_shape[1] if self.prob.owns_hidden or self.direct is not None else 0
         if self.hidden is not None:
-            self.hidden.build(x_shape)
+            _build_once(self.hidden, x_shape)
             self.hidden_units = self.hidden.compute_output_shape(x_shape)[-1]
             width += self.hidden_units
+        elif self.prob.owns_hidden:
+            self.hidden_units = self.prob.hidden_units
         if self.prob.uses_embedding:
             self.prob.tie(self.embed.C)
-        self.prob.build((None, width))
+        _build_once(self.prob, (None, width))
         if self.direct is not None:
             self.direct.fuse(self.prob, x_shape[1])
         self.built = True
@@ -307,6 +311,12 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             if isinstance(config.get(part), dict)
         }
         return super().from_config(config | layers)
+
+
+def _build_once(layer: keras.layers.Layer, input_shape) -> None:
+    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model."""
+    if not layer.built:
+        layer.build(input_shape)
 
 
 def serialise_layer(layer: keras.layers.Layer) -> dict:

@@ -53,6 +53,8 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
             name="hidden",
             dtype=configuration.dtype,
         )
+    if output.owns_hidden:
+        del shares["dropout"]  # the output layer has it
     return NPLM(vocabulary_size, output=output, **options, **shares)
 
 

@@ -54,7 +54,7 @@ def build_output(
         dtype: dtype policy of a named layer.
 
     Raises:
-        InputError: unknown name, not an output layer, or a layer of a different vocabulary.
+        InputError: unknown name, not an output layer, a layer of a different vocabulary, or dropout that belongs to it.
     """
     if isinstance(output, str):
         names = ", ".join(OUTPUTS)
@@ -71,4 +71,6 @@ def build_output(
         f"{output.name} of {output.vocabulary_size} words",
         "give both the same `vocabulary_size`.",
     )
+    shared = dropout and output.owns_hidden
+    check_argument("dropout", not shared, f"0 if `output` is {type(output).__name__}", dropout, "give it to the layer.")
     return output

@@ -100,6 +100,22 @@ class Output(keras.layers.Layer):
         """Use the matrix C, [|V|, m], of the context layer. Called before `build` if `uses_embedding`."""
         raise NotImplementedError
 
+    def check_tied(self, tied: bool) -> None:
+        """Refuse to build a layer that needs the matrix C before `tie` is called.
+
+        Raises:
+            InputError: `tied` is False.
+        """
+        if not tied:
+            raise InputError(
+                f"{type(self).__name__} must have the matrix C of the context before it is built. Received: no matrix. "
+                "Fix: pass the layer to NPLM(output=…), or call `tie` first."
+            )
+
+    def get_build_config(self):
+        # Keras would build the layer when it is deserialised, before `tie`
+        return None if self.uses_embedding else super().get_build_config()
+
     def output_ids(self, target_ids):
         """Return the outputs that stand for targets: the ids, or the outside output for words outside the list.
 
@@ -259,6 +275,7 @@ class LinearOutput(BiasedOutput):
         self.kernel = embedding
 
     def build(self, input_shape):
+        self.check_tied(self.kernel is not None or not self.tied)
         width = self.kernel.shape[1] if self.tied else self.rank
         if width:
             self.P = self._add_matrix("P", (input_shape[-1], width))

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_nplm.data.vocabulary import PAD_ID
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
 from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs.sampled import SampledOutput, sampled_cross_entropy
@@ -73,11 +73,7 @@ class EnergyOutput(SampledOutput):
         self._embedding = lambda: embedding  # as an attribute Keras would save it here, too
 
     def build(self, input_shape):
-        if self._embedding is None:
-            raise InputError(
-                "EnergyOutput must have the matrix C of the context before it is built. Received: none. Fix: pass the "
-                "layer to NPLM(output=…), or call `tie` first."
-            )
+        self.check_tied(self._embedding is not None)
         self.context_width = input_shape[-1]
         self.H = self.add_weight(
             name="H",
