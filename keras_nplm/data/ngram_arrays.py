@@ -6,6 +6,7 @@ from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
 from keras_nplm.io.errors import InputError
 
 BOUNDARIES = ("stream", "sentence")
+HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads small ids over 64 bits
 
 
 def ngram_positions(
@@ -136,7 +137,7 @@ def find_distinct_rows(context_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """
     key = np.zeros(len(context_ids), np.uint64)
     for column in context_ids.T.astype(np.uint64):
-        key = (key ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ column) * HASH_MULTIPLIER
         key ^= key >> np.uint64(29)
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     contexts = context_ids[first]

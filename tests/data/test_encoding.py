@@ -1,15 +1,23 @@
+import collections
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import keras_nplm.data.corpora.pieces as pieces
 import keras_nplm.data.encoding as encoding
-from keras_nplm import (
-    Corpus,
-    EncodedCorpus,
-    InputError,
-    RunError,
-    Vocabulary,
-    encode_corpus,
-)
+import keras_nplm.data.tokenizers as tokenizers
+from keras_nplm import Corpus, EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm.data.corpora.text_files import read_lines
+from keras_nplm.data.encoding import count_vocabulary, encode_sentences
+from keras_nplm.data.tokenizers import NUMBER, STEPS, TOKENIZERS, is_number, load_forms, lower
+from keras_nplm.training.prepare import prepare_directory
 
 SENTENCES = {"train": [["the", "cat"], ["a"], ["the", "dog", "the"]], "validation": [["cat"]], "test": [["dog", "a"]]}
 
@@ -22,6 +30,10 @@ def corpus() -> Corpus:
 @pytest.fixture
 def vocabulary() -> Vocabulary:
     return Vocabulary(["the", "cat", "dog"])
+
+
+def _read_bytes(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 @pytest.mark.parametrize("shard_tokens, shards", [(1 << 24, 1), (3, 2), (1, 3)])
@@ -44,7 +56,7 @@ def test_a_reserved_token_in_the_text_is_refused(tmp_path, corpus, vocabulary):
     with pytest.raises(InputError, match="reserved token </s>"):
         encode_corpus(corpus, vocabulary, tmp_path)
     with pytest.raises(InputError, match=r"corpus.json"):
-        EncodedCorpus.load(tmp_path)  # what is half done does not pass for whole
+        EncodedCorpus.load(tmp_path)  # an unfinished encoding is not complete
 
 
 def test_an_empty_split_is_refused(tmp_path, corpus, vocabulary):
@@ -53,35 +65,9 @@ def test_an_empty_split_is_refused(tmp_path, corpus, vocabulary):
         encode_corpus(corpus, vocabulary, tmp_path)
 
 
-def test_damaged_shards_are_refused(tmp_path, corpus, vocabulary):
-    encoded = encode_corpus(corpus, vocabulary, tmp_path)
-    shard = tmp_path / "train.00000.ids"
-    whole = shard.read_bytes()
-    shard.write_bytes(whole[:-4])
-    with pytest.raises(InputError, match=r"hold 8 ids where corpus.json says 9"):
-        encoded.ids("train")
-    shard.write_bytes(np.array([99] * 9, "<i4").tobytes())
-    with pytest.raises(InputError, match="Ids must be 0 to 6. Received: 99"):
-        encoded.ids("train")
-    shard.unlink()
-    with pytest.raises(InputError, match=r"Cannot read .*train.00000.ids"):
-        encoded.ids("train")
-    with pytest.raises(InputError, match="`split` must be one of train, validation, test"):
-        encoded.ids("dev")
-
-
-def test_a_corpus_json_of_something_else_is_refused(tmp_path):
-    (tmp_path / "corpus.json").write_text("{}")
-    with pytest.raises(InputError, match="does not describe an encoded corpus"):
-        EncodedCorpus.load(tmp_path)
-    (tmp_path / "corpus.json").write_text("[")
-    with pytest.raises(InputError, match="not valid JSON"):
-        EncodedCorpus.load(tmp_path)
-
-
-def test_a_failed_write_leaves_what_stood_there(tmp_path, monkeypatch, corpus, vocabulary):
+def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, corpus, vocabulary):
     encode_corpus(corpus, vocabulary, tmp_path)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = _read_bytes(tmp_path)
 
     def full(*args):
         raise OSError(28, "No space left on device")
@@ -89,4 +75,196 @@ def test_a_failed_write_leaves_what_stood_there(tmp_path, monkeypatch, corpus, v
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(RunError, match=r"Cannot write .*train.00000.ids: No space left on device"):
         encode_corpus(corpus, vocabulary, tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert _read_bytes(tmp_path) == before
+
+
+def test_no_line_is_tokenised_more_than_once_a_pass(tmp_path, monkeypatch, write_text):
+    calls = []
+    split = TOKENIZERS["words"]
+    monkeypatch.setitem(TOKENIZERS, "words", lambda line: calls.append(line) or split(line))
+    path = write_text(tmp_path / "text.txt", b"".join(b"line %d\n\n" % i for i in range(100)))
+    corpus = open_corpus(train=[path], fractions=(0.8, 0.1, 0.1))
+    assert not calls
+    vocabulary = count_vocabulary(corpus)
+    assert calls == [f"line {i}" for i in range(80)]
+    encode_corpus(corpus, vocabulary, tmp_path / "ids")
+    assert calls[80:] == [f"line {i}" for i in range(100)]
+
+
+@pytest.mark.parametrize("tokenizer", ["words", pytest.param("whitespace", marks=pytest.mark.long)])
+def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_text, tokenizer):
+    """Files without a last line end, with CR LF, a byte order mark, blank lines, a huge line, wide characters; gz."""
+    texts = {
+        "a.txt": "\ufeffThe cat sat.\r\n\r\nthe end".encode(),
+        "b.txt": "\n\n猫猫猫猫 猫猫猫\n\n été été\n".encode(),
+        "c.txt.gz": b"the compressed cat\nsat\n" * 9,
+        "d.txt": b"huge " * 100 + b"\nsmall\n",
+        "e.txt": b"x\n",
+        "f.txt": b"y <unk>",
+        "g.txt.zst": b"the other\ncompressed cat\n" * 9,
+    }
+    for name, text in texts.items():
+        write_text(tmp_path / name, text)
+    files = [str(tmp_path / "*.txt*")]
+    corpus = open_corpus(train=files, fractions=(0.7, 0.2, 0.1), tokenizer=tokenizer)
+    assert sum(len(split.pieces) for split in corpus.splits.values()) > 9
+    vocabulary = count_vocabulary(corpus, min_count=2)
+    encode_corpus(corpus, vocabulary, tmp_path / "several")
+
+    monkeypatch.setattr(pieces, "count_processes", lambda: 1)
+    alone = open_corpus(train=files, fractions=(0.7, 0.2, 0.1), tokenizer=tokenizer)
+    assert alone == corpus
+    assert count_vocabulary(alone, min_count=2) == vocabulary == Vocabulary.build(alone.sentences("train"), min_count=2)
+    encoded = encode_corpus(alone, vocabulary, tmp_path / "one")
+    assert _read_bytes(tmp_path / "one") == _read_bytes(tmp_path / "several")
+
+    tokenize = TOKENIZERS[tokenizer]
+    lines = list(filter(None, map(tokenize, read_lines(sorted(tmp_path.glob("*.txt*"))))))
+    assert list(itertools.chain.from_iterable(map(corpus.sentences, ("train", "validation", "test")))) == lines
+    cut = round(len(lines) * 0.7)
+    np.testing.assert_array_equal(encoded.ids("train"), encode_sentences(lines[:cut], vocabulary))
+
+
+@pytest.mark.parametrize("steps", [[], ["lower", "numbers"], STEPS])
+def test_a_vocabulary_counts_normalised_words_and_has_their_forms(tmp_path, monkeypatch, steps):
+    dictionary = {"cats": "cat", "sat": "sit", "sits": "sit", "Polish": "Polish", "polish": "pole", "dogs": "dog"}
+    monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: dictionary)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
+    monkeypatch.setattr(pieces, "PARALLEL_BYTES", 0 if steps == ["lower", "numbers"] else 1 << 26)
+    monkeypatch.setattr(pieces, "count_processes", lambda: 2)
+    load_forms.cache_clear()
+    lines = ["The Cat SAT on 12 mats.", "cats sit; dogs, too: 3rd 1,000", "", "polish Polish <unk> c A"] * 9
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    corpus = open_corpus(train=[str(tmp_path / "text.txt")], normalise=steps)
+    vocabulary = count_vocabulary(corpus, min_count=2)
+
+    counts = collections.Counter()
+    for token in itertools.chain(*map(TOKENIZERS["words"], [line for line in lines if line][: round(27 * 0.8)])):
+        token = lower(token) if "lower" in steps else token
+        token = NUMBER if "numbers" in steps and is_number(token) else token
+        counts[dictionary.get(token, token) if "lemmas" in steps else token] += 1
+    expected = sorted((word for word in counts if counts[word] > 1 and word != "<unk>"), key=lambda w: (-counts[w], w))
+    assert vocabulary.words[4:] == expected == Vocabulary.build(corpus.sentences("train"), min_count=2).words[4:]
+    forms = {"cats": "cat", "sat": "sit", "sits": "sit", "polish": "pole", "dogs": "dog"}
+    assert vocabulary.forms == (forms if "lemmas" in steps else None)
+
+    encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
+    assert encoded.tokenizer == corpus.tokenizer
+    for split in ("train", "validation", "test"):
+        np.testing.assert_array_equal(encoded.ids(split), encode_sentences(corpus.sentences(split), vocabulary))
+    load_forms.cache_clear()
+
+
+# interrupted encoding
+
+
+def _prepare(text: str, directory: Path) -> EncodedCorpus:
+    corpus = open_corpus(train=[text], fractions=(0.8, 0.1, 0.1))
+    return prepare_directory(directory, corpus, {}, vocabulary_scope="train", min_count=1, max_size=None)[0]
+
+
+KILLED = """
+import sys, keras_nplm.data.corpora.pieces as pieces
+from pathlib import Path
+from keras_nplm import open_corpus
+from keras_nplm.training.prepare import prepare_directory
+pieces.PIECE_BYTES, pieces.PARALLEL_BYTES, pieces.count_processes = 200_000, 0, lambda: 2
+corpus = open_corpus(train=[sys.argv[1]], fractions=(0.8, 0.1, 0.1))
+prepare_directory(Path(sys.argv[2]), corpus, {}, vocabulary_scope="train", min_count=1, max_size=None)
+"""
+
+
+@pytest.mark.long
+def test_a_killed_process_group_resumes_with_missing_shards(tmp_path, monkeypatch, write_text):
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 200_000)
+    random = np.random.default_rng(0)
+    lines = (" ".join(f"w{word:x}" for word in random.integers(0, 5000, 20)) for _ in range(60_000))
+    text = write_text(tmp_path / "text.txt", "\n".join(lines).encode())
+    shards = tmp_path / "killed" / "corpus"
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, text, str(tmp_path / "killed")], start_new_session=True
+    ) as run:
+        while run.poll() is None and len(list(shards.glob("train.*.ids"))) < 3:
+            time.sleep(0.005)
+        os.killpg(run.pid, signal.SIGKILL)
+    found = {path.name: path.stat() for path in shards.glob("train.*.ids")}
+    assert 3 <= len(found) < 20 and (shards / "plan.json").exists() and not (shards / "corpus.json").exists()
+
+    calls = []
+    with monkeypatch.context() as context:
+        context.setattr("keras_nplm.training.prepare.count_vocabulary", lambda *_, **__: calls.append(1))
+        encoded = _prepare(text, tmp_path / "killed")
+    assert not calls  # the words are not counted again
+    for name, stat in found.items():
+        assert (shards / name).stat().st_mtime_ns == stat.st_mtime_ns and (shards / name).stat().st_ino == stat.st_ino
+    whole = _prepare(text, tmp_path / "whole")
+    assert _read_bytes(encoded.directory) == _read_bytes(whole.directory)
+    assert (tmp_path / "killed" / "vocabulary.txt").read_bytes() == (tmp_path / "whole" / "vocabulary.txt").read_bytes()
+
+
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
+def _interrupt(monkeypatch, text: str, directory: Path) -> None:
+    """Encode, but end before the third shard."""
+    rename, renamed = os.replace, []
+
+    def kill(source, target):
+        renamed.extend([target] if target.suffix == ".ids" else [])
+        if len(renamed) == 3:
+            raise _Killed
+        rename(source, target)
+
+    with monkeypatch.context() as context:
+        context.setattr("os.replace", kill)
+        with pytest.raises(_Killed):
+            _prepare(text, directory)
+    assert len(list((directory / "corpus").glob("train.*.ids"))) == 2
+
+
+@pytest.mark.parametrize("change", ["nothing", "text", "vocabulary"])
+def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypatch, write_text, change):
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
+    text = write_text(tmp_path / "text.txt", b"the cat sat\nthe dog sat\n" * 10)
+    _interrupt(monkeypatch, text, tmp_path / "model")
+    shard = tmp_path / "model" / "corpus" / "train.00000.ids"
+    before = shard.stat().st_mtime_ns
+    if change == "vocabulary":
+        corpus = open_corpus(train=[text], fractions=(0.8, 0.1, 0.1))
+        encoded = encode_corpus(corpus, Vocabulary(["dog", "cat"]), tmp_path / "model" / "corpus")
+        assert encoded.ids("train")[:8].tolist() == [1, 5, 1, 3, 1, 4, 1, 3]
+        (tmp_path / "model" / "corpus" / "counted.json").unlink()  # as `prepare_directory` does
+        Vocabulary(["dog", "cat"]).save(tmp_path / "model" / "vocabulary.txt")
+    else:
+        if change == "text":
+            write_text(tmp_path / "text.txt", b"the cow sat\nthe dog sat\n" * 10)  # of the same size
+            os.utime(text, ns=(1, 1))
+        encoded = _prepare(text, tmp_path / "model")
+    assert (shard.stat().st_mtime_ns == before) == (change == "nothing")
+    vocabulary = Vocabulary.load(tmp_path / "model" / "vocabulary.txt")
+    words = {
+        "nothing": ["sat", "the", "cat", "dog"],
+        "text": ["sat", "the", "cow", "dog"],
+        "vocabulary": ["dog", "cat"],
+    }
+    assert vocabulary.words[4:] == words[change]
+    encode_corpus(open_corpus(train=[text], fractions=(0.8, 0.1, 0.1)), vocabulary, tmp_path / "whole")
+    assert _read_bytes(encoded.directory) == _read_bytes(tmp_path / "whole")
+
+
+def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, write_text):
+    paths = [write_text(tmp_path / f"{name}.txt", b"the cat\n") for name in "abc"]
+    corpus = open_corpus(train=paths[:1], validation=paths[1:2], test=paths[2:])
+    run_task = pieces.run_task
+
+    def change_text(*arguments):
+        result = run_task(*arguments)
+        write_text(tmp_path / "a.txt", b"the dog\nand more\n")
+        return result
+
+    monkeypatch.setattr("keras_nplm.data.encoding.run_task", change_text)
+    with pytest.raises(InputError, match="changed while they were read"):
+        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
+    with pytest.raises(InputError, match=r"corpus.json"):
+        EncodedCorpus.load(tmp_path / "ids")

@@ -1,27 +1,69 @@
+import itertools
+import sys
+import unicodedata
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, split_characters, split_words
+import keras_nplm.data.tokenizers as tokenizers
+from keras_nplm.data.tokenizers import (
+    CHARACTERS,
+    NUMBER,
+    STEPS,
+    TOKENIZERS,
+    Normalizer,
+    add_steps,
+    build_form_table,
+    get_separator,
+    get_tokenizer,
+    is_number,
+    join_tokens,
+    load_english_lemmas,
+    load_forms,
+    lower,
+    split_characters,
+    split_words,
+)
 from keras_nplm.io.errors import InputError
+
+NAMES = [
+    add_steps(base, steps)
+    for base in TOKENIZERS
+    for number in range(len(STEPS) + 1)
+    for steps in itertools.combinations(STEPS, number)
+    if base != CHARACTERS or not {*steps} - {"lower"}
+]
+DICTIONARY = {
+    "cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "going": "go", "goings": "going", "Polish": "Polish",
+    "polish": "pole", "a": "b", "b": "c", "c": "b", "IIs": "II", "first": "1", "'d": "had", "ice-cream": "ice cream",
+    "<s>": "s", "mats": "mat", "été": "être",
+}  # fmt: skip
+TEXT = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'$.,²²\t\x85\u2028<>")
 
 
 @given(st.text())
-def test_tokens_joined_by_spaces_split_into_the_same_tokens(text):
+def test_words_joined_by_spaces_split_into_the_same_words(text):
     tokens = split_words(text)
     assert split_words(" ".join(tokens)) == tokens
 
 
 @given(st.text())
-def test_no_character_but_white_space_is_lost(text):
+def test_words_keep_all_characters_but_white_space(text):
     assert "".join(split_words(text)) == "".join(text.split())
 
 
 @given(st.text())
-def test_characters_make_up_the_line_again(text):
+def test_characters_join_to_the_line(text):
     characters = split_characters(text)
     assert all(len(character) == 1 and not character.isspace() for character in characters)
     assert join_tokens(characters, "characters") == " ".join(text.split()).replace("▁", " ")
+
+
+@given(st.text())
+def test_every_tokenizer_finds_a_token_in_a_line_that_is_not_blank(line):
+    for tokenize in TOKENIZERS.values():
+        assert bool(tokenize(line)) == bool(line.strip())
 
 
 def test_characters_have_no_numbers_and_lemmas():
@@ -30,6 +72,98 @@ def test_characters_have_no_numbers_and_lemmas():
         get_tokenizer("characters+numbers")
 
 
-def test_an_unknown_tokenizer_is_refused():
-    with pytest.raises(InputError, match="words, whitespace, characters. Received: 'nltk'"):
-        get_tokenizer("nltk")
+@pytest.mark.parametrize("name", "nltk words+ words+numbers+lower words+lower+lower words+stems +lower lower".split())
+def test_unknown_tokenizers_are_refused(name):
+    with pytest.raises(InputError, match="must be one of words, whitespace, characters. Received: .*in this order"):
+        get_tokenizer(name)
+
+
+def test_steps_are_added_in_their_order():
+    assert add_steps("whitespace", STEPS[::-1]) == "whitespace+lower+numbers+lemmas"
+    assert get_tokenizer("words") is split_words  # no steps, no cost
+    with pytest.raises(InputError, match="`normalise` must be some of lower, numbers, lemmas. Received: 'stems'"):
+        add_steps("words", ["stems"])
+
+
+# lower case and numbers
+
+
+def test_lower_case_follows_the_unicode_table_of_single_characters():
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        lowered = lower(character)
+        if lowered == character == character.lower():
+            continue
+        assert len(lowered) == 1 and lower(lowered) == lowered
+        if character != "İ":  # `str.lower` makes two characters of it
+            assert lowered == character.lower()
+        for test in (str.isalnum, str.isalpha, str.isnumeric, str.isspace):  # so tokens and numbers do not change
+            assert test(lowered) == test(character)
+    assert lower("İ") == "i" and unicodedata.name("İ").endswith("I WITH DOT ABOVE")
+    assert lower("ΌΣΟΣ") == "όσοσ" != "ΌΣΟΣ".lower()
+
+
+@given(TEXT)
+def test_a_number_has_a_numeral_and_no_letter(token):
+    kinds = [unicodedata.category(character)[0] for character in token]
+    numerals = [unicodedata.numeric(character, None) is not None for character in token]
+    assert is_number(token) == (any(numerals) and "L" not in kinds)
+
+
+def test_the_cache_of_normalised_tokens_is_bounded(monkeypatch):
+    monkeypatch.setattr(tokenizers, "_CACHED", 3)
+    normalizer = Normalizer(["lower"])
+    assert [normalizer[token] for token in "ABCDEFGA"] == list("abcdefga")
+    assert len(normalizer) <= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(text=TEXT)
+@settings(max_examples=10, deadline=None)
+def test_normalising_twice_equals_normalising_once(name, text):
+    tokenize = get_tokenizer(name, build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas"))))
+    tokens = tokenize(text)
+    assert tokenize(get_separator(name).join(tokens)) == tokens
+    assert len(tokens) == len(TOKENIZERS[name.partition("+")[0]](text))
+
+
+# lemmas
+
+
+@given(
+    st.dictionaries(st.sampled_from(["ab", "bc", "cd", "de", "Ab"]), st.sampled_from(["ab", "bc", "cd", "de", "Ab"]))
+)
+def test_a_form_table_follows_chains_of_lemmas_to_their_end(dictionary):
+    table = build_form_table(dictionary, str.split)
+    assert not set(table) & set(table.values())
+    for form in dictionary:
+        chain = [form]
+        while (lemma := dictionary.get(chain[-1], chain[-1])) not in chain:
+            chain.append(lemma)
+        if "Ab" not in chain:  # as a capitalised form it may follow the chain of "ab"
+            assert table.get(form, form) == min(chain[chain.index(lemma) :])
+
+
+def test_a_form_table_has_forms_that_are_one_token():
+    table = build_form_table(DICTIONARY, get_tokenizer("words"))
+    assert table["cats"] == "cat" and table["Cats"] == "Cat" and table["goings"] == "go" and table["Été"] == "Être"
+    assert "Polish" not in table and table["polish"] == "pole"
+    assert table["a"] == table["c"] == "b" and "b" not in table  # a circle
+    assert not {"'d", "ice-cream"} & set(table)  # the form or the lemma is two tokens
+    table = build_form_table(DICTIONARY, get_tokenizer("words+lower+numbers"))
+    assert table["polish"] == "pole" and table["iis"] == "ii" and "Cats" not in table and table["first"] == NUMBER
+
+
+@pytest.mark.long
+def test_english_words_become_their_lemmas():
+    pytest.importorskip("simplemma")
+    tokenize = get_tokenizer("words+lower+lemmas")
+    assert tokenize("The women saw mice; they were running") == "the woman see mouse ; they be run".split()
+    forms = load_forms("words+lower+lemmas")
+    assert len(forms) > 50_000 and not set(forms) & set(forms.values())
+
+
+def test_lemmas_without_simplemma_are_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "simplemma.strategies.dictionaries", None)
+    with pytest.raises(InputError, match=r"Fix: `pip install 'keras-nplm\[lemmas\]'`"):
+        load_english_lemmas()

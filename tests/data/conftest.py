@@ -1,0 +1,69 @@
+"""Text files, shards and several processes, as the tests of this directory need them."""
+
+import gzip
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keras_nplm.data.corpora.pieces as pieces
+from keras_nplm.data.shards import ShardedIds
+
+
+@pytest.fixture(scope="session")
+def write_text() -> Callable[[Path, bytes], str]:
+    """A function that writes a text file, compressed if its suffix says so, and returns its name."""
+
+    def write(path: Path, text: bytes) -> str:
+        if path.suffix == ".gz":
+            text = gzip.compress(text)
+        elif path.suffix == ".zst":
+            zstandard = pytest.importorskip("zstandard")
+            half = len(text) // 2  # two frames, as parallel compressors write
+            compress = zstandard.ZstdCompressor(write_checksum=True).compress  # as the program `zstd` does
+            text = compress(text[:half]) + compress(text[half:])
+        path.write_bytes(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def write_shards() -> Callable[[Path, np.ndarray, Sequence[int]], ShardedIds]:
+    """A function that writes ids as shards, cut at the given places."""
+
+    def write(directory: Path, ids: np.ndarray, cuts: Sequence[int] = ()) -> ShardedIds:
+        parts = np.split(ids.astype("<i4"), cuts)
+        paths = [directory / f"{number:05d}.ids" for number in range(len(parts))]
+        for path, part in zip(paths, parts, strict=True):
+            part.tofile(path)
+        return ShardedIds(paths, vocabulary_size=1 << 20)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
+    """A function that lists the n-grams of a text one by one in plain Python."""
+
+    def enumerate_ngrams(ids: Sequence[int], order: int, boundary: str) -> list[tuple[int, ...]]:
+        fill = [0 if boundary == "stream" else 2] * (order - 1)
+        ngrams, context = [], list(fill)
+        for target in map(int, ids):
+            if boundary == "sentence" or target != 3:
+                ngrams.append((*context, target))
+                context = [*context[1:], target]
+            if boundary == "sentence" and target == 3:
+                context = list(fill)
+        return ngrams
+
+    return enumerate_ngrams
+
+
+@pytest.fixture
+def many_processes(monkeypatch):
+    """Text of any size is cut small and read by three processes."""
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
+    monkeypatch.setattr(pieces, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(pieces, "count_processes", lambda: 3)

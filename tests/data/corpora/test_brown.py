@@ -1,0 +1,33 @@
+import hashlib
+import itertools
+
+import pytest
+
+from keras_nplm import InputError, Vocabulary, open_corpus
+from keras_nplm.data.corpora import SPLITS
+
+
+def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
+    corpus = open_corpus("brown", data_dir=str(brown_directory))
+    sentences = {split: list(corpus.sentences(split)) for split in SPLITS}
+    sizes = {split: (len(lines), sum(map(len, lines))) for split, lines in sentences.items()}
+    assert sizes == {"train": (35_523, 800_001), "validation": (11_690, 200_021), "test": (10_127, 161_170)}
+    whole = list(itertools.chain.from_iterable(sentences.values()))
+    assert len({token for sentence in whole for token in sentence}) == 56_057
+    assert len(Vocabulary.build(whole, min_count=4)) == 4 + 17_904
+    checksum = hashlib.sha256("\n".join(map(" ".join, whole)).encode()).hexdigest()
+    assert checksum == "28b2f182e6b966d0fae3b5f93f466a713e8461a8247444be21a1760789c7a870"
+
+
+def test_brown_with_marks_has_tokens_between_texts(brown_directory):
+    corpus = open_corpus("brown/marks", data_dir=str(brown_directory))
+    tokens = list(itertools.chain.from_iterable(itertools.chain.from_iterable(map(corpus.sentences, SPLITS))))
+    assert tokens[:3] == ["<text>", "<paragraph>", "The"]
+    assert tokens.count("<text>") == 500
+    assert sum(token not in ("<text>", "<paragraph>") for token in tokens) == 1_161_192
+
+
+def test_a_damaged_archive_is_refused(tmp_path):
+    (tmp_path / "brown.zip").write_bytes(b"not a zip file")
+    with pytest.raises(InputError, match="brown.zip is damaged: its sha256 must be 9b27.* Fix: delete the file"):
+        open_corpus("brown/plain", data_dir=str(tmp_path))

@@ -1,0 +1,101 @@
+import json
+
+import numpy as np
+import pytest
+
+import keras_nplm.data.encoded_corpus as encoded_corpus
+from keras_nplm import EncodedCorpus, InputError, Vocabulary, encode_corpus, open_corpus
+
+
+@pytest.fixture
+def encoded(tmp_path, write_text) -> EncodedCorpus:
+    """An encoded text with a resampled one: 16 and 8 ids in training."""
+    paths = [write_text(tmp_path / f"{name}.txt", b"the cat sat\n" * 4) for name in "abc"]
+    web = write_text(tmp_path / "web.txt", b"the cat barked\n" * 2)
+    corpus = open_corpus(train=paths[:1], validation=paths[1:2], test=paths[2:], resample=[(0.5, [web])])
+    return encode_corpus(corpus, Vocabulary(["the", "cat"]), tmp_path / "ids")
+
+
+@pytest.mark.parametrize("limit", [1 << 27, 0])
+def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
+    monkeypatch.setattr(encoded_corpus, "IN_MEMORY", limit)
+    resampled = encoded.for_training()
+    assert resampled.in_memory == (limit > 0) and resampled.shares == [1, 0.5]
+    assert [len(text) for text in resampled.texts] == [16, 8]
+    plain = EncodedCorpus(encoded.directory, "", "words", 6, encoded.splits | {"train": encoded.splits["validation"]})
+    plain.splits["train"]["shards"] = ["validation.00000.ids"]
+    assert isinstance(plain.for_training(), np.ndarray) == (limit > 0)
+
+
+def test_frequencies_are_counted_by_text(encoded):
+    counts, shares = encoded.frequencies_by_share()
+    assert shares.tolist() == [1, 0.5] and counts.tolist() == [[0, 4, 0, 4, 4, 4], [0, 2, 0, 2, 2, 2]]
+    np.testing.assert_array_equal(encoded.frequencies(), np.bincount(encoded.ids("train"), minlength=6))
+    assert len(encoded.shards("train")) == len(encoded.ids("train")) == 24
+
+
+def test_damaged_shards_are_refused(encoded):
+    shard = encoded.directory / "train.00000.ids"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-4])
+    with pytest.raises(InputError, match=r"hold 23 ids where corpus.json says 24"):
+        encoded.ids("train")
+    shard.write_bytes(np.array([99] * 16, "<i4").tobytes())
+    with pytest.raises(InputError, match="Ids must be 0 to 5. Received: 99"):
+        encoded.ids("train")
+    shard.write_bytes(np.array([5, 4, 1, 3] * 4, "<i4").tobytes())  # the same counts
+    with pytest.raises(InputError, match="do not match corpus.json"):
+        encoded.ids("train")
+    shard.unlink()
+    with pytest.raises(InputError, match=r"Cannot read .*train.00000.ids"):
+        encoded.ids("train")
+    with pytest.raises(InputError, match="`split` must be one of train, validation, test"):
+        encoded.ids("dev")
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, "Cannot read"),
+        ("{}", "does not describe an encoded corpus"),
+        ("[]", "must hold a JSON object"),
+        ("[", "not valid JSON"),
+    ],
+)
+def test_an_invalid_corpus_json_is_refused(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "corpus.json").write_text(content)
+    with pytest.raises(InputError, match=f"corpus.json.*{message}|{message}.*corpus.json"):
+        EncodedCorpus.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        [],
+        {},
+        "x",
+        [[2]],
+        [[1, 1.0]],
+        [[3, 1.0]],
+        [[1, 1.0], [1, 0]],
+        [[2, 2]],
+        [[2, "1"]],
+        [[2.0, 1]],
+        [[3, 1], [-1, 1]],
+    ],
+)
+def test_invalid_shares_in_corpus_json_are_refused(encoded, shares):
+    path = encoded.directory / "corpus.json"
+    description = json.loads(path.read_text())
+    description["splits"]["train"]["shares"] = shares
+    path.write_text(json.dumps(description))
+    with pytest.raises(InputError, match=r"`shares` in .*corpus.json must be pairs of a number of shards, 2 in all"):
+        EncodedCorpus.load(encoded.directory)
+
+
+def test_shards_outside_the_directory_are_refused(encoded):
+    path = encoded.directory / "corpus.json"
+    path.write_text(path.read_text().replace("test.00000.ids", "../test.00000.ids"))
+    with pytest.raises(InputError, match=r"The test shards in .* must be test.00000.ids …"):
+        EncodedCorpus.load(encoded.directory)

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_nplm.data.ngram_arrays import check_ngrams, extract_ngrams, find_distinct_rows, predicted_ids
+from keras_nplm.io.errors import InputError
+
+sentences = st.lists(st.lists(st.integers(4, 9), max_size=6), min_size=1, max_size=6)
+
+
+@given(sentences, st.integers(2, 5), st.sampled_from(["stream", "sentence"]), st.none() | st.integers(4, 9))
+def test_ngrams_are_those_of_a_plain_enumeration(list_ngrams, sentences, order, boundary, targets_below):
+    ids = np.array([token for sentence in sentences for token in (*sentence, 3)], np.int32)
+    expected = list_ngrams(ids, order, boundary)
+    if targets_below is not None:
+        expected = [ngram for ngram in expected if ngram[-1] < targets_below]
+    if not expected:
+        with pytest.raises(InputError, match="no word to predict"):
+            extract_ngrams(ids, order, boundary, targets_below)
+        return
+    found = extract_ngrams(ids, order, boundary, targets_below)
+    assert found.dtype == np.int32 and list(map(tuple, found.tolist())) == expected
+    assert {ngram[-1] for ngram in expected} <= set(predicted_ids(10, boundary).tolist())
+
+
+@pytest.mark.parametrize(
+    "order, boundary, message",
+    [(1, "stream", "`order` .* must be 2 or more"), (2, "line", "`boundary` must be one of stream, sentence")],
+)
+def test_options_out_of_range_are_refused(order, boundary, message):
+    with pytest.raises(InputError, match=message):
+        extract_ngrams(np.array([4, 3]), order, boundary)
+
+
+@pytest.mark.parametrize(
+    "contexts, targets, message",
+    [
+        ([[4, 5]], [4], r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
+        ([4, 5, 6], None, r"`context_ids` must be \[B, 3\]. Received: \[3\]"),
+        ([[4, 5, 6]], [4, 5], r"`target_ids` must be \[1\]. Received: \[2\]"),
+        ([[4, 5, 9]], None, "Ids must be 0 to 8. Received: 9"),
+        ([[4, 5, 6]], [-1], "Ids must be 0 to 8. Received: -1"),
+    ],
+)
+def test_wrong_shapes_and_ids_of_a_model_are_refused(contexts, targets, message):
+    with pytest.raises(InputError, match=message):
+        check_ngrams(contexts, targets, order=4, vocabulary_size=9)
+
+
+@pytest.mark.parametrize("multiplier", [None, 0])
+def test_distinct_rows_survive_hash_collisions(monkeypatch, multiplier):
+    if multiplier is not None:  # all rows have the same hash
+        monkeypatch.setattr("keras_nplm.data.ngram_arrays.HASH_MULTIPLIER", np.uint64(multiplier))
+    rows = np.random.default_rng(0).integers(0, 4, (99, 3)).astype(np.int32)
+    contexts, which = find_distinct_rows(rows)
+    np.testing.assert_array_equal(contexts[which], rows)
+    assert len(contexts) == len(np.unique(rows, axis=0)) and which.dtype == np.int32
