@@ -72,7 +72,7 @@ def draw_lines(series: Mapping[str, Sequence[float]], y_label: str, marked: int 
     Args:
         series: names and the values of epochs 1, 2, …. Values that are not finite leave a gap. A series is drawn in
             the colour of its name, `"training"` or `"validation"`, else in the colour of the text.
-        y_label: what the values are.
+        y_label: the quantity and its unit.
         marked: the epoch of the last series to mark as the best.
 
     Returns:

@@ -32,7 +32,7 @@ def read_history(path: Path) -> list[dict]:
     """Read the figures of each epoch from `history.json`.
 
     Raises:
-        InputError: the file cannot be read, or lacks a figure.
+        InputError: the file cannot be read, or a figure is missing.
     """
     history = read_json(path)
     check_fields(path, history, {"epochs": list})
@@ -45,8 +45,8 @@ def read_history(path: Path) -> list[dict]:
 class Checkpoint(keras.callbacks.Callback):
     """Callback that saves checkpoints, the history and the best epoch, resumes from them, and stops early.
 
-    `last.npz` holds the weights, the states of the random generators, the optimiser's variables with the number of
-    updates, the moving average of the weights, and the metrics of an unfinished epoch. Files are replaced atomically,
+    `last.npz` holds the weights and their moving average, the states of the random generators, and the variables of
+    the optimiser with the number of updates. Within an epoch it also holds the metrics. Files are replaced atomically,
     `history.json` before `last.npz`. A run killed between the two leaves one epoch too many in the history. The number
     of updates in `last.npz` reveals this, and the epoch is dropped.
 

@@ -27,8 +27,8 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             one device.
 
     Raises:
-        InputError: the name is unknown, there is a single device to mirror, `TF_CONFIG` is absent or invalid, or
-            TensorFlow has already run an operation, which several workers do not allow.
+        InputError: the name is unknown; there is a single device to mirror; `TF_CONFIG` is absent or invalid; or
+            TensorFlow has already run an operation, before the workers of a multi-worker strategy were connected.
 
     Example:
 

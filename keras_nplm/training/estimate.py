@@ -115,7 +115,7 @@ def estimate(
 
 
 def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool) -> dict:
-    """Check the options of a single method; return those that `config.json` records.
+    """Check the options of a single method. Return the options that `config.json` records.
 
     Raises:
         InputError: an option is invalid, or belongs to a different method.

@@ -86,8 +86,8 @@ class LazySGD(Lazy, keras.optimizers.SGD):
 class LazyAdagrad(Lazy, keras.optimizers.Adagrad):
     __doc__ = f"""Adagrad with sparse updates: a row and its sum of squared gradients change when it has a gradient.
 {_BASE}
-    For sparse gradients this equals dense Adagrad, where a row with a zero gradient does not change either. Arguments:
-    those of `keras.optimizers.Adagrad`.
+    For sparse gradients this equals dense Adagrad, where a row with a zero gradient does not change either. The
+    arguments are the same as in `keras.optimizers.Adagrad`.
 
     Reference: Duchi, Hazan & Singer (2011).
     """
@@ -105,7 +105,7 @@ class LazyAdam(Lazy, keras.optimizers.Adam):
     __doc__ = f"""Lazy Adam: a row and its moments change only when the row has a gradient.
 {_BASE}
     Dense Adam differs: it also moves rows with a zero gradient, by their decaying first moment. The bias correction
-    counts all steps. Arguments: those of `keras.optimizers.Adam`, without `amsgrad`.
+    counts all steps. The arguments are the same as in `keras.optimizers.Adam`, without `amsgrad`.
 
     Reference: Kingma & Ba (2015).
     """

@@ -75,7 +75,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     >>> model = NPLM(len(vocabulary), order=3, embedding_dim=2, hidden_units=4)
     >>> model.compile(optimizer="sgd")
     >>> contexts, targets = np.array([[4, 5], [0, 4]]), np.array([6, 5])
-    >>> language_model = LanguageModel(model, vocabulary, "words", "stream")
+    >>> language_model = LanguageModel(model, vocabulary, "words")
     >>> board = LanguageModelBoard(logs, language_model, probe=(contexts, targets), hparams={"order": 3})
     >>> _ = model.fit(contexts, targets, epochs=2, callbacks=[board], verbose=0)
     >>> (logs / "train" / "metadata.tsv").read_text().split()

@@ -82,7 +82,7 @@ def train(
         * `coverage`: the share of their tokens that a short-list covers;
         * `parameters`, `predicted_types`, `best_epoch`;
         * `seconds`, `cpu_seconds`, `training_cpu_seconds` (without validation), `ngrams_per_second`;
-        * `history`: the figures of each epoch, with a short-list those of the network alone.
+        * `history`: the figures of each epoch, with a short-list of the network alone.
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is invalid.
