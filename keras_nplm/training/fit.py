@@ -175,7 +175,7 @@ def _print_coverage(configuration: Configuration, targets: TrainingTargets, mode
     counts = targets.counts.sum(axis=0)
     share = counts[: len(SPECIALS) + configuration.shortlist_size].sum() / counts.sum()
     print(
-        f"The short-list covers {share:.1%} of the training text. During training, perplexities are "
-        f"measured over the {model.prob.num_outputs:,} outputs of the network. Those of the whole model follow at the end.",
+        f"The short-list covers {share:.1%} of the training text. During training, perplexities are measured over the "
+        f"{model.prob.num_outputs:,} outputs of the network. Those of the whole model follow at the end.",
         file=sys.stderr,
     )

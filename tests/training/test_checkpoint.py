@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, RunError, open_corpus, train
+from keras_nplm import Configuration, Corpus, InputError, RunError, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.shards import ShardedIds
@@ -48,32 +48,78 @@ def _kill_at_rename(monkeypatch, name: str, number: int) -> None:
     monkeypatch.setattr("os.replace", replace)
 
 
-_NCE = {"output_layer": "nce", "num_sampled": 20, "held_out_mass": 0.1, "optimizer": "adagrad"}
+@pytest.fixture(scope="module")
+def options(short_configuration) -> Configuration:
+    """Random numbers and variables of all kinds: dropout, the shuffled text, a moving average of the weights."""
+    return dataclasses.replace(short_configuration, epochs=3, dropout=0.2, weight_average=0.9)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, short_corpus, options) -> Path:
+    """The directory of a run without interruption."""
+    directory = tmp_path_factory.mktemp("whole") / "model"
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
+        train(options, short_corpus, directory)
+    return directory
+
+
+def _kill_and_resume(directory: Path, corpus: Corpus, configuration: Configuration, file: str) -> dict:
+    """Kill a run in its second epoch, before one of its files is complete, and resume it."""
+    with pytest.MonkeyPatch.context() as context:
+        _kill_at_rename(context, file, 2)
+        with pytest.raises(_Killed):
+            train(configuration, corpus, directory)
+    return train(configuration, corpus, directory)
 
 
 @pytest.mark.parametrize(
-    "file, options",
+    "file",
     [
-        ("last.npz", {}),
-        pytest.param("history.json", {}, marks=pytest.mark.long),
-        pytest.param("model.keras", {}, marks=pytest.mark.long),
-        pytest.param("last.npz", _NCE, marks=pytest.mark.long),
+        "last.npz",
+        pytest.param("history.json", marks=pytest.mark.long),
+        pytest.param("model.keras", marks=pytest.mark.long),
     ],
 )
-def test_killed_run_resumes_to_the_same_weights(
-    tmp_path, monkeypatch, short_corpus, short_configuration, file, options
-):
-    """Killed in the second of three epochs, before one of its files is complete."""
-    configuration = dataclasses.replace(short_configuration, epochs=3, dropout=0.2, **options)
-    whole = train(configuration, short_corpus, tmp_path / "whole")
-    with monkeypatch.context() as context:
-        _kill_at_rename(context, file, 2)
-        with pytest.raises(_Killed):
-            train(configuration, short_corpus, tmp_path / "killed")
-    resumed = train(configuration, short_corpus, tmp_path / "killed")
+def test_killed_run_resumes_to_the_same_weights(tmp_path, short_corpus, options, whole, file):
+    resumed = _kill_and_resume(tmp_path / "killed", short_corpus, options, file)
     assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
-    assert resumed["test"] == whole["test"]
+    assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
+    _assert_same_weights(whole, tmp_path / "killed")
+
+
+@pytest.mark.long
+def test_killed_run_with_negative_samples_resumes(tmp_path, short_corpus, options):
+    nce = {"output_layer": "nce", "num_sampled": 20, "held_out_mass": 0.1, "optimizer": "adagrad"}
+    configuration = dataclasses.replace(options, weight_average=0.0, **nce)
+    whole = train(configuration, short_corpus, tmp_path / "whole")
+    assert _kill_and_resume(tmp_path / "killed", short_corpus, configuration, "last.npz")["test"] == whole["test"]
     _assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_interrupted_run_saves_a_checkpoint_and_resumes(tmp_path, monkeypatch, short_corpus, options, whole):
+    """Ctrl-C in the middle of the second epoch."""
+
+    def interrupt(checkpoint, batch, logs=None):
+        on_train_batch_end(checkpoint, batch, logs)
+        if len(checkpoint.history) == 1 and batch == 7:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        on_train_batch_end = Checkpoint.on_train_batch_end
+        context.setattr(Checkpoint, "on_train_batch_end", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(options, short_corpus, tmp_path / "interrupted")
+    history = read_history(tmp_path / "interrupted" / "history.json")
+    with np.load(tmp_path / "interrupted" / "last.npz") as stored:
+        updates = int(stored["optimizer.0"])
+    assert len(history) == 1 and updates == 41 + 8
+    resumed = train(options, short_corpus, tmp_path / "interrupted")
+    metrics = json.loads((whole / "metrics.json").read_text())
+    assert resumed["test"] == metrics["test"]
+    for left, right in zip(metrics["history"], resumed["history"], strict=True):  # metrics of the epoch continue
+        assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
+    _assert_same_weights(whole, tmp_path / "interrupted")
 
 
 @pytest.mark.parametrize("boundary", ["sentence", pytest.param("stream", marks=pytest.mark.long)])
@@ -106,29 +152,6 @@ def test_run_on_shards_learns_as_in_memory(tmp_path, monkeypatch, small_configur
     from_shards = train(small_configuration, open_corpus(), tmp_path / "shards")
     in_memory = json.loads((model_directory / "metrics.json").read_text())
     assert from_shards["test"]["perplexity"] == pytest.approx(in_memory["test"]["perplexity"], rel=0.04)
-
-
-def test_interrupted_run_saves_a_checkpoint_and_resumes(tmp_path, monkeypatch, short_corpus, short_configuration):
-    """Ctrl-C in the middle of the second epoch."""
-    configuration = dataclasses.replace(short_configuration, dropout=0.2)
-    whole = train(configuration, short_corpus, tmp_path / "whole")
-
-    def interrupt(checkpoint, batch, logs=None):
-        on_train_batch_end(checkpoint, batch, logs)
-        if len(checkpoint.history) == 1 and batch == 7:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as context:
-        on_train_batch_end = Checkpoint.on_train_batch_end
-        context.setattr(Checkpoint, "on_train_batch_end", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            train(configuration, short_corpus, tmp_path / "interrupted")
-    history = read_history(tmp_path / "interrupted" / "history.json")
-    with np.load(tmp_path / "interrupted" / "last.npz") as stored:
-        updates = int(stored["optimizer.0"])
-    assert len(history) == 1 and updates == 41 + 8
-    assert train(configuration, short_corpus, tmp_path / "interrupted")["test"] == whole["test"]
-    _assert_same_weights(tmp_path / "whole", tmp_path / "interrupted")
 
 
 def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, short_configuration):

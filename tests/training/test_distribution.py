@@ -120,10 +120,10 @@ def test_killed_worker_is_restarted_and_training_resumes(text, tmp_path):
     "described, message",
     [
         ("", "needs the environment variable TF_CONFIG"),
-        ("{", "does not describe a cluster"),
-        ('{"cluster": {"worker": ["a:1"]}}', "does not describe a cluster"),
+        ("{", "must describe a cluster"),
+        ('{"cluster": {"worker": ["a:1"]}}', "must describe a cluster"),
         ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "this process among them"),
-        ('{"cluster": {"ps": [], "worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "workers alone"),
+        ('{"cluster": {"ps": [], "worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "workers only"),
     ],
 )
 def test_invalid_cluster_is_refused(monkeypatch, described, message):

@@ -160,7 +160,7 @@ def test_probability_0_is_reported(tmp_path, capsys):
     assert main(["score", sentence, str(text)]) == 0
     assert capsys.readouterr().out.startswith("-inf\t8\t")
     assert main(["export", stream, str(tmp_path), "--format", "arpa"]) == 2
-    assert "is a directory: name a file" in capsys.readouterr().err
+    assert "must not be a directory" in capsys.readouterr().err
 
 
 def test_word_classes_are_saved_and_reused(tmp_path, monkeypatch, short_corpus):

@@ -63,8 +63,13 @@ def metrics(model_directory) -> dict:
 
 @pytest.fixture(scope="module")
 def written(model_directory, metrics, tmp_path_factory) -> tuple[str, dict]:
-    """A report and its charts, as figures by their titles, with the notes."""
+    """A report; its charts by their titles, each as axes and notes; the vectors and places of the map of words."""
     path, charts, render_svg = tmp_path_factory.mktemp("report") / "report.html", {}, report.render_svg
+    mapped = []
+
+    def record_map(vectors):
+        mapped.extend([vectors, word_map(vectors)])
+        return mapped[1]
 
     def record(figure, title, notes=None):
         charts[title] = figure.axes[0], notes
@@ -73,8 +78,9 @@ def written(model_directory, metrics, tmp_path_factory) -> tuple[str, dict]:
     config = json.loads((model_directory / "config.json").read_text())
     with pytest.MonkeyPatch.context() as context:
         context.setattr(report, "render_svg", record)
+        context.setattr(report, "word_map", record_map)
         write_run_report(path, LanguageModel.load(model_directory), config, metrics)
-    return path.read_text(encoding="utf-8"), charts
+    return path.read_text(encoding="utf-8"), charts | {"vectors and places": mapped}
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +174,9 @@ def test_map_has_the_frequent_words_with_their_counts(charts, model_directory):
     assert sorted((counts[word] for word, _ in found), reverse=True) == frequent[:250]
     language_model = LanguageModel.load(model_directory)
     words = [word for word, _ in found]
-    places = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
+    vectors, places = charts["vectors and places"]
+    C = language_model.model.embed.C.numpy()
+    np.testing.assert_array_equal(vectors, C[language_model.vocabulary.encode(words)])
     for expected, drawn in zip(draw_words(places, words).axes[0].texts, axes.texts, strict=True):
         assert expected.get_text() == drawn.get_text() and expected.get_gid() == drawn.get_gid()
         np.testing.assert_allclose(expected.get_position(), drawn.get_position())
@@ -224,6 +232,7 @@ def test_odd_words_are_shown_as_text(tmp_path, small_configuration, options):
 def test_large_text_has_no_baseline_and_the_page_says_so(model_directory, metrics, tmp_path, monkeypatch):
     monkeypatch.setattr("keras_nplm.training.report._MAX_BASELINE_TOKENS", 1000)
     monkeypatch.setattr("keras_nplm.training.report.kneser_ney", None)
+    monkeypatch.setattr("keras_nplm.training.report.word_map", lambda vectors: vectors[:, :2])
     config = json.loads((model_directory / "config.json").read_text())
     write_run_report(tmp_path / "report.html", LanguageModel.load(model_directory), config, metrics)
     page = _Page((tmp_path / "report.html").read_text(encoding="utf-8"))

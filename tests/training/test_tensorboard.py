@@ -100,7 +100,7 @@ def _gradients(model: NPLM, contexts: np.ndarray, targets: np.ndarray) -> dict[s
 @pytest.mark.parametrize(
     "output, direct_connections, near_zero",
     [
-        (FullSoftmax(SIZE), True, False),
+        pytest.param(FullSoftmax(SIZE), True, False, marks=pytest.mark.long),
         pytest.param(FullSoftmax(SIZE, held_out_mass=0.1, self_normalisation=0.3), False, True, marks=pytest.mark.long),
         (NoiseContrastive(SIZE, num_sampled=7, held_out_mass=0.1, seed=0), True, True),
     ],
@@ -141,7 +141,11 @@ def test_epochs_are_recorded_with_any_update_frequency(tmp_path):
 @pytest.mark.parametrize(
     "options, matrices",
     [
-        ({"output": FullSoftmax(SIZE, rank=3)}, {"C": "C", "H": "H", "P": "P", "UW": "UW"}),
+        pytest.param(
+            {"output": FullSoftmax(SIZE, rank=3)},
+            {"C": "C", "H": "H", "P": "P", "UW": "UW"},
+            marks=pytest.mark.long,
+        ),
         pytest.param({"output": FullSoftmax(SIZE, tied=True)}, {"C": "C", "H": "H", "P": "P"}, marks=pytest.mark.long),
         pytest.param({"hidden_units": 0, "direct_connections": True}, {"C": "C", "W": "UW"}, marks=pytest.mark.long),
         (

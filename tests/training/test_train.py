@@ -38,6 +38,7 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     assert list((model_directory / "logs").glob("*/events*"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_report")
 def test_seed_decides_the_weights(tmp_path, short_corpus, short_configuration):
     configuration = dataclasses.replace(short_configuration, epochs=1, dropout=0.2)

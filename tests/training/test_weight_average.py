@@ -33,13 +33,14 @@ def _configuration(**options) -> Configuration:
     return dataclasses.replace(CONFIGURATIONS["default"], **small, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "moment, error, options",
     [
         ("_save_best", KeyboardInterrupt, {}),
-        pytest.param("_save_best", KeyboardInterrupt, _NCE, marks=pytest.mark.long),
-        pytest.param("on_test_begin", SystemExit, {}, marks=pytest.mark.long),
-        pytest.param("on_test_begin", SystemExit, _NCE, marks=pytest.mark.long),
+        ("_save_best", KeyboardInterrupt, _NCE),
+        ("on_test_begin", SystemExit, {}),
+        ("on_test_begin", SystemExit, _NCE),
     ],
 )
 def test_killed_run_resumes_to_the_same_average(tmp_path, monkeypatch, short_corpus, moment, error, options):
