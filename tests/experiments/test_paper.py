@@ -36,7 +36,7 @@ def test_every_row_of_table_1_exists():
         assert (c.order, c.hidden_units, c.embedding_dim, c.direct_connections) == shape
 
 
-def test_a_step_of_the_papers_optimiser_is_the_sum_of_its_examples_steps():
+def test_the_papers_learning_rate_is_summed_over_the_batch():
     c = CONFIGURATIONS["mlp1-paper"]
     assert c.learning_rate / c.batch_size == pytest.approx(1e-3)
     assert c.decay_rate / c.batch_size == pytest.approx(1e-8)

@@ -31,13 +31,13 @@ def _build_row(name: str, title: str, share: float, epochs: int) -> Row:
 
 
 ROWS = (
-    _build_row("all", "all alike", 1, 2),
-    _build_row("quarter", "news, a quarter of the others", 0.25, 7),
-    _build_row("tenth", "news, a tenth of the others", 0.1, 13),
-    _build_row("alone", "news alone, fewer updates", _NEGLIGIBLE, 8),
+    _build_row("all", "news and other genres alike", 1, 2),
+    _build_row("quarter", "news, a quarter of other genres", 0.25, 7),
+    _build_row("tenth", "news, a tenth of other genres", 0.1, 13),
+    _build_row("alone", "news only, fewer updates", _NEGLIGIBLE, 8),
     Row(
         "news-kneser-ney",
-        "Kneser-Ney of all, n=5",
+        "Kneser-Ney on all texts, n=5",
         "ngram --order 5 --boundary stream --min-count 4 --train {texts}/news/train.txt {texts}/news/others.txt "
         + _FILES,
     ),
