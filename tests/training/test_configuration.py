@@ -91,3 +91,9 @@ def test_train_command_lists_options_beside_the_configuration():
     config = {"kind": "nplm", **dataclasses.asdict(Configuration(order=3, layer_norm=False, max_size=9))}
     assert train_command(config | {"corpus": "brown"}).endswith("--corpus brown --order 3 --no-layer-norm --max-size 9")
     assert train_command(config | {"corpus": "text a.txt"}) is None
+
+
+def test_train_command_names_the_normalisation():
+    config = {"kind": "nplm", "corpus": "tfds:lm1b", "tokenizer": "whitespace+lower+lemmas"}
+    expected = "keras-nplm train --corpus tfds:lm1b --tokenizer whitespace --normalise lower lemmas"
+    assert train_command(config).startswith(expected)

@@ -1,0 +1,121 @@
+"""Commands on n-gram models of lemmas: the dictionary is needed for estimation only."""
+
+import json
+
+import numpy as np
+import pytest
+
+import keras_nplm.data.tokenizers as tokenizers
+from keras_nplm import InputError, LanguageModel, Vocabulary
+from keras_nplm.cli.main import main
+from keras_nplm.data.tokenizers import NUMBER, STEPS, load_forms
+from keras_nplm.io.files import read_json
+
+DICTIONARY = {"cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "goings": "going", "mats": "mat", "dogs": "dog"}
+LINES = ["The Cat SAT on 12 mats.", "cats sit; dogs, too: 3rd 1,000", "Goings on Été İ", "polish Polish <unk> c A"] * 9
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Bigram models of one text: plain, in lower case, of lemmas, and of lemmas alone."""
+    directory = tmp_path_factory.mktemp("normalised")
+    (directory / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
+    common = ["ngram", "--train", str(directory / "text.txt"), "--order", "2", "--output"]
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(tokenizers, "load_english_lemmas", lambda: DICTIONARY)
+        load_forms.cache_clear()
+        for name, steps in {"plain": [], "lower": STEPS[:1], "lemmas": STEPS, "cased": STEPS[2:]}.items():
+            assert main([*common, str(directory / name), *(["--normalise", *steps] if steps else [])]) == 0
+    load_forms.cache_clear()
+    return directory
+
+
+@pytest.fixture
+def lemmas(models, monkeypatch) -> LanguageModel:
+    """The model of lemmas, without a dictionary."""
+
+    def refuse():
+        raise AssertionError("an estimated model must not need the dictionary")
+
+    monkeypatch.setattr(tokenizers, "load_english_lemmas", refuse)
+    return LanguageModel.load(models / "lemmas")
+
+
+def test_a_model_of_lemmas_needs_no_dictionary(models, lemmas, capsys):
+    assert read_json(models / "lemmas" / "config.json")["tokenizer"] == "words+lower+numbers+lemmas"
+    assert lemmas.tokenize("Cats SAT on 77 mats") == ["cat", "sit", "on", NUMBER, "mat"]
+    assert [*lemmas.score(["the cats sat on 5"])] == [*lemmas.score(["The CAT sits on _number_"])]
+    assert NUMBER in dict(lemmas.next_words("Cats on"))
+    text = lemmas.generate(num_words=40)
+    assert lemmas.tokenize(text) == text.split()
+    held_out = [word for line in LINES[29:32] for word in lemmas.tokenize(line)]
+    ids = lemmas.corpus.ids("validation")
+    np.testing.assert_array_equal(ids[ids != 3], lemmas.vocabulary.encode(held_out))
+    assert main(["complete", str(models / "lemmas"), "the Cats", "the cat", "--json"]) == 0
+    assert len({str(answer) for answer in json.loads(capsys.readouterr().out).values()}) == 1
+
+
+def test_forms_are_kept_with_the_vocabulary(models, lemmas, tmp_path):
+    lemmas.save(tmp_path / "saved")
+    assert (tmp_path / "saved" / "forms.tsv").read_bytes() == (models / "lemmas" / "forms.tsv").read_bytes()
+    both = [str(tmp_path / "saved"), str(models / "lemmas")]
+    assert main(["mix", *both, "--weights", "0.5", "0.5", "--output", str(tmp_path / "mixed")]) == 0
+    assert LanguageModel.load(tmp_path / "mixed").vocabulary == lemmas.vocabulary
+    assert main(["export", str(models / "lemmas"), str(tmp_path / "two.arpa")]) == 0
+    again = ["ngram", "--arpa", str(tmp_path / "two.arpa"), "--vocabulary", str(models / "lemmas" / "vocabulary.txt")]
+    again += ["--tokenizer", "words", "--output", str(tmp_path / "again")]
+    assert main([*again, "--normalise", "lower"]) == 2  # forms without lemmas
+    assert main([*again, "--normalise", *STEPS]) == 0
+    assert LanguageModel.load(tmp_path / "again").vocabulary.forms == lemmas.vocabulary.forms
+
+
+def test_a_vocabulary_of_lemmas_without_forms_gets_them(lemmas, monkeypatch):
+    monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: DICTIONARY)
+    words = Vocabulary(lemmas.vocabulary.words[4:])
+    assert LanguageModel(lemmas.model, words, lemmas.tokenizer_name).vocabulary == lemmas.vocabulary
+    load_forms.cache_clear()
+
+
+def test_models_of_different_normalisation_are_not_mixed(models, lemmas, tmp_path, capsys):
+    words = Vocabulary(lemmas.vocabulary.words[4:], {"kittens": "cat"})
+    LanguageModel(lemmas.model, words, lemmas.tokenizer_name).save(tmp_path / "forms")
+    for directory in (models / "plain", models / "lower", models / "cased", tmp_path / "forms"):
+        directories = [str(models / "lemmas"), str(directory)]
+        assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / "mixed")]) == 2
+        assert "must have the same vocabulary" in capsys.readouterr().err
+    assert main(["export", str(models / "plain"), str(tmp_path / "plain.arpa")]) == 0
+    for name, steps in {"a": [], "b": ["--normalise", "numbers"]}.items():
+        assert main(["ngram", "--arpa", str(tmp_path / "plain.arpa"), "--output", str(tmp_path / name), *steps]) == 0
+    capsys.readouterr()
+    directories = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / "c")]) == 2
+    assert "must have the same tokenizer" in capsys.readouterr().err
+
+
+def test_a_model_of_lemmas_without_its_forms_is_refused(lemmas, tmp_path):
+    lemmas.save(tmp_path / "model")
+    (tmp_path / "model" / "forms.tsv").unlink()
+    with pytest.raises(InputError, match="forms.tsv"):
+        LanguageModel.load(tmp_path / "model")
+
+
+@pytest.mark.long
+def test_a_served_model_normalises_as_python(models, lemmas, tmp_path):
+    import tensorflow as tf
+
+    assert main(["export", str(models / "lemmas"), str(tmp_path / "served")]) == 0
+    served = tf.saved_model.load(tmp_path / "served" / "1")
+    sentences = [
+        "The CAT sat on 3 mats, going İ",
+        "",
+        "Goings on été 1,000 polish dromedaries",
+        "the cat sit on _number_",
+    ]
+    found = served.signatures["score"](sentences=tf.constant(sentences))
+    expected = [*lemmas.score(sentences)]
+    assert found["unk_tokens"].numpy().tolist() == [score.unk_tokens for score in expected]
+    np.testing.assert_allclose(found["log_prob"], [score.log_prob for score in expected], rtol=1e-5)
+    words = served.signatures["predict_next"](contexts=tf.constant(["Cats SAT on"]))["words"][0, 0].numpy().decode()
+    assert words == lemmas.next_words("cat sit on")[0][0] == NUMBER
+    kept = Vocabulary.load(tmp_path / "served" / "1" / "assets.extra" / "vocabulary.txt")
+    assert kept == lemmas.vocabulary

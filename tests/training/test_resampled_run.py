@@ -1,0 +1,144 @@
+"""Training on an in-domain text and shares of out-of-domain texts: `--resample`."""
+
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from keras_nplm import Configuration, EncodedCorpus, InputError, LanguageModel, estimate, open_corpus, train
+from keras_nplm.cli.main import main
+
+SHARES = {"in.txt": 1, "out=0.5.a.txt": 0.5, "out=0.5.b.txt": 0.5, "web.txt": 0.25}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Files of text: a small one, large ones with `=` in their names, and held-out ones."""
+    directory = tmp_path_factory.mktemp("files")
+    lines = {"in.txt": 20, "out=0.5.a.txt": 60, "out=0.5.b.txt": 60, "web.txt": 100, "validation.txt": 6, "test.txt": 6}
+    for number, (name, size) in enumerate(lines.items()):
+        words = "the cat sat on a mat and dogs ran off".split()
+        text = [" ".join(words[(i * j + number) % 10] for j in range(3 + i % 4)) for i in range(size)]
+        (directory / name).write_text("\n".join([*text, name.partition(".")[0]]) + "\n")
+    return directory
+
+
+def _open(files, share=0.5):
+    resample = [(share, [str(files / "out=*.txt")]), (0.25, [str(files / "web.txt")])]
+    held_out = {split: [str(files / f"{split}.txt")] for split in ("validation", "test")}
+    return open_corpus(train=[str(files / "in.txt")], resample=resample, **held_out)
+
+
+@pytest.fixture(scope="module")
+def configuration(small_configuration) -> Configuration:
+    return dataclasses.replace(small_configuration, epochs=2, batch_size=16, min_count=1)
+
+
+@pytest.fixture(scope="module")
+def trained(files, configuration, tmp_path_factory):
+    """A model directory whose weights stay where they started."""
+    directory = tmp_path_factory.mktemp("models") / "m"
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
+        train(dataclasses.replace(configuration, learning_rate=0.0), _open(files), directory)
+    return directory
+
+
+def _read_words(path):
+    """The words and sentence ends of a file."""
+    return [word for line in path.read_text().splitlines() for word in (*line.replace("=", " = ").split(), "</s>")]
+
+
+def test_an_epoch_has_the_share_of_each_text(trained, files):
+    described = json.loads((trained / "corpus" / "corpus.json").read_text())["splits"]["train"]
+    assert described["shares"] == [[1, 1.0], [1, 0.5], [1, 0.25]]
+    assert "resample 0.5:" in json.loads((trained / "config.json").read_text())["corpus"]
+    encoded = EncodedCorpus.load(trained / "corpus")
+    resampled = encoded.for_training()
+    assert resampled.in_memory and resampled.shares == [1, 0.5, 0.25]
+    sizes = [len(text) for text in resampled.texts]
+    expected = [["in.txt"], ["out=0.5.a.txt", "out=0.5.b.txt"], ["web.txt"]]
+    assert sizes == [sum(len(_read_words(files / name)) for name in names) for names in expected]
+    steps = sum(round(share * size) for share, size in zip(resampled.shares, sizes, strict=True)) // 16
+    assert _last_logged_step(trained / "logs") == 2 * steps
+    np.testing.assert_array_equal(encoded.frequencies_by_share()[0].sum(axis=0), encoded.frequencies())
+
+
+def _last_logged_step(directory):
+    import tensorflow as tf
+
+    events = [event for path in directory.rglob("events*") for event in tf.compat.v1.train.summary_iterator(str(path))]
+    return max(event.step for event in events)
+
+
+def test_the_initial_biases_are_frequencies_weighted_by_share(trained, files):
+    language_model = LanguageModel.load(trained)
+    weighted = {}
+    for name, share in SHARES.items():
+        for word in _read_words(files / name):
+            weighted[word] = weighted.get(word, 0) + share
+    ids = language_model.vocabulary.encode(["the", "web", "in", "cat"])
+    found = np.exp(language_model.model.prob.b.numpy()[ids])
+    total = sum(weighted.values()) + 0.25  # <unk>, unseen, counts as one word in the text of the smallest share
+    np.testing.assert_allclose(found, [weighted[word] / total for word in ("the", "web", "in", "cat")], rtol=1e-5)
+
+
+def test_a_different_share_is_a_different_run(trained, files, configuration):
+    with pytest.raises(InputError, match="holds a run with other options"):
+        train(dataclasses.replace(configuration, learning_rate=0.0), _open(files, share=0.4), trained)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_report")
+def test_shards_train_like_texts_in_memory(files, configuration, tmp_path, monkeypatch):
+    in_memory = train(configuration, _open(files), tmp_path / "memory")
+    monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
+    in_shards = train(configuration, _open(files), tmp_path / "shards")
+    assert not EncodedCorpus.load(tmp_path / "shards" / "corpus").for_training().in_memory
+    assert in_shards["test"]["perplexity"] == pytest.approx(in_memory["test"]["perplexity"], rel=0.1)
+
+
+def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
+    result = estimate("kneser-ney", _open(files), tmp_path / "kn", order=2, min_count=1)
+    pairs = set()
+    for name in SHARES:
+        pairs |= set(itertools.pairwise(["</s>", *_read_words(files / name)]))
+    assert result["ngrams"][1] == len(pairs)
+    assert (tmp_path / "kn" / "vocabulary.txt").read_bytes() == (trained / "vocabulary.txt").read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_report")
+def test_a_share_of_no_ngram_leaves_the_directory_usable(files, configuration, tmp_path):
+    def open_with(share):
+        return open_corpus(train=[str(files / "in.txt")], resample=[(share, [str(files / "web.txt")])])
+
+    with pytest.raises(InputError, match="A share of 0.0001 of"):
+        train(configuration, open_with(0.0001), tmp_path / "m")
+    one_epoch = dataclasses.replace(configuration, epochs=1)
+    assert train(one_epoch, open_with(0.5), tmp_path / "m")["best_epoch"] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        *[
+            (f"--resample {share} {{files}}/web.txt", "must be a share in (0, 1] and then")
+            for share in "0 2 nan -1 x".split()
+        ],
+        ("--resample {files}/web.txt 0.5", "must be a share in (0, 1] and then files"),
+        ("--resample 0.5", "must be a share in (0, 1] and then files"),
+        ("--resample 0.5 {files}/none.txt", "No such text file"),
+        ("--resample 0.5 {files}/in.txt", "in.txt is named twice"),
+        ("--resample 0.5 {files}/web.txt --resample 1 {files}/w*.txt", "web.txt is named twice"),
+        ("--resample 0.0001 {files}/web.txt", "A share of 0.0001 of"),
+        ("--resample 0.5 half\ud800", "half a surrogate pair"),
+    ],
+)
+def test_invalid_shares_and_files_are_refused(files, tmp_path, capsys, arguments, message):
+    command = f"train --train {{files}}/in.txt --min-count 1 {arguments} --output OUT".format(files=files).split()
+    command[command.index("OUT")] = str(tmp_path / "m")
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
