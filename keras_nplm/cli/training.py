@@ -62,7 +62,8 @@ def _check_directories(options: argparse.Namespace, configuration: Configuration
                 f"`--background` must be left out without `--shortlist-size`. Received: {options.background}. Fix: add "
                 "--shortlist-size."
             )
-        read_config(Path(options.background))
+        if not (Path(options.output) / "config.json").exists():  # a later call needs it no more
+            read_config(Path(options.background))
 
 
 def _show_train(result: dict) -> None:
