@@ -110,7 +110,7 @@ def test_killed_worker_is_restarted_and_training_resumes(text, tmp_path):
     assert "A worker was lost" in last and "run the same command again on all workers" in last
     for worker in _workers(text, tmp_path):
         assert worker.wait() == 0, _log(tmp_path, 0) + _log(tmp_path, 1)
-    assert "this worker is done; worker 0 has written the model" in _log(tmp_path, 1)
+    assert "this worker has finished; worker 0 wrote the model" in _log(tmp_path, 1)
     assert not (tmp_path / "worker1" / "model.keras").exists()
     for left, right in zip(_weights(tmp_path / "alone"), _weights(tmp_path / "worker0"), strict=True):
         np.testing.assert_allclose(left, right, atol=2e-6)
