@@ -93,7 +93,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_data_dir(parser) -> None:
     """Add the directory of downloaded corpora."""
-    help = "directory of the corpus's archive, or of its download (default: that of TensorFlow Datasets)"
+    help = "directory of the archive of Brown or a TFDS set (default: TFDS_DATA_DIR, else ~/tensorflow_datasets)"
     parser.add_argument("--data-dir", metavar="DIR", help=help)
 
 
