@@ -35,8 +35,11 @@ generate {tmp}/ngrams --num-words 3
 rescore {tmp}/ngrams {tmp}/nbest.txt --output {tmp}/rescored.txt
 export {tmp}/ngrams {tmp}/m.arpa
 nearest {tmp}/ngrams the
+export {tmp}/ngrams {tmp}/m.tflite
+add-words {tmp}/ngrams --text {tmp}/text.txt --output {tmp}/grown
 train --output {tmp}/m --train {tmp}/text.txt --shortlist-size 3 --background {tmp}/absent
 """
+REFUSED = ("size 3", "dropout", "magic", "absent", "nearest", "tflite", "add-words")
 PROGRAM = """
 import sys
 from keras_nplm.cli.main import main
@@ -60,7 +63,10 @@ def test_commands_without_a_network_load_no_tensorflow(tmp_path):
     assert len(lines) == len(commands.splitlines()), run.stderr
     for (_, status, *words), command in zip(lines, commands.splitlines(), strict=True):
         assert words == command.split(), run.stderr  # no module stands before the command
-        refused = any(part in command for part in ("size 3", "dropout", "magic", "absent", "--output /", "nearest"))
+        refused = any(part in command for part in REFUSED)
+            part in command
+            for part in ("size 3", "dropout", "magic", "absent", "--output /", "nearest", "tflite", "add-words")
+        )
         if "--output /" not in command:
             assert status == ("2" if refused else "0"), f"{command}\n{run.stderr}"
 
