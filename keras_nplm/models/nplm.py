@@ -153,7 +153,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         width = x_shape[1] if self.prob.owns_hidden or self.direct is not None else 0
         if self.hidden is not None:
             _build_once(self.hidden, x_shape)
-            self.hidden_units = self.hidden.compute_output_shape(x_shape)[-1]
+            self.hidden_units = self.hidden.compute_output_spec(keras.KerasTensor(x_shape)).shape[-1]
             width += self.hidden_units
         elif self.prob.owns_hidden:
             self.hidden_units = self.prob.hidden_units

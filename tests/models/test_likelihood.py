@@ -1,0 +1,397 @@
+"""Training by penalised likelihood: gradients, losses, metrics, what is never computed, the user's own loss."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_nplm.layers.ops as operations
+from keras_nplm import (
+    NPLM,
+    AveragedContext,
+    DeepHidden,
+    FullSoftmax,
+    LazySGD,
+    NoiseContrastive,
+    Vocabulary,
+    encode_sentences,
+    ngram_dataset,
+)
+
+SHAPES = [(5, 3, 4, True), (5, 3, 4, False), (2, 1, 1, True), (3, 6, 0, True)]  # n, m, h, direct connections
+V = 11
+
+
+def _randomised(model: NPLM) -> NPLM:
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return model
+
+
+def _model(*shape, **options) -> NPLM:
+    return _randomised(NPLM(V, *(shape or (4, 3, 5, True)), **options))
+
+
+def _batch(order=4, size=7):
+    rng = np.random.default_rng(1)
+    contexts = rng.integers(1, V, (size, order - 1)).astype(np.int32)
+    contexts[0, 0] = 0
+    return contexts, rng.integers(1, V, size).astype(np.int32)
+
+
+def _step(model, contexts, targets, **options) -> dict[str, np.ndarray]:
+    """The gradient by each weight, from a step of plain SGD with learning rate 1."""
+    before = [weight.numpy() for weight in model.trainable_weights]
+    model.compile(keras.optimizers.SGD(1.0), run_eagerly=True, **options)
+    model.train_on_batch(contexts, targets)
+    pairs = zip(model.trainable_weights, before, strict=True)
+    return {weight.path.removeprefix(f"{model.name}/"): value - weight.numpy() for weight, value in pairs}
+
+
+def _letters(model) -> dict[str, np.ndarray]:
+    """The weights by the paper's letters and shapes, in float64."""
+    h = model.hidden_units if model.hidden is not None else 0
+    kernel = model.prob.kernel.numpy().astype(np.float64)
+    letters = {"C": model.embed.C.numpy().astype(np.float64), "U": kernel[:, :h], "W": kernel[:, h:]}
+    letters["b"] = model.prob.b.numpy().astype(np.float64)
+    if h:
+        letters |= {"H": model.hidden.H.numpy().astype(np.float64).T, "d": model.hidden.d.numpy().astype(np.float64)}
+    return letters
+
+
+def _paper(letters, context):
+    """x, a and P for one context: the paper's equation 1, word by word, with a zero vector for <pad>."""
+    x = np.concatenate([letters["C"][word] * (word != 0) for word in context])
+    a = np.tanh(letters["d"] + letters["H"] @ x) if "H" in letters else np.zeros(0)
+    y = letters["b"] + letters["U"] @ a + (letters["W"] @ x if letters["W"].size else 0)
+    return x, a, np.exp(y) / np.exp(y).sum()
+
+
+def _paper_gradients(letters, contexts, targets, weight_decay, q, mass):
+    """The gradients of the penalised mean loss, by the chain rule, n-gram by n-gram."""
+    gradients = {name: np.zeros_like(value) for name, value in letters.items()}
+    m = letters["C"].shape[1]
+    for context, target in zip(contexts, targets, strict=True):
+        x, a, p = _paper(letters, context)
+        dy = (p - (1 - mass) * (np.arange(V) == target) - mass * q) / len(contexts)
+        gradients["b"] += dy
+        dx = np.zeros_like(x)
+        if letters["W"].size:
+            gradients["W"] += np.outer(dy, x)
+            dx += letters["W"].T @ dy
+        if "H" in letters:
+            gradients["U"] += np.outer(dy, a)
+            do = (1 - a**2) * (letters["U"].T @ dy)
+            gradients["d"] += do
+            gradients["H"] += np.outer(do, x)
+            dx += letters["H"].T @ do
+        for k, word in enumerate(context):
+            gradients["C"][word] += dx[k * m : (k + 1) * m] * (word != 0)
+    for name in "CHUW":
+        if name in gradients:
+            gradients[name] += weight_decay * letters[name]
+    return gradients
+
+
+@pytest.mark.parametrize("weight_decay, mass", [(0.0, 0.0), (0.3, 0.0), (0.0, 0.2)])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_are_those_of_the_penalised_likelihood(shape, weight_decay, mass):
+    output = FullSoftmax(V, held_out_mass=mass, weight_decay=weight_decay, name="prob")
+    model, (contexts, targets) = _model(*shape, weight_decay=weight_decay, output=output), _batch(shape[0])
+    q = np.full(V, 1 / V)
+    expected = _paper_gradients(_letters(model), contexts, targets, weight_decay, q, mass)
+    h = model.hidden_units if model.hidden is not None else 0
+    found = _step(model, contexts, targets)
+    found = {name.split("/")[1]: gradient for name, gradient in found.items()}
+    kernel = found.pop("UW")
+    found |= {"U": kernel[:, :h], "W": kernel[:, h:]} | ({"H": found["H"].T} if h else {})
+    assert set(found) == set(expected)
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name], gradient, atol=1e-6, err_msg=name)
+
+
+def _variants() -> dict[str, dict]:
+    return {
+        "plain": dict(),
+        "direct, decay": dict(direct_connections=True, weight_decay=0.2),
+        "no hidden layer": dict(hidden=None, direct_connections=True),
+        "averaged, deep": dict(
+            context=AveragedContext(V, 3, averages_after=(1, 3)),
+            hidden=DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True),
+        ),
+        "stock layer": dict(hidden=keras.layers.Dense(5, activation="relu")),
+        "tied": dict(output=FullSoftmax(V, tied=True)),
+        "adaptive": dict(output="adaptive"),
+        "short-list": dict(output=FullSoftmax(V, shortlist_size=3, outside_output=True)),
+    }
+
+
+@pytest.mark.parametrize("name", _variants())
+def test_tiled_loss_has_the_gradients_of_the_probabilities(name):
+    """The default path and a step on what `call` returns, with Keras's own loss and with the model's."""
+    order, sizes = 6, dict(order=6, embedding_dim=3, hidden_units=5)
+    contexts, targets = _batch(order)
+    own = {} if name == "short-list" else {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=False)}
+    metrics = {"metrics": [keras.metrics.MeanMetricWrapper(lambda y, p: keras.ops.sum(p, axis=-1))]}
+    steps = [
+        list(_step(_randomised(NPLM(V, **sizes, **_variants()[name])), contexts, targets, **options).values())
+        for options in ({}, own, metrics)
+    ]
+    for default, with_loss, with_metrics in zip(*steps, strict=True):
+        np.testing.assert_allclose(default, with_loss, atol=2e-6)
+        np.testing.assert_allclose(default, with_metrics, atol=2e-6)
+
+
+def test_only_the_rows_of_the_context_words_move():
+    model = _model(4, 3, 5)
+    before = model.embed.C.numpy()
+    model.compile(optimizer=keras.optimizers.SGD(1.0))
+    model.train_on_batch(np.array([[0, 4, 5], [7, 4, 5]]), np.array([8, 9]))
+    moved = np.flatnonzero(np.any(model.embed.C.numpy() != before, axis=1))
+    assert moved.tolist() == [4, 5, 7]  # neither <pad> nor the targets
+
+
+def test_rows_of_far_words_move_with_a_sampled_output():
+    output = NoiseContrastive(V, num_sampled=3, seed=0)
+    model = NPLM(V, 8, hidden_units=4, context=AveragedContext(V, 3, averages_after=(2,)), output=output)
+    model.compile(optimizer=LazySGD(1.0))
+    before = model.embed.C.numpy()
+    model.train_on_batch(np.array([[4, 4, 5, 0, 0, 6, 7]], np.int32), np.array([8]))
+    moved = np.flatnonzero((model.embed.C.numpy() != before).any(axis=1))
+    assert moved.tolist() == [4, 5, 6, 7]
+
+
+def test_fit_reports_the_loss_with_and_perplexity_without_penalty():
+    model, (contexts, targets) = _model(weight_decay=0.1), _batch(4, size=10)
+    letters = _letters(model)
+    likelihoods = [-np.log(_paper(letters, c)[2][t]) for c, t in zip(contexts, targets, strict=True)]
+    penalty = 0.05 * sum(np.sum(letters[name] ** 2) for name in "CHUW")
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    history = model.fit(contexts, targets, batch_size=4, verbose=0).history  # batches of 4, 4 and 2
+    np.testing.assert_allclose(history["perplexity"], np.exp(np.mean(likelihoods)), rtol=1e-5)
+    np.testing.assert_allclose(history["loss"], np.mean(likelihoods) + penalty, rtol=1e-5)
+    loss, perplexity = model.evaluate(contexts, targets, batch_size=4, verbose=0)
+    np.testing.assert_allclose([loss, perplexity], [history["loss"][0], history["perplexity"][0]], rtol=1e-5)
+
+
+def test_sample_weights_are_honoured_with_and_without_metrics():
+    model, (contexts, targets) = _model(), _batch(size=6)
+    weights = np.array([1, 0, 2, 0, 0, 1], np.float32)
+    likelihoods = -model.log_prob(contexts, targets)
+    for options in ({}, {"metrics": ["accuracy"]}):
+        model.compile(optimizer=keras.optimizers.SGD(0.0), run_eagerly=True, **options)
+        result = model.evaluate(contexts, targets, sample_weight=weights, verbose=0, return_dict=True)
+        assert set(result) == {"loss", "perplexity", *options.get("metrics", ())}
+        np.testing.assert_allclose(result["loss"], (likelihoods * weights).sum() / 6, rtol=1e-5)
+        np.testing.assert_allclose(result["perplexity"], np.exp((likelihoods * weights).sum() / 4), rtol=1e-5)
+
+
+def test_a_sampled_loss_has_a_name_of_its_own():
+    model, (contexts, targets) = _model(4, 3, 5, output=NoiseContrastive(V, num_sampled=3, seed=0)), _batch()
+    model.compile(optimizer=LazySGD(0.1), run_eagerly=True)
+    history = model.fit(contexts, targets, validation_data=(contexts, targets), verbose=0).history
+    assert set(history) == {"nce_loss", "val_loss", "val_perplexity"}
+    exact = -model.log_prob(contexts, targets).mean()
+    np.testing.assert_allclose([history["val_loss"][0], np.log(history["val_perplexity"][0])], exact, rtol=1e-5)
+
+
+# Plain Keras
+
+
+def _copy_task():
+    contexts = np.random.default_rng(0).integers(4, 20, (1024, 3)).astype(np.int32)
+    return contexts, contexts[:, -1].copy()  # the nearest word
+
+
+def _small(kind=NPLM, **options) -> NPLM:
+    keras.utils.set_random_seed(1)
+    return kind(20, order=4, embedding_dim=8, hidden_units=16, **options)
+
+
+def test_a_string_loss_and_accuracy_train_on_probabilities():
+    model, (contexts, targets) = _small(), _copy_task()
+    model.compile(keras.optimizers.Adam(0.02), loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    history = model.fit(contexts, targets, epochs=10, batch_size=64, verbose=0).history
+    assert np.exp(-model.log_prob(contexts, targets).mean()) < 1.2 and history["accuracy"][-1] > 0.95
+    assert set(history) == {"loss", "accuracy", "perplexity"}
+
+
+def test_one_hot_targets_train_with_categorical_crossentropy():
+    model, (contexts, targets) = _small(), _copy_task()
+    model.compile("sgd", loss="categorical_crossentropy", run_eagerly=True)
+    history = model.fit(contexts[:64], np.eye(20)[targets[:64]].astype(np.float32), batch_size=64, verbose=0).history
+    np.testing.assert_allclose(np.log(history["perplexity"]), history["loss"], rtol=1e-5)
+
+
+class Flatter(NPLM):
+    """P^(1/3), renormalised."""
+
+    def call(self, context_ids, training=False):
+        return keras.ops.softmax(keras.ops.log(super().call(context_ids, training=training) + 1e-30) / 3)
+
+
+def test_a_subclass_is_trained_and_evaluated_on_its_own_call():
+    model, (contexts, targets) = _randomised(_small(Flatter)), _copy_task()
+    contexts, targets = contexts[:64], targets[:64]
+    model.compile(keras.optimizers.SGD(0.5))
+    own = -np.log(np.asarray(model(contexts))[np.arange(64), targets])
+    loss, perplexity = model.evaluate(contexts, targets, verbose=0)
+    np.testing.assert_allclose([loss, np.log(perplexity)], own.mean(), rtol=1e-4)
+    assert abs(-model.log_prob(contexts, targets).mean() - own.mean()) > 0.1  # of `features`, without `call`
+
+    with tf.GradientTape() as tape:
+        chosen = tf.gather(model(contexts, training=True), targets, batch_dims=1)
+        expected = -tf.reduce_mean(tf.math.log(chosen))
+    gradient = tape.gradient(expected, model.prob.b.value)
+    before = model.prob.b.numpy()
+    model.train_on_batch(contexts, targets)
+    np.testing.assert_allclose((before - model.prob.b.numpy()) / 0.5, gradient, atol=1e-5)
+
+
+def test_a_subclass_may_compute_its_own_loss():
+    seen = []
+
+    class Student(NPLM):
+        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+            seen.append(y_pred.shape[1])
+            return 2 * super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    model, (contexts, targets) = _small(Student), _copy_task()
+    model.compile(LazySGD(0.1), run_eagerly=True)
+    found = model.evaluate(contexts[:64], targets[:64], verbose=0)[0]
+    np.testing.assert_allclose(found, -2 * model.log_prob(contexts[:64], targets[:64]).mean(), rtol=1e-4)
+    model.train_on_batch(contexts[:64], targets[:64])
+    assert set(seen) == {20}
+
+
+def test_early_stopping_can_monitor_perplexity():
+    model, (contexts, targets) = _small(), _copy_task()
+    model.compile("sgd", run_eagerly=True)
+    stop = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=1)
+    data = contexts[:64], targets[:64]
+    model.fit(*data, validation_data=data, epochs=2, verbose=0, callbacks=[stop])
+    assert stop.best > 1
+
+
+# What the default path does not compute
+
+
+def _shapes(function) -> set[tuple]:
+    """The shapes of all tensors in a traced function and in the functions that it calls."""
+    definition = function.graph.as_graph_def(add_shapes=True)
+    library = {inner.signature.name: inner for inner in definition.library.function}
+    found, waiting = set(), [definition.node]
+    while waiting:
+        for node in waiting.pop():
+            found |= {tuple(d.size for d in shape.dim) for shape in node.attr["_output_shapes"].list.shape}
+            called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
+            waiting += [library.pop(name).node_def for name in called if name in library]
+    return found
+
+
+def _traced_step(model, batch_size: int):
+    model.optimizer.build(model.trainable_variables)
+    order = model.order
+    signature = tf.TensorSpec([batch_size, order - 1], tf.int32), tf.TensorSpec([batch_size], tf.int32)
+    return tf.function(lambda x, y: model.train_step((x, y))).get_concrete_function(*signature)
+
+
+@pytest.mark.parametrize("options", [{}, {"metrics": ["accuracy"]}])
+def test_default_training_builds_no_probabilities_of_all_words(options, monkeypatch):
+    """No tensor [B, |V|] is in the graph. With a metric of the probabilities there is one."""
+    size, batch_size = 10_000, 64
+    monkeypatch.setattr(operations, "_WHOLE", batch_size * size - 1)  # as a larger vocabulary would have it
+    model = NPLM(size, 4, 5, 6, direct_connections=True)
+    model.compile(LazySGD(0.1), **options)
+    if options:
+        model._compile_metrics.build(tf.zeros(1, tf.int32), tf.zeros((1, size)))
+    shapes = _shapes(_traced_step(model, batch_size))
+    assert ((batch_size, size) in shapes) == bool(options)
+    assert (batch_size, 6 + 15) in shapes  # the features [a; x]
+
+
+@pytest.mark.parametrize("output, dense", [("full", True), ("sampled", False), ("nce", False), ("energy", False)])
+def test_a_sampled_step_builds_nothing_as_long_as_the_vocabulary(output, dense):
+    """Neither logits [B, |V|] nor a gradient or an update [|V|, w]. The full softmax has both."""
+    size, batch_size = 50, 9
+    model = NPLM(size, 3, 5, 6, output=output)
+    model.compile(LazySGD(0.1, weight_decay=1e-3))
+    shapes = _shapes(_traced_step(model, batch_size))
+    assert ((batch_size, size) in shapes) == dense
+    assert ((size, 6) in shapes) == dense
+    assert (size, 5) not in shapes  # C has sparse gradients with every output
+
+
+def test_default_training_and_evaluation_do_not_use_call(monkeypatch):
+    def fail(*args, **kwargs):
+        raise AssertionError("`call` is used")
+
+    monkeypatch.setattr(NPLM, "call", fail)
+    model, (contexts, targets) = _small(), _copy_task()
+    model.compile(LazySGD(0.5))
+    model.fit(contexts[:64], targets[:64], validation_data=(contexts[:64], targets[:64]), verbose=0)
+    model.evaluate(contexts[:64], targets[:64], verbose=0)
+    with pytest.raises(AssertionError, match="`call` is used"):
+        model.predict(contexts[:64], verbose=0)
+
+
+# Weight decay, ids, learning
+
+
+@pytest.mark.parametrize("name", ["plain", "averaged, deep", "stock layer", "adaptive"])
+def test_optimizer_weight_decay_leaves_out_biases(name):
+    model = NPLM(V, order=6, embedding_dim=3, hidden_units=5, **_variants()[name])
+    optimizer = keras.optimizers.SGD(0.1, weight_decay=0.1)
+    model.compile(optimizer)
+    spared = [weight for weight in model.trainable_weights if not optimizer._use_weight_decay(weight)]
+    vectors = [weight for weight in model.trainable_weights if len(weight.shape) == 1]
+    assert {id(weight) for weight in spared} == {id(weight) for weight in vectors} != set()
+
+
+def test_penalty_is_half_the_squares_of_the_matrices():
+    options = dict(weight_decay=0.3, direct_connections=True)
+    model = _randomised(NPLM(V, 5, 3, 4, **options))
+    squares = sum(np.square(weight.numpy()).sum() for weight in model.trainable_weights if len(weight.shape) == 2)
+    np.testing.assert_allclose(sum(map(float, model.losses)), 0.15 * squares, rtol=1e-5)
+
+
+def test_ids_out_of_range_give_a_loss_that_is_nan():
+    model, (contexts, targets) = _model(), _batch()
+    for options in ({}, {"metrics": ["accuracy"]}):
+        model.compile(optimizer=keras.optimizers.SGD(0.1), run_eagerly=True, **options)
+        assert np.isfinite(model.evaluate(contexts, targets[:, None], verbose=0)[0])  # targets of rank 2 are the same
+        for wrong in (V, -1):
+            assert np.isnan(model.evaluate(contexts, np.full_like(targets, wrong), verbose=0)[0])
+            assert np.isnan(model.evaluate(np.full_like(contexts, wrong), targets, verbose=0)[0])
+
+
+def test_jit_compilation_is_off_on_a_cpu():
+    model = NPLM(V, 4, 3, 5)
+    model.compile("sgd")
+    assert bool(tf.config.list_logical_devices("GPU")) or model.jit_compile is False
+    model.compile("sgd", jit_compile=True)
+    assert model.jit_compile is True
+
+
+@pytest.mark.long
+def test_what_is_learned_of_the_dog_holds_for_the_cat():
+    """The lectures' example: "the cat is eating" never occurs, but cat and dog share their other contexts."""
+    verbs = ["is running", "is sleeping", "is barking at the moon", "was lost", "sat there"]
+    sentences = [f"{the} {animal} {verb}" for the in ("the", "a") for animal in ("dog", "cat") for verb in verbs]
+    sentences += ["the dog is eating", "a dog is eating"] * 2
+    sentences += [
+        f"{the} {thing} {verb}" for the in ("the", "a") for thing in ("stone", "table") for verb in ("fell", "broke")
+    ]
+    sentences += ["the moon is shining", "a moon is shining"] * 2
+    tokens = [sentence.split() for sentence in sentences]
+    vocabulary = Vocabulary.build(tokens)
+    ids = encode_sentences(tokens, vocabulary)
+    keras.utils.set_random_seed(0)
+    model = NPLM(len(vocabulary), order=4, embedding_dim=8, hidden_units=16, weight_decay=1e-3)
+    model.compile(optimizer=keras.optimizers.Adam(0.02), steps_per_execution=4)
+    model.fit(ngram_dataset(ids, 4, 16, boundary="sentence"), epochs=60, shuffle=False, verbose=0)
+    context = vocabulary.encode(["the", "cat", "is"])
+    probability = dict(zip(vocabulary.words, np.exp(model.next_log_probs(context[None])[0]), strict=True))
+    assert probability["eating"] > 2 * probability["shining"]  # which follows "is" as often
+    assert probability["eating"] > 2 * probability["broke"]

@@ -1,0 +1,160 @@
+"""Model files from an untrusted source: what is loaded, and what is refused before Keras reads it."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from keras_nplm import NPLM, AveragedContext, DeepHidden, EnergyOutput, FullSoftmax, InputError, NoiseContrastive
+from keras_nplm.models.nplm_file import check_memory, load_network
+
+V, N, M, H = 11, 8, 3, 4
+
+
+def _layers() -> dict:
+    return {
+        "context": AveragedContext(V, M, averages_after=(2,)),
+        "hidden": DeepHidden(H, residual_blocks=1, layer_norm=True),
+    }
+
+
+NETWORKS = {
+    "plain": dict(embedding_dim=M, hidden_units=H, direct_connections=True),
+    "given layers": dict(**_layers(), output=NoiseContrastive(V, num_sampled=3, rank=2)),
+    "energy": dict(output=EnergyOutput(V, H)),
+    "tied": dict(embedding_dim=M, output=FullSoftmax(V, tied=True)),
+    "short-list": dict(output=FullSoftmax(V, shortlist_size=3)),
+    "adaptive": dict(hidden_units=0, direct_connections=True, output="adaptive"),
+    "bfloat16": dict(dtype="mixed_bfloat16"),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_of_this_package_load(name, tmp_path):
+    model, contexts = NPLM(V, N, **NETWORKS[name]), np.random.default_rng(0).integers(0, V, (5, N - 1))
+    model.save(tmp_path / "model.keras")
+    loaded = load_network(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.next_log_probs(contexts), model.next_log_probs(contexts))
+    assert not loaded.compiled and loaded.get_config() == model.get_config()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "model.keras"
+    NPLM(V, N, **_layers(), output=FullSoftmax(V, rank=2)).save(path)
+    return path
+
+
+def _rewrite(saved: Path, target: Path, edit: Callable[[dict], None]) -> Path:
+    """Copy a model file with an edited config.json."""
+    with zipfile.ZipFile(saved) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    described = json.loads(parts["config.json"])
+    edit(described)
+    parts["config.json"] = json.dumps(described).encode()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return target
+
+
+def test_a_file_of_an_earlier_version_is_refused_in_one_sentence(saved, tmp_path):
+    """Its configuration has the flat options, such as `output_layer`."""
+
+    def earlier(described):
+        config = described["config"]
+        for name in ("context", "hidden", "output"):
+            del config[name]
+        config |= {"output_layer": "full", "held_out_mass": 0.04, "averages_after": None}
+
+    with pytest.raises(InputError, match="written by keras_nplm before the layers were arguments of NPLM.* Fix: train"):
+        load_network(_rewrite(saved, tmp_path / "model.keras", earlier))
+
+
+@pytest.mark.parametrize(
+    "part, options",
+    [
+        (None, dict(order=10**10)),
+        (None, dict(order="8")),
+        (None, dict(vocabulary_size=10**9)),
+        (None, dict(vocabulary_size=None)),
+        ("context", dict(embedding_dim=10**8)),
+        ("context", dict(averages_after=["2"])),
+        ("hidden", dict(hidden_units=10**8)),
+        ("hidden", dict(residual_blocks=10**6)),
+        ("hidden", dict(residual_blocks=-1)),
+        ("output", dict(rank=10**8)),
+        ("output", dict(num_sampled=10**9)),
+        ("output", dict(shortlist_size=10**9)),
+    ],
+)
+def test_sizes_that_the_weights_do_not_have_are_refused(part, options, saved, tmp_path):
+    def edit(described):
+        config = described["config"]
+        (config[part]["config"] if part else config).update(options)
+
+    with pytest.raises(InputError, match="must be a whole model file"):
+        load_network(_rewrite(saved, tmp_path / "model.keras", edit))
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"module": "builtins", "class_name": "exec", "config": {}, "registered_name": "exec"},
+        {"module": "os", "class_name": "system", "config": {"command": "true"}, "registered_name": None},
+        {"module": "keras.layers", "class_name": "Lambda", "config": {"name": "x"}, "registered_name": None},
+        {"module": "keras.layers", "class_name": "Dense", "config": {"units": 2}, "registered_name": None},
+        {"class_name": "__lambda__", "config": {"code": "x", "defaults": None, "closure": None}},
+        {"module": "x", "class_name": "x", "config": {}, "registered_name": "keras_nplm>LazySGD"},
+        {"module": None, "class_name": None, "config": None, "registered_name": []},
+    ],
+    ids=lambda described: str(described["class_name"]),
+)
+@pytest.mark.parametrize("part", ["context", "hidden", "output", "dtype", "name"])
+def test_classes_of_other_packages_are_refused(part, described, saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.models, "load_model", lambda *_, **__: pytest.fail("Keras reads the file"))
+    edit = lambda whole: whole["config"].update({part: described})  # noqa: E731
+    with pytest.raises(InputError, match="it names the class"):
+        load_network(_rewrite(saved, tmp_path / "model.keras", edit))
+
+
+def test_a_hidden_layer_that_the_program_registers_is_loaded(tmp_path):
+    @keras.saving.register_keras_serializable("test_nplm_file")
+    class Clipped(keras.layers.Layer):
+        def call(self, x):
+            return keras.ops.clip(x, -1, 1)
+
+    model, contexts = NPLM(V, N, M, hidden=Clipped()), np.ones((2, N - 1), np.int32)
+    model.save(tmp_path / "model.keras")
+    loaded = load_network(tmp_path / "model.keras")
+    assert isinstance(loaded.hidden, Clipped)
+    np.testing.assert_array_equal(loaded(contexts), model(contexts))
+
+
+def test_damaged_files_are_refused(saved, tmp_path):
+    whole = saved.read_bytes()
+    (tmp_path / "half.keras").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.keras").write_text("no archive")
+    for name in ("half.keras", "text.keras"):
+        with pytest.raises(InputError, match="must be a whole model file"):
+            load_network(tmp_path / name)
+    with pytest.raises(InputError, match=r"none\.keras"):
+        load_network(tmp_path / "none.keras")
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    model = NPLM(V, 3, M, H)
+    model.prob.b.assign(np.full(V, np.nan))
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(InputError, match="the weights NPLM/prob/b must be finite"):
+        load_network(tmp_path / "model.keras")
+
+
+def test_a_network_larger_than_the_memory_is_refused():
+    check_memory(1000)
+    with pytest.raises(InputError, match="must fit into .* bytes of memory. Received: 1,000,000,000,000,000 weights"):
+        check_memory(10**15)

@@ -1,0 +1,185 @@
+"""Saved networks: configuration, weights, optimiser and random states come back; files load in a fresh process."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import (
+    NPLM,
+    AdaptiveSoftmax,
+    AveragedContext,
+    ContextEmbedding,
+    DeepHidden,
+    EnergyOutput,
+    FullSoftmax,
+    LazyAdagrad,
+    LazySGD,
+    NoiseContrastive,
+    SampledSoftmax,
+)
+
+V, N, M, H = 30, 5, 4, 6
+
+
+def _networks() -> dict[str, dict]:
+    return {
+        "names": dict(hidden_units=H, embedding_dim=M, dropout=0.2, word_dropout=0.1, embedding_dropout=0.1),
+        "averaged, deep, direct": dict(
+            context=AveragedContext(V, M, averages_after=(1, 2), word_dropout=0.2, name="embed"),
+            hidden=DeepHidden(H, activation="gelu", residual_blocks=1, layer_norm=True, dropout=0.2),
+            direct_connections=True,
+        ),
+        "stock layer": dict(embedding_dim=M, hidden=keras.layers.Dense(H, activation="relu")),
+        "no hidden layer": dict(embedding_dim=M, hidden=None, direct_connections=True, boundary="stream"),
+        "given embedding": dict(context=ContextEmbedding(V, M, weight_decay=0.1, dropout=0.1), hidden_units=H),
+        "held out": dict(output=FullSoftmax(V, held_out_mass=0.2, self_normalisation=0.1), weight_decay=0.1),
+        "low rank": dict(output=FullSoftmax(V, rank=2)),
+        "tied": dict(output=FullSoftmax(V, tied=True), embedding_dim=M),
+        "short-list": dict(output=FullSoftmax(V, shortlist_size=9, outside_output=True)),
+        "adaptive": dict(output=AdaptiveSoftmax(V, cutoffs=(7, 16))),
+        "sampled": dict(output=SampledSoftmax(V, num_sampled=5, proposal="log-uniform", seed=3)),
+        "nce": dict(
+            output=NoiseContrastive(V, num_sampled=5, held_out_mass=0.2, self_normalisation=0.1, seed=3, rank=3)
+        ),
+        "energy": dict(output=EnergyOutput(V, H, dropout=0.2, num_sampled=5, seed=3), embedding_dim=M),
+        "energy by name": dict(output="energy", hidden_units=H, dropout=0.2),
+    }
+
+
+NAMES = tuple(_networks())
+# Written and read in the fast tests; the others in the long ones
+FAST = ("names", "averaged, deep, direct", "nce")
+LONG = [name if name in FAST else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
+
+
+def _build(name: str) -> NPLM:
+    keras.utils.set_random_seed(1)
+    return NPLM(V, N, **_networks()[name])
+
+
+def _batch(size=24):
+    rng = np.random.default_rng(0)
+    contexts = rng.integers(1, V, (size, N - 1)).astype(np.int32)
+    return contexts, (contexts[:, -1] % 5 + 4).astype(np.int32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_configuration_makes_the_same_network(name):
+    model = _build(name)
+    restored = NPLM.from_config(model.get_config())
+    assert restored.get_config() == model.get_config()
+    shapes = [[(weight.path, tuple(weight.shape)) for weight in network.weights] for network in (model, restored)]
+    assert shapes[0] == shapes[1]
+    for part in ("embed", "hidden", "direct", "prob"):
+        assert type(getattr(restored, part)) is type(getattr(model, part))
+    restored.set_weights(model.get_weights())
+    contexts, _ = _batch()
+    np.testing.assert_array_equal(restored.next_log_probs(contexts), model.next_log_probs(contexts))
+
+
+def test_configuration_names_what_was_given():
+    config = NPLM(V, output="nce").get_config()
+    assert (config["context"], config["hidden"], config["output"]) == ("concatenated", "tanh", "nce")
+    assert config["boundary"] == "sentence"
+    config = NPLM(V, hidden=DeepHidden(H), output=NoiseContrastive(V, num_sampled=5)).get_config()
+    assert config["hidden"]["class_name"] == "DeepHidden" and config["hidden_units"] == H
+    assert config["output"]["config"]["num_sampled"] == 5
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_loaded_network_trains_on_alike(name, tmp_path):
+    """Weights, optimiser, and the random numbers of dropout and of negative samples."""
+    model, (contexts, targets) = _build(name), _batch()
+    rate = 0.1 if name == "energy" else 0.5
+    optimizer = LazyAdagrad(rate, initial_accumulator_value=1e-4) if "energy" in name else LazySGD(rate)
+    model.compile(optimizer)
+    model.set_unigram(np.bincount(targets, minlength=V))
+    model.fit(contexts, targets, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(loaded.next_log_probs(contexts), model.next_log_probs(contexts))
+    for one in (model, loaded):
+        one.fit(contexts, targets, shuffle=False, verbose=0)
+    for left, right in zip(model.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=left.path)
+    for left, right in zip(model.random_states(), loaded.random_states(), strict=True):
+        np.testing.assert_array_equal(left.numpy(), right.numpy())
+
+
+def test_random_states_are_those_of_dropout_and_samples():
+    assert NPLM(V, N).random_states() == []
+    model = NPLM(V, N, M, H, dropout=0.1, output=NoiseContrastive(V, num_sampled=3, seed=0))
+    states = [state.numpy() for state in model.random_states()]
+    assert len(states) >= 2
+    contexts, targets = _batch()
+    model.compile(LazySGD(0.1), run_eagerly=True)
+    model.train_on_batch(contexts, targets)
+    moved = [not np.array_equal(old, new.numpy()) for old, new in zip(states, model.random_states(), strict=True)]
+    assert sum(moved) == 2
+
+
+@pytest.mark.long
+def test_adam_and_its_moments_come_back(tmp_path):
+    model, (contexts, targets) = NPLM(V, N, M, H, True, weight_decay=0.1, dropout=0.5), _batch()
+    model.compile(optimizer=keras.optimizers.Adam(0.1))
+    model.fit(contexts, targets, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for one in (model, loaded):
+        one.fit(contexts, targets, shuffle=False, verbose=0)
+    for left, right in zip(model.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=left.path)
+
+
+def test_weights_alone_load_into_a_new_network(tmp_path):
+    model, (contexts, _) = NPLM(V, N, M, H, True), _batch()
+    model.save_weights(tmp_path / "model.weights.h5")
+    fresh = NPLM(V, N, M, H, True)
+    fresh.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(fresh(contexts).numpy(), model(contexts).numpy())
+    with_dropout = NPLM(V, N, M, H, True, dropout=0.1)
+    with_dropout.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(with_dropout(contexts).numpy(), model(contexts).numpy())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["names", "nce", "adaptive", "energy"])
+def test_mixed_precision_trains_and_is_exported(name, tmp_path):
+    given = _networks()[name]
+    if "output" in given:
+        output = given["output"]
+        given["output"] = type(output).from_config(output.get_config() | {"dtype": "mixed_bfloat16"})
+    model, (contexts, targets) = NPLM(V, N, **given, dtype="mixed_bfloat16"), _batch()
+    model.compile(optimizer=LazySGD(0.1))
+    history = model.fit(contexts, targets, verbose=0).history
+    assert np.isfinite(next(iter(history.values()))[0])
+    np.testing.assert_allclose(np.asarray(model(contexts)).sum(axis=1), 1, rtol=1e-5)
+    signature = [keras.InputSpec(shape=(None, N - 1), dtype="int32")]
+    model.export(tmp_path / "exported", verbose=False, input_signature=signature)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    np.testing.assert_allclose(exported.serve(contexts), model(contexts), atol=2e-3)
+
+
+FRESH = """
+import sys
+import keras_nplm
+import keras
+model = keras.models.load_model(sys.argv[1])
+print(type(model).__module__, type(model.prob).__name__, type(model.optimizer).__name__)
+"""
+
+
+@pytest.mark.long
+def test_a_fresh_process_loads_after_importing_the_package(tmp_path):
+    model, (contexts, targets) = _build("averaged, deep, direct"), _batch()
+    model.compile(LazySGD(0.1))
+    model.fit(contexts, targets, verbose=0)
+    model.save(tmp_path / "model.keras")
+    run = subprocess.run([sys.executable, "-c", FRESH, tmp_path / "model.keras"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["keras_nplm.models.nplm", "FullSoftmax", "LazySGD"]
