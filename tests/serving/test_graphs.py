@@ -8,7 +8,17 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Mixture, Uniform, Vocabulary, export_saved_model
+from keras_nplm import (
+    NPLM,
+    FullSoftmax,
+    InputError,
+    LanguageModel,
+    Mixture,
+    Shortlist,
+    Uniform,
+    Vocabulary,
+    export_saved_model,
+)
 from keras_nplm.models.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -22,8 +32,9 @@ from keras_nplm.serving.graphs import build_graph
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 SIZE = len(WORDS) + 4
-FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture by frequency")
+FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture by frequency", "short-list")
 LONG = ("sampled", "nce", "adaptive", "tied", "no hidden layer", "bfloat16", "deleted interpolation, paper", "mixture")
+LONG += ("short-list, outside output", "short-list of all words", "network of a short-list")
 
 
 @functools.cache
@@ -53,17 +64,33 @@ def _build_model(kind: str, boundary: str):
         bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(ids, SIZE, 3, boundary)))
         models = [_build_model("no hidden layer", boundary), _build_model("deleted interpolation", boundary)]
         return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
+    if kind.startswith("short-list"):
+        outside, size = "outside" in kind or "all" in kind, SIZE - 4 if "all" in kind else 4
+        network = _build_network(boundary, output=FullSoftmax(SIZE, shortlist_size=size, outside_output=outside))
+        return Shortlist(
+            network, _build_model("deleted interpolation" if "outside" in kind else "Kneser-Ney", boundary)
+        )
     options = {
+        "network of a short-list": dict(order=3, hidden_units=5, output=FullSoftmax(SIZE, shortlist_size=4)),
         "tied": dict(order=2, hidden_units=5, output=FullSoftmax(SIZE, tied=True)),
         "no hidden layer": dict(order=3, hidden_units=0, direct_connections=True),
         "bfloat16": dict(order=3, hidden_units=5, dtype="mixed_bfloat16"),
         "full": dict(order=4, hidden_units=5, direct_connections=True),
     }
     chosen = options.get(kind) or dict(order=4, hidden_units=5, output=kind)
-    network = NPLM(SIZE, embedding_dim=6, boundary=boundary, **chosen)
+    return _build_network(boundary, **chosen)
+
+
+def _build_network(boundary: str, **options) -> NPLM:
+    network = NPLM(SIZE, embedding_dim=6, boundary=boundary, **options)
     random = np.random.default_rng(0)  # larger weights than the initial ones, so that probabilities differ
     network.set_weights([random.normal(0, 0.7, w.shape) if w.dtype.kind == "f" else w for w in network.get_weights()])
     return network
+
+
+def _tolerance(kind: str) -> float:
+    """Graphs round sums in other places: bfloat16 sums, and 1 - P(outside) in float32."""
+    return {"bfloat16": 0.03, "short-list of all words": 5e-4}.get(kind, 2e-5)
 
 
 @pytest.mark.parametrize("kind", [*FAST, *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG)])
@@ -73,7 +100,7 @@ def test_graphs_give_the_probabilities_of_python(kind):
     contexts = np.random.default_rng(1).integers(0, SIZE, (rows, model.order - 1)).astype(np.int32)
     targets = np.random.default_rng(2).integers(1, SIZE, rows).astype(np.int32)
     graph = build_graph(model)
-    rtol = 0.03 if kind == "bfloat16" else 2e-5  # a graph rounds bfloat16 sums in other places
+    rtol = _tolerance(kind)
     log_prob = graph.log_prob(tf.constant(contexts), tf.constant(targets))
     np.testing.assert_allclose(np.exp(log_prob), np.exp(model.log_prob(contexts, targets)), rtol=rtol, atol=1e-7)
     expected = np.exp(model.next_log_probs(contexts))
@@ -94,7 +121,7 @@ def test_an_exported_model_gives_the_results_of_python(kind, boundary, tmp_path)
     language_model = LanguageModel(_build_model(kind, boundary), vocabulary, "words", boundary)
     proposed = language_model.proposed_ids
     served = tf.saved_model.load(export_saved_model(language_model, tmp_path / "served", top_k=len(proposed)))
-    rtol = 0.03 if kind == "bfloat16" else 2e-5
+    rtol = _tolerance(kind)
     contexts = np.random.default_rng(1).integers(0, SIZE, (700, language_model.model.order - 1)).astype(np.int32)
     targets = np.random.default_rng(2).integers(1, SIZE, 700).astype(np.int32)
     expected = np.exp(language_model.model.log_prob(contexts, targets))

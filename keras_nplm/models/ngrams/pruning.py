@@ -18,7 +18,7 @@ _ENOUGH = 0.99  # of `max_ngrams`, at which the search ends
 def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = None) -> BackoffModel:
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a threshold.
 
-    Perplexity is measured on text of the model itself. Each n-gram is weighed by Stolcke's formula (see
+    Perplexity is that on text which the model itself generates. Each n-gram is weighed by Stolcke's formula (see
     `compute_perplexity_changes`) as if all others stayed. As n-grams are removed, γ changes, and the rest are weighed
     again. Weighed once, all n-grams of a context that lists nearly every word would seem worthless: without any one of
     them γ stays the same. The beginning and the ending of a kept n-gram are kept, as readers of ARPA files need, and so

@@ -1,0 +1,232 @@
+"""Training of short-lists: the model directory, commands, resuming, backgrounds and damaged files."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+
+import keras_nplm.training.background as background
+from keras_nplm import Configuration, LanguageModel, Shortlist, evaluate, train
+from keras_nplm.cli.main import main
+from keras_nplm.models.ngrams import BackoffModel, kneser_ney
+from keras_nplm.models.ngrams.tables import ContextTrie
+from keras_nplm.training.configuration import train_command
+
+
+@pytest.fixture(scope="module")
+def configuration(short_configuration) -> Configuration:
+    return dataclasses.replace(short_configuration, order=3, shortlist_size=10, dropout=0.2)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory, short_corpus, configuration):
+    """A trained short-list of 10 words; tests read it and write nothing there."""
+    path = tmp_path_factory.mktemp("shortlist") / "model"
+    with contextlib.redirect_stderr(io.StringIO()) as error:
+        train(configuration, short_corpus, path)
+    assert "over the 14 outputs of the network" in error.getvalue()
+    return path
+
+
+def _run(*arguments) -> tuple[int, dict | None, str]:
+    out, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        status = main([*map(str, arguments), "--json"])
+    return status, json.loads(out.getvalue()) if out.getvalue() else None, error.getvalue()
+
+
+def _write_text(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 20, encoding="utf-8")
+    return text
+
+
+def _train_tiny(tmp_path, *arguments):
+    options = "--order 2 --min-count 1 --embedding-dim 2 --hidden-units 2 --epochs 1 --batch-size 16 --shortlist-size 2"
+    return _run("train", "--train", _write_text(tmp_path), "--output", tmp_path / "tiny", *options.split(), *arguments)
+
+
+def test_directory_holds_the_network_and_its_background(directory):
+    metrics = json.loads((directory / "metrics.json").read_text())
+    language_model = LanguageModel.load(directory)
+    model, corpus = language_model.model, language_model.corpus
+    assert isinstance(model, Shortlist) and model.listed == 14 and not model.network.prob.outside_output
+    assert isinstance(model.background, BackoffModel) and model.background.order == 3
+    ids = corpus.ids("test")
+    assert metrics["test"] == evaluate(model, ids)
+    assert metrics["coverage"]["test"] == pytest.approx(np.mean(ids < 14), abs=1e-4)
+    expected = kneser_ney(corpus.ids("train"), model.vocabulary_size, 3)
+    np.testing.assert_array_equal(model.background.unigrams, expected.unigrams)
+    probability = np.bincount(corpus.ids("train"), minlength=model.vocabulary_size) / len(corpus.ids("train"))
+    unigram = np.exp(-np.log(probability[ids]).mean())
+    assert metrics["test"]["perplexity"] < 1.1 * unigram  # words are drawn independently: the unigram is the best
+
+
+@pytest.mark.long
+def test_commands_accept_the_directory(directory, tmp_path):
+    text = _write_text(tmp_path)
+    status, figures, _ = _run("evaluate", directory)
+    assert status == 0 and figures == json.loads((directory / "metrics.json").read_text())["test"]
+    assert _run("complete", directory, "w1 w2")[0] == 0
+    assert len(_run("generate", directory, "--num-words", "5")[1]["text"].split()) == 5
+    language_model = LanguageModel.load(directory)
+    assert len(language_model.nearest("w1", 3)) == 3
+    assert next(language_model.score(["w1 w2 w1 w3 w4"])).tokens == 6
+    background = LanguageModel(language_model.model.background, language_model.vocabulary, "words", "sentence")
+    background.save(tmp_path / "background")
+    status, mixed, _ = _run("mix", directory, tmp_path / "background", "--output", tmp_path / "mixed")
+    assert status == 0 and mixed["components"] == ["shortlist", "back-off"]
+    status, again, _ = _run("evaluate", tmp_path / "mixed")
+    assert again == mixed["test"]
+    assert _run("export", directory, tmp_path / "model.arpa", "--order", "2")[0] == 0
+    for arguments, message in (
+        (["score", directory, text, "--self-normalised"], "Only an NPLM has logits"),
+        (["evaluate", directory, "--ln-z"], "log Z can only be reported for an NPLM"),
+        (["export", directory, tmp_path / "model.tflite"], "LiteRT and ONNX files can hold an NPLM only"),
+    ):
+        status, _, error = _run(*arguments)
+        assert status == 2 and message in error, error
+
+
+@pytest.mark.long
+def test_killed_run_resumes_to_the_same_weights(tmp_path, directory, configuration, short_corpus, no_report):
+    """Killed in the second epoch, before its checkpoint is renamed; the directory is a model already."""
+    rename, renamed = shutil.os.replace, []
+
+    class Killed(BaseException):
+        pass
+
+    def killed(source, target):
+        renamed.append(target.name)
+        if renamed.count("last.npz") == 2:
+            raise Killed
+        rename(source, target)
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("os.replace", killed)
+        train(configuration, short_corpus, tmp_path / "killed")
+    assert evaluate(LanguageModel.load(tmp_path / "killed").model, np.array([4, 5, 3]))["tokens"] == 3
+    resumed = train(configuration, short_corpus, tmp_path / "killed")
+    assert resumed["test"] == json.loads((directory / "metrics.json").read_text())["test"]
+    networks = [LanguageModel.load(path).network.get_weights() for path in (directory, tmp_path / "killed")]
+    for one, other in zip(*networks, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.long
+def test_background_of_a_different_directory_is_copied(tmp_path, no_report):
+    text = _write_text(tmp_path)
+    bigram = ["--train", text, "--order", "2", "--min-count", "1", "--method", "deleted-interpolation"]
+    assert _run("ngram", *bigram, "--output", tmp_path / "bigram")[0] == 0
+    flags = ["--outside-output", "--background", tmp_path / "bigram"]
+    status, _, error = _train_tiny(tmp_path, "--min-count", "21", *flags)
+    assert status == 2 and "must have the vocabulary of this training run" in error
+    status, metrics, error = _train_tiny(tmp_path, *flags)  # into the same directory
+    assert status == 0, error
+    language_model = LanguageModel.load(tmp_path / "tiny")
+    contexts = np.array([[5], [7]])
+    expected = LanguageModel.load(tmp_path / "bigram").model.next_log_probs(contexts)[:, 6:]
+    ratio = language_model.model.next_log_probs(contexts)[:, 6:] - expected  # P_N(outside) / (1 - P_S)
+    np.testing.assert_allclose(ratio, np.tile(ratio[:, :1], ratio.shape[1]), atol=1e-5)
+    assert evaluate(language_model.model, language_model.corpus.ids("test")) == metrics["test"]
+    shutil.rmtree(tmp_path / "bigram")
+    status, same, error = _train_tiny(tmp_path, *flags)  # the finished run does not need it
+    assert status == 0 and same["test"] == metrics["test"], error
+
+
+def test_shortlist_options_that_do_not_fit_are_refused(directory, tmp_path):
+    output = tmp_path / "no"
+    status, _, error = _run("train", "--output", output, "--background", directory)
+    assert status == 2 and "add --shortlist-size" in error.replace("\n", " ")
+    status, _, error = _train_tiny(tmp_path, "--shortlist-size", "99999")
+    assert status == 2 and "`shortlist_size` must be 1 to" in error
+    assert not (tmp_path / "tiny" / "config.json").exists()
+
+
+@pytest.mark.long
+def test_damaged_directories_are_refused(directory, tmp_path):
+    def damaged(damage):
+        shutil.rmtree(tmp_path / "model", ignore_errors=True)
+        shutil.copytree(directory, tmp_path / "model")
+        damage(tmp_path / "model" / "components")
+        status, _, error = _run("evaluate", tmp_path / "model")
+        assert status == 2 and error.count("\n") == 1, error
+        return error
+
+    def config(number, text):
+        return lambda path: (path / str(number) / "config.json").write_text(text)
+
+    def link(path):
+        (path / "1").rename(path / "real")
+        (path / "1").symlink_to(path / "real")
+
+    assert "model.keras does not exist: training" in damaged(lambda path: (path / "0" / "model.keras").unlink())
+    assert "Cannot read" in damaged(lambda path: shutil.rmtree(path / "1"))
+    assert "`kind` in" in damaged(config(0, '{"kind": 5}'))
+    assert "`network` must be an NPLM with a short-list" in damaged(config(0, '{"kind": "uniform"}'))
+    assert "1 is a symbolic link" in damaged(link)
+
+    def swap(path):
+        shutil.rmtree(path / "0")
+        shutil.copytree(path / "1", path / "0")
+
+    assert "`network` must be an NPLM with a short-list" in damaged(swap)
+
+    def described(value):
+        def edit(path):
+            with zipfile.ZipFile(path / "0" / "model.keras") as archive:
+                parts = {name: archive.read(name) for name in archive.namelist()}
+            read = json.loads(parts["config.json"])
+            read["config"]["output"]["config"]["shortlist_size"] = value
+            parts["config.json"] = json.dumps(read).encode()
+            with zipfile.ZipFile(path / "0" / "model.keras", "w") as archive:
+                for name, data in parts.items():
+                    archive.writestr(name, data)
+
+        return edit
+
+    for value in (1 << 40, -3, 0, "90", True, None, 9):
+        assert "model.keras must" in damaged(described(value))
+
+
+def test_configuration_is_in_the_command_of_the_run(directory, configuration):
+    config = json.loads((directory / "config.json").read_text())
+    assert train_command(config) is None or "--shortlist-size 10" in train_command(config)
+    assert dataclasses.asdict(configuration).items() <= config.items()
+
+
+@pytest.mark.long
+def test_run_killed_within_its_background_is_finished(tmp_path, no_report, monkeypatch):
+    write, written = background.write_json, []
+
+    def killed(path, value):
+        if written:
+            raise KeyboardInterrupt
+        written.append(path)
+        write(path, value)
+
+    monkeypatch.setattr(background, "write_json", killed)
+    monkeypatch.setattr(background, "save_component", lambda *_: killed("", {}))
+    assert _train_tiny(tmp_path)[0] == 130
+    monkeypatch.undo()
+    assert _train_tiny(tmp_path)[0] == 0
+
+
+@pytest.mark.long
+def test_background_without_the_other_words_is_refused(tmp_path, no_report):
+    assert _train_tiny(tmp_path)[0] == 0
+    language_model = LanguageModel.load(tmp_path / "tiny")
+    unigrams = np.full(len(language_model.vocabulary), -np.inf, np.float32)
+    unigrams[[3, 4]] = np.log(0.5)
+    none = np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(len(unigrams), np.float32)
+    nothing = BackoffModel(ContextTrie(len(unigrams), []), unigrams, *([array] for array in none))
+    LanguageModel(nothing, language_model.vocabulary, "words", "sentence").save(tmp_path / "nothing")
+    shutil.rmtree(tmp_path / "tiny")
+    status, _, error = _train_tiny(tmp_path, "--background", tmp_path / "nothing")
+    assert status == 2 and "gives probability 0 to a word" in error, error
+    assert _train_tiny(tmp_path)[0] == 0  # the directory is free for another
