@@ -55,7 +55,7 @@ class Resampled:
         texts: (ids, share) of each text: ids as `ngram_dataset` takes them, an array or shards, and c in (0, 1].
 
     Raises:
-        InputError: there is no text, or a share is out of range.
+        InputError: `texts` is empty, or a share is out of range.
 
     Example:
 

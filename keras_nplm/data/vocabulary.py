@@ -1,19 +1,17 @@
-"""The vocabulary V: words to ids and back, special tokens, `vocabulary.txt`, and the forms of lemmas."""
+"""The vocabulary V: words to ids and back, special tokens, and the file `vocabulary.txt`."""
 
-import contextlib
 import functools
 import itertools
 import os
 import tempfile
 import typing
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.forms import get_forms_path, read_forms, write_forms
 from keras_nplm.data.word_counts import WordCounts
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
 
 if typing.TYPE_CHECKING:  # worker processes that encode text must not import Keras
@@ -275,80 +273,3 @@ def check_reserved(tokens: Iterable[str]) -> None:
     for token in _RESERVED:
         if token in tokens:
             raise InputError(f"The text holds the reserved token {token}. Fix: remove or rename it.")
-
-
-def get_forms_path(path: str | os.PathLike) -> Path:
-    """Return the path of the forms that belong to a vocabulary file.
-
-    Args:
-        path: path of the vocabulary.
-
-    Example:
-
-    >>> get_forms_path("model/vocabulary.txt").name, get_forms_path("brown.tflite.vocabulary.txt").name
-    ('forms.tsv', 'brown.tflite.forms.tsv')
-    """
-    name = Path(path).name
-    stem = name.removesuffix("vocabulary.txt")
-    return Path(path).with_name(f"{stem}forms.tsv" if stem != name else f"{name}.forms.tsv")
-
-
-def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str]) -> None:
-    """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each form.
-
-    Args:
-        path: the file.
-        forms: forms with their words. None: an existing file is removed.
-        words: all words of the vocabulary, which the checksum covers.
-
-    Raises:
-        RunError: the file cannot be written or removed.
-    """
-    if forms is not None:
-        lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
-        with replace_file(path) as temporary:
-            temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
-        return
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-    except OSError as error:
-        raise RunError(
-            f"Cannot remove the old forms {path}: {error.strerror}. Fix: check the permissions of the directory."
-        ) from error
-
-
-def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
-    """Read the forms that `write_forms` wrote.
-
-    Args:
-        path: the file.
-        words: all words of the vocabulary beside it.
-
-    Returns:
-        forms with their words, or None without such a file.
-
-    Raises:
-        InputError: the file is damaged, or belongs to a different vocabulary.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "forms.tsv"
-    >>> write_forms(path, {"cats": "cat"}, ["the", "cat"])
-    >>> read_forms(path, ["the", "cat"])
-    {'cats': 'cat'}
-    """
-    if not os.path.lexists(path):
-        return None
-    head, _, lines = read_text(path).partition("\n")
-    rows = [line.split("\t") for line in lines.split("\n")]
-    forms = dict(row for row in rows if len(row) == 2)
-    if head != _head(lines, words) or rows[-1] != [""] or len(forms) != len(rows) - 1:
-        raise InputError(f"{path} does not match vocabulary.txt (checksum mismatch). Fix: restore the file or retrain.")
-    return forms
-
-
-def _head(lines: str, words: Sequence[str]) -> str:
-    """Return the first line of `forms.tsv`, whose checksum covers its other lines and the vocabulary."""
-    checksum = zlib.crc32("\n".join([*words, lines]).encode())
-    return f"form\tword\tcrc32 {checksum:08x}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import get_forms_path
+from keras_nplm.data.forms import get_forms_path
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file

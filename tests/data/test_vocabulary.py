@@ -154,7 +154,7 @@ def test_damaged_forms_are_refused(tmp_path, damage):
 def test_invalid_forms_are_refused_despite_their_checksum(tmp_path, monkeypatch, lines, message):
     Vocabulary(["cat", "mat"], {"cats": "cat"}).save(tmp_path / "vocabulary.txt")
     head = "form\tword\tcrc32 00000000"
-    monkeypatch.setattr("keras_nplm.data.vocabulary._head", lambda lines, words: head)
+    monkeypatch.setattr("keras_nplm.data.forms._head", lambda lines, words: head)
     (tmp_path / "forms.tsv").write_text(f"{head}\n{lines}")
     with pytest.raises(InputError, match=message):
         Vocabulary.load(tmp_path / "vocabulary.txt")

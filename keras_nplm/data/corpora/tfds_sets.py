@@ -57,7 +57,8 @@ def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilde
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
         raise InputError(f"TFDS has no set {name!r} ({str(error).splitlines()[0]})") from error
     if not _list_text_features(builder):
-        raise InputError(f"The TFDS set {name!r} has no text feature: choose one that has.")
+        received = ", ".join(builder.info.features or {}) or "no features"
+        raise InputError(f"The TFDS set {name!r} must have a text feature. Received: {received}.")
     if builder.is_prepared():
         return builder
     _check_archives(builder, data_dir)
@@ -67,7 +68,7 @@ def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilde
                 download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
             )
     except tfds.download.download_manager.NonMatchingChecksumError as error:
-        raise InputError(f"An archive of {name!r} is not the expected one (damaged?): {error} Get it again.") from error
+        raise InputError(f"An archive of {name!r} is damaged: {error} Fix: delete it and run again.") from error
     except (ImportError, AssertionError, tfds.download.DownloadError) as error:
         raise InputError(f"TFDS cannot prepare {name!r}: {error}") from error
     return builder
