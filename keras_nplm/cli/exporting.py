@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, check_network
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
 
@@ -103,6 +103,9 @@ def _export(options: argparse.Namespace) -> dict:
 
 def _export_graph(options: argparse.Namespace, format: str, language_model: "LanguageModel") -> list:
     """Write a SavedModel, LiteRT or ONNX file, and return the paths of all files written."""
+    if format != "saved-model":
+        check_network(language_model, f"export --format {format}")
+
     from keras_nplm.language_model.directory import read_config, read_metrics
     from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 

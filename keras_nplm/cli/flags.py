@@ -12,6 +12,7 @@ from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, Conf
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
+    from keras_nplm.language_model.language_model import LanguageModel
 
 TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, those of the text
 RESUME = ". Finished work is saved. Run the same command again to resume."  # printed after an interruption
@@ -93,7 +94,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_data_dir(parser) -> None:
     """Add the directory of downloaded corpora."""
-    help = "directory of the corpus's archive, or of its download (default: that of TensorFlow Datasets)"
+    help = "directory of the archive of Brown or a TFDS set (default: TFDS_DATA_DIR, else ~/tensorflow_datasets)"
     parser.add_argument("--data-dir", metavar="DIR", help=help)
 
 
@@ -201,6 +202,19 @@ def open_named_corpus(options: argparse.Namespace) -> "Corpus":
         normalise=options.normalise,
         data_dir=options.data_dir,
     )
+
+
+def check_network(language_model: "LanguageModel", command: str) -> None:
+    """Refuse a model that is not a network, before TensorFlow is imported for it.
+
+    Raises:
+        InputError: the model is not an NPLM.
+    """
+    if language_model.kind != "nplm":
+        raise InputError(
+            f"`{command}` needs an NPLM. Received: {type(language_model.model).__name__}. Fix: train one with "
+            "`keras-nplm train`."
+        )
 
 
 def _read_shares(given: Sequence[Sequence[str]]) -> list[tuple[float, list[str]]]:

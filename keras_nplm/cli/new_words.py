@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_output
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_output, check_network
 from keras_nplm.io.options import Option
 
 _MOST_PRINTED = 20
@@ -51,6 +51,7 @@ def _add_words(options: argparse.Namespace) -> dict:
     check_output_directory(target)
     sentences = list(read_lines(expand_patterns(options.text)))
     language_model = LanguageModel.load(options.directory)
+    check_network(language_model, "add-words")
 
     from keras_nplm.language_model.new_words import add_words, count_new_words
 

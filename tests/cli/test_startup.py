@@ -10,44 +10,46 @@ from keras_nplm.cli.main import main
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n" * 20
 COMMANDS = """
---version
---help
-train --help
-ngram --help
-export --help
-size --vocabulary-size 20000
-size --vocabulary-size 3
-train --output {tmp}/m --dropout 1.5
-train --output {tmp}/m --output-layer magic
-train --output {tmp}/m --train {tmp}/absent.txt
-train --output {tmp} --train {tmp}/text.txt
-complete {tmp}/absent the
-complete {tmp}/absent the --top-k 0
-map {tmp}/absent words.png
-export {tmp}/absent m.onnx --top-k 5
-ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
-ngram --train {tmp}/text.txt --output {tmp}/classes --min-count 1 --method class-based --num-classes 3
-mix {tmp}/ngrams {tmp}/classes --output {tmp}/mixture
-evaluate {tmp}/mixture
-score {tmp}/mixture {tmp}/text.txt --json
-complete {tmp}/ngrams the
-generate {tmp}/ngrams --num-words 3
-rescore {tmp}/ngrams {tmp}/nbest.txt --output {tmp}/rescored.txt
-export {tmp}/ngrams {tmp}/m.arpa
-nearest {tmp}/ngrams the
-train --output {tmp}/m --train {tmp}/text.txt --shortlist-size 3 --background {tmp}/absent
-"""
+0 --version
+0 --help
+0 train --help
+0 ngram --help
+0 export --help
+0 size --vocabulary-size 20000
+2 size --vocabulary-size 3
+2 train --output {tmp}/m --dropout 1.5
+2 train --output {tmp}/m --output-layer magic
+2 train --output {tmp}/m --train {tmp}/absent.txt
+2 train --output {tmp} --train {tmp}/text.txt
+2 complete {tmp}/absent the
+2 complete {tmp}/absent the --top-k 0
+2 map {tmp}/absent words.png
+2 export {tmp}/absent m.onnx --top-k 5
+0 ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
+0 ngram --train {tmp}/text.txt --output {tmp}/classes --min-count 1 --method class-based --num-classes 3
+0 mix {tmp}/ngrams {tmp}/classes --output {tmp}/mixture
+0 evaluate {tmp}/mixture
+0 score {tmp}/mixture {tmp}/text.txt --json
+0 complete {tmp}/ngrams the
+0 generate {tmp}/ngrams --num-words 3
+0 rescore {tmp}/ngrams {tmp}/nbest.txt --output {tmp}/rescored.txt
+0 export {tmp}/ngrams {tmp}/m.arpa
+2 nearest {tmp}/ngrams the
+2 export {tmp}/ngrams {tmp}/m.tflite
+2 add-words {tmp}/ngrams --text {tmp}/text.txt --output {tmp}/grown
+2 train --output {tmp}/m --train {tmp}/text.txt --shortlist-size 3 --background {tmp}/absent
+"""  # exit status and arguments
 PROGRAM = """
 import sys
 from keras_nplm.cli.main import main
-for command in sys.stdin.read().splitlines():
+for line in sys.stdin.read().splitlines():
+    _, *command = line.split()
     try:
-        status = main(command.split())
+        status = main(command)
     except SystemExit as end:
         status = end.code
     loaded = {"keras", "tensorflow", "tensorflow_datasets"} & {*sys.modules}
-    print("RAN", status, *sorted(loaded), command, file=sys.stderr)
-    sys.stderr.flush()
+    print("RAN", status, *sorted(loaded), *command, file=sys.stderr, flush=True)
 """
 
 
@@ -56,13 +58,8 @@ def test_commands_without_a_network_load_no_tensorflow(tmp_path):
     (tmp_path / "nbest.txt").write_text("0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n")
     commands = COMMANDS.format(tmp=tmp_path).strip()
     run = subprocess.run([sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True)
-    lines = [line.split() for line in run.stderr.splitlines() if line.startswith("RAN ")]
-    assert len(lines) == len(commands.splitlines()), run.stderr
-    for (_, status, *words), command in zip(lines, commands.splitlines(), strict=True):
-        assert words == command.split(), run.stderr  # no module stands before the command
-        refused = any(part in command for part in ("size 3", "dropout", "magic", "absent", "--output /", "nearest"))
-        if "--output /" not in command:
-            assert status == ("2" if refused else "0"), f"{command}\n{run.stderr}"
+    ran = [line.removeprefix("RAN ") for line in run.stderr.splitlines() if line.startswith("RAN ")]
+    assert ran == commands.splitlines(), run.stderr  # a loaded library stands between status and command
 
 
 FILTER = """
