@@ -6,6 +6,7 @@ a process and not a thread, so that nothing is lost if TensorFlow aborts. All ot
 """
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -33,6 +34,7 @@ for line in sys.stdin.buffer:
 """
 
 
+@functools.cache  # one filter, however many commands run in this process
 def hide_messages() -> None:
     """Filter standard error while TensorFlow is imported later on, unless `TF_CPP_MIN_LOG_LEVEL` is 0."""
     if "tensorflow" not in sys.modules and os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":

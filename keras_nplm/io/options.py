@@ -539,7 +539,7 @@ def check_option(name: str, value: object, *, argument: str | None = None) -> No
     Args:
         name: the option, a key of `OPTIONS`.
         value: the given value.
-        argument: the name that the error shows. Default: that of the option.
+        argument: the name that the error shows. Default: the option's.
 
     Raises:
         InputError: the value cannot be used.

@@ -475,7 +475,8 @@ def _hostile_networks(canary: Path) -> dict[str, Callable[[dict], None]]:
 
                 def sized(parts, size=size, number=number):
                     config = parts["config"]["config"]
-                    (config["output"]["config"] if size == "rank" else config)[size] = number
+                    layer = {"rank": "output", "hidden_units": "hidden"}.get(size)  # whose size it is
+                    (config[layer]["config"] if layer else config)[size] = number
 
                 edits[f"{size} {number}"] = sized
     for name in ("../canary", str(canary), "assets/../../canary", "assets/x", "config.json/x", "model.weights.npz"):

@@ -1,32 +1,59 @@
+"""Import hooks: modules imported after a library, and a library imported within a context manager."""
+
+import contextlib
+import importlib
 import subprocess
 import sys
 
-from keras_nplm.io.import_hooks import run_after_import
+import pytest
+
+from keras_nplm.io.import_hooks import run_after_import, run_around_import
 
 
-def test_modules_are_imported_right_after_a_library(tmp_path, monkeypatch):
-    (tmp_path / "some_library.py").write_text("done = True")
-    (tmp_path / "first_extension.py").write_text("import some_library; assert some_library.done")
-    (tmp_path / "late_extension.py").write_text("")
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A directory of importable modules, which are forgotten after the test."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    run_after_import("some_library", ["first_extension"])
-    assert "some_library" not in sys.modules and "first_extension" not in sys.modules
-    import some_library  # noqa: F401
-
-    assert "first_extension" in sys.modules
-    run_after_import("some_library", ["late_extension"])  # the library is imported already
-    assert "late_extension" in sys.modules
+    monkeypatch.setattr("sys.meta_path", list(sys.meta_path))
+    (tmp_path / "some_library.py").write_text("LOADED = True\n")
+    (tmp_path / "registers_classes.py").write_text("import some_library\nassert some_library.LOADED\n")
+    yield "some_library"
+    for name in ("some_library", "registers_classes"):
+        sys.modules.pop(name, None)
 
 
-def test_a_library_that_is_not_installed_stays_an_import_error():
-    code = """if True:
-    from keras_nplm.io.import_hooks import run_after_import
-    run_after_import("no_such_library", ["no_such_module"])
-    try:
-        import no_such_library
-    except ModuleNotFoundError as error:
-        print(error.name)
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "no_such_library"
+def test_modules_are_imported_after_the_library(library):
+    run_after_import(library, ["registers_classes"])
+    assert "registers_classes" not in sys.modules
+    importlib.import_module(library)
+    assert "registers_classes" in sys.modules
+
+
+def test_modules_are_imported_now_if_the_library_is(library):
+    importlib.import_module(library)
+    run_after_import(library, ["registers_classes"])
+    assert "registers_classes" in sys.modules
+
+
+def test_a_library_is_imported_within_a_context_manager(library):
+    events = []
+
+    @contextlib.contextmanager
+    def record():
+        events.append("before" if library not in sys.modules or "LOADED" not in vars(sys.modules[library]) else "late")
+        yield
+        events.append("after" if sys.modules[library].LOADED else "early")
+
+    run_around_import(library, record)
+    importlib.import_module(library)
+    assert events == ["before", "after"]
+
+
+@pytest.mark.long
+def test_keras_loads_a_saved_network_right_after_import_keras_nplm(tmp_path):
+    from keras_nplm import NPLM
+
+    NPLM(7, order=3).save(tmp_path / "model.keras")
+    program = "import sys, keras_nplm, keras; print(type(keras.models.load_model(sys.argv[1])).__name__)"
+    command = [sys.executable, "-c", program, str(tmp_path / "model.keras")]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.split() == ["NPLM"]
