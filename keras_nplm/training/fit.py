@@ -176,6 +176,6 @@ def _print_coverage(configuration: Configuration, targets: TrainingTargets, mode
     share = counts[: len(SPECIALS) + configuration.shortlist_size].sum() / counts.sum()
     print(
         f"The short-list covers {share:.1%} of the training text. During training, perplexities are measured over the "
-        f"{model.prob.num_outputs:,} outputs of the network. Those of the whole model follow at the end.",
+        f"{model.prob.num_outputs:,} outputs of the network. The whole model is evaluated at the end.",
         file=sys.stderr,
     )

@@ -128,11 +128,12 @@ def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corp
     monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 8)
     monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 4)
-    configuration = dataclasses.replace(short_configuration, boundary=boundary, batch_size=16, dropout=0.2)
+    options = dict(boundary=boundary, batch_size=16, dropout=0.2, epochs=1)
+    configuration = dataclasses.replace(short_configuration, **options)
     whole = train(configuration, short_corpus, tmp_path / "whole")
     assert isinstance(EncodedCorpus.load(tmp_path / "whole" / "corpus").for_training(), ShardedIds)
-    monkeypatch.setattr("keras_nplm.training.checkpoint.SECONDS_PER_SAVE", 0)
     with monkeypatch.context() as context:
+        context.setattr("keras_nplm.training.checkpoint.SECONDS_PER_SAVE", 0)
         _kill_at_rename(context, "last.npz", 3)
         with pytest.raises(_Killed):
             train(configuration, short_corpus, tmp_path / "killed")

@@ -138,19 +138,21 @@ def test_epochs_are_recorded_with_any_update_frequency(tmp_path):
     assert "batch_loss" in train
 
 
+_LONG = pytest.mark.long
+
+
 @pytest.mark.parametrize(
     "options, matrices",
     [
+        ({"hidden_units": 0, "direct_connections": True}, {"C": "C", "W": "UW"}),
         pytest.param(
-            {"output": FullSoftmax(SIZE, rank=3)},
-            {"C": "C", "H": "H", "P": "P", "UW": "UW"},
-            marks=pytest.mark.long,
+            {"output": FullSoftmax(SIZE, rank=3)}, {name: name for name in ("C", "H", "P", "UW")}, marks=_LONG
         ),
-        pytest.param({"output": FullSoftmax(SIZE, tied=True)}, {"C": "C", "H": "H", "P": "P"}, marks=pytest.mark.long),
-        pytest.param({"hidden_units": 0, "direct_connections": True}, {"C": "C", "W": "UW"}, marks=pytest.mark.long),
-        (
+        pytest.param({"output": FullSoftmax(SIZE, tied=True)}, {name: name for name in ("C", "H", "P")}, marks=_LONG),
+        pytest.param(
             {"output": AdaptiveSoftmax(SIZE, cutoffs=(10, 20))},
             {name: name for name in ("C", "H", "root_U", "P1", "cluster1_U", "P2", "cluster2_U")},
+            marks=_LONG,
         ),
     ],
 )
