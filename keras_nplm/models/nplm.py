@@ -155,7 +155,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             _build_once(self.hidden, x_shape)
             self.hidden_units = self.hidden.compute_output_spec(keras.KerasTensor(x_shape)).shape[-1]
             width += self.hidden_units
-        elif self.prob.owns_hidden:
+        else:
             self.hidden_units = self.prob.hidden_units
         if self.prob.uses_embedding:
             self.prob.tie(self.embed.C)

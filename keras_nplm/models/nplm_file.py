@@ -1,4 +1,4 @@
-"""Load `model.keras` from an untrusted source: classes of this package only, weights no larger than the file."""
+"""Load `model.keras` from an untrusted source: only known classes, no more weights than the file holds."""
 
 import io
 import json
@@ -34,8 +34,9 @@ def load_network(path: Path) -> NPLM:
     """Load a network from a `.keras` file, not compiled.
 
     Keras creates objects of the classes and sizes that a file names. So the file is checked first. It may name the
-    classes of this package, and Keras layers that the program has registered. Its weights must lie in the file and be
-    as many as its configuration describes.
+    layers of this package, and layers that the program has registered. It must hold its weights itself, and as many
+    as its configuration describes. A layer of Keras itself, such as `Dense`, is refused: use
+    `keras.models.load_model` for a file that you trust.
 
     Args:
         path: the `.keras` file.
@@ -46,7 +47,7 @@ def load_network(path: Path) -> NPLM:
     check_is_file(path)
     try:
         with open_archive(path) as archive:
-            _check_parts(archive)
+            _check_parts(archive, path)
         model = keras.models.load_model(path, compile=False, safe_mode=True)
     except InputError:
         raise
@@ -64,8 +65,13 @@ def load_network(path: Path) -> NPLM:
     return model
 
 
-def _check_parts(archive: zipfile.ZipFile) -> None:
-    """Check the parts of the archive; a ValueError names the fault."""
+def _check_parts(archive: zipfile.ZipFile, path: Path) -> None:
+    """Check the parts of the archive.
+
+    Raises:
+        InputError: the file was written by an earlier version of this package.
+        ValueError: the file cannot be the model that it describes.
+    """
     if sorted(archive.namelist()) != sorted(_PARTS):
         raise ValueError(f"its parts must be {', '.join(sorted(_PARTS))}")
     described = json.loads(archive.read("config.json"))
@@ -73,10 +79,14 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
     if not isinstance(described, dict):
         raise ValueError("its config.json holds no object")
     described.pop("compile_config", None)  # loading does not compile
+    described.pop("build_config", None)  # NPLM is built by then
     _refuse_foreign_classes(described)
     config = described.get("config")
     if isinstance(config, dict) and "output_layer" in config:
-        raise ValueError("written by keras_nplm before the layers were arguments of NPLM")
+        raise InputError(
+            f"{path} must be written by this version of keras_nplm. Received: a network of the time before the layers "
+            "were arguments of NPLM. Fix: train the model again."
+        )
     with h5py.File(io.BytesIO(weights), "r") as stored:
         number = _count_stored_weights(stored, len(weights))
     if _count_described_weights(config) > number:
@@ -84,9 +94,12 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
 
 
 def _refuse_foreign_classes(value: object) -> None:
+    """Refuse a configuration that makes Keras create other objects than the layers of a network; a ValueError."""
     if isinstance(value, dict):
         if "class_name" in value and not _is_known(value):
             raise ValueError(f"it names the class {value.get('module')}.{value['class_name']}, which is not of an NPLM")
+        if "build_config" in value:  # Keras would build a layer of this size, whatever the weights are
+            raise ValueError("it names the input shape of a layer, which NPLM knows")
         value = list(value.values())
     if isinstance(value, list):
         for part in value:
@@ -106,7 +119,7 @@ def _is_known(described: dict) -> bool:
 
 
 def _count_stored_weights(stored: h5py.File, size: int) -> int:
-    """Return the number of weights that the file holds; a ValueError if they lie in a different file."""
+    """Return the number of weights that the file holds; a ValueError if a different file holds them."""
     found: list[h5py.Dataset] = []
     links: list[object] = []
     stored.visititems(lambda name, item: found.append(item) if isinstance(item, h5py.Dataset) else None)
@@ -114,7 +127,7 @@ def _count_stored_weights(stored: h5py.File, size: int) -> int:
     if any(not isinstance(link, h5py.HardLink) for link in links) or any(
         part.external or part.is_virtual for part in found
     ):
-        raise ValueError("its weights lie in another file")
+        raise ValueError("a different file holds its weights")
     if sum(part.nbytes for part in found) > size:
         raise ValueError("its weights claim to be larger than the file")
     return sum(part.size for part in found)
@@ -127,7 +140,7 @@ def _count_described_weights(config: object) -> int:
     context, hidden, output = (_layer_config(config, part) for part in ("context", "hidden", "output"))
     size, order = _read_integer(config, "vocabulary_size"), _read_integer(config, "order", _MOST)
     m = _read_integer(context if "embedding_dim" in context else config, "embedding_dim")
-    h = _read_integer(hidden if "hidden_units" in hidden else config, "hidden_units")
+    h = _read_integer(next(part for part in (output, hidden, config) if "hidden_units" in part), "hidden_units")
     _read_integer(output, "num_sampled", _MOST_SAMPLED, default=0)
     blocks = _read_integer(hidden, "residual_blocks", _MOST, default=0)
     width = m * number_of_blocks(order, _check_edges(context.get("averages_after") or []))
@@ -139,7 +152,9 @@ def _count_described_weights(config: object) -> int:
     kind = config.get("output") if isinstance(config.get("output"), str) else _class_name(config.get("output"))
     linear = any(kind in (name, known.__name__) for name, known in OUTPUTS.items() if known.has_rows)
     kernel = rows * columns if linear else columns
-    return size * m + h * width + blocks * h * h + kernel + (features * columns if tied or rank else 0)
+    hidden_kind = _class_name(config.get("hidden"))
+    matrix = h * width if hidden_kind is None or hidden_kind in {known.__name__ for known in _HIDDEN} else 0
+    return size * m + matrix + blocks * h * h + kernel + (features * columns if tied or rank else 0)
 
 
 def _layer_config(config: dict, part: str) -> dict:
@@ -156,28 +171,28 @@ def _read_integer(config: dict, name: str, most: int = 1 << 40, default: int | N
     value = config.get(name)
     value = default if value is None and default is not None else value
     if type(value) is not int or not 0 <= value < most:
-        raise ValueError(f"its config.json describes a network whose `{name}` is out of range")
+        raise ValueError(f"`{name}` in its config.json must be an integer from 0 to {most - 1:,}")
     return value
 
 
 def _check_edges(averages_after: object) -> list[int]:
     if not isinstance(averages_after, list) or any(type(edge) is not int or edge < 0 for edge in averages_after):
-        raise ValueError("its config.json describes `averages_after` that are no integers")
+        raise ValueError("`averages_after` in its config.json must be a list of integers")
     return averages_after
 
 
 def check_memory(number: int) -> None:
-    """Refuse a network whose weights alone are larger than this machine's memory.
+    """Refuse a network whose weights are larger than the memory of this machine.
 
     Args:
         number: int, how many weights the network has.
 
     Raises:
-        InputError: the weights are too many.
+        InputError: the network has too many weights.
     """
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # the system does not tell its memory
+    except (AttributeError, ValueError, OSError):  # not every system can say
         return
     if number * _FLOAT > memory:
         raise InputError(

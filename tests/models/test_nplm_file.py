@@ -28,6 +28,7 @@ NETWORKS = {
     "energy": dict(output=EnergyOutput(V, H)),
     "tied": dict(embedding_dim=M, output=FullSoftmax(V, tied=True)),
     "short-list": dict(output=FullSoftmax(V, shortlist_size=3)),
+    "no hidden layer": dict(hidden=None, direct_connections=True),
     "adaptive": dict(hidden_units=0, direct_connections=True, output="adaptive"),
     "bfloat16": dict(dtype="mixed_bfloat16"),
 }
@@ -71,7 +72,9 @@ def test_a_file_of_an_earlier_version_is_refused_in_one_sentence(saved, tmp_path
             del config[name]
         config |= {"output_layer": "full", "held_out_mass": 0.04, "averages_after": None}
 
-    with pytest.raises(InputError, match="written by keras_nplm before the layers were arguments of NPLM.* Fix: train"):
+    with pytest.raises(
+        InputError, match="must be written by this version of keras_nplm. .* Fix: train the model again"
+    ):
         load_network(_rewrite(saved, tmp_path / "model.keras", earlier))
 
 
@@ -87,6 +90,7 @@ def test_a_file_of_an_earlier_version_is_refused_in_one_sentence(saved, tmp_path
         ("hidden", dict(hidden_units=10**8)),
         ("hidden", dict(residual_blocks=10**6)),
         ("hidden", dict(residual_blocks=-1)),
+        ("hidden", dict(build_config={"input_shape": [None, 10**12]})),
         ("output", dict(rank=10**8)),
         ("output", dict(num_sampled=10**9)),
         ("output", dict(shortlist_size=10**9)),
@@ -95,7 +99,8 @@ def test_a_file_of_an_earlier_version_is_refused_in_one_sentence(saved, tmp_path
 def test_sizes_that_the_weights_do_not_have_are_refused(part, options, saved, tmp_path):
     def edit(described):
         config = described["config"]
-        (config[part]["config"] if part else config).update(options)
+        layer = config[part] if part else {"config": config}
+        (layer if "build_config" in options else layer["config"]).update(options)
 
     with pytest.raises(InputError, match="must be a whole model file"):
         load_network(_rewrite(saved, tmp_path / "model.keras", edit))
@@ -133,6 +138,13 @@ def test_a_hidden_layer_that_the_program_registers_is_loaded(tmp_path):
     loaded = load_network(tmp_path / "model.keras")
     assert isinstance(loaded.hidden, Clipped)
     np.testing.assert_array_equal(loaded(contexts), model(contexts))
+
+
+def test_hidden_units_of_the_energy_output_are_checked(tmp_path):
+    NPLM(V, N, embedding_dim=M, output=EnergyOutput(V, H)).save(tmp_path / "saved.keras")
+    edit = lambda described: described["config"]["output"]["config"].update(hidden_units=10**9)  # noqa: E731
+    with pytest.raises(InputError, match="it describes more weights than"):
+        load_network(_rewrite(tmp_path / "saved.keras", tmp_path / "model.keras", edit))
 
 
 def test_damaged_files_are_refused(saved, tmp_path):

@@ -34,6 +34,7 @@ class Output(keras.layers.Layer):
     has_rows = False
     owns_hidden = False
     uses_embedding = False
+    hidden_units = 0  # of a hidden layer of its own
     held_out_mass = 0.0  # ε of `set_unigram`
     shortlist_size: int | None = None
     outside_output = False
