@@ -122,7 +122,7 @@ class SelfNormalised(NextWordModel):
             x = np.zeros((len(context_ids), self.block.max() + 1, self.C.shape[1]), np.float32)
             for column, block, scale in zip(context_ids.T, self.block, self.scale, strict=True):
                 x[:, block] += scale * self.C[column]
-            features.append(x.reshape(len(x), -1))
+            features.append(x.reshape(len(x), x.shape[1] * x.shape[2]))
         return features[0] if len(features) == 1 else np.concatenate(features, axis=1)
 
     def _before_tanh(self, context_ids: np.ndarray) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""Scores by tables against the network itself."""
+"""Self-normalised scores from tables against the logits of the network."""
 
 import keras
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, evaluate
+from keras_nplm import NPLM, AveragedContext, DeepHidden, EnergyOutput, FullSoftmax, InputError, evaluate
 from keras_nplm.models.self_normalised import SelfNormalised, evaluate_with_ln_z
 
 V = 40
@@ -19,34 +19,63 @@ def _model(order=4, m=3, h=5, direct=False, **options):
     return model
 
 
-@pytest.mark.parametrize("shape", [(4, 3, 5, False), (4, 3, 5, True), (2, 2, 3, False), (3, 4, 0, True)])
-@pytest.mark.parametrize("options", [{}, {"output_layer": "nce"}, {"output_rank": 2}, {"tied_output": True}])
-def test_scores_are_the_logits(shape, options):
-    model = _model(*shape, **options)
+def _variants() -> dict[str, dict]:
+    return {
+        "plain": {},
+        "direct": dict(direct=True),
+        "bigram": dict(order=2, m=2, h=3, output="nce"),
+        "no hidden layer": dict(order=3, m=4, h=0, direct=True, output=FullSoftmax(V, tied=True)),
+        "low rank, direct": dict(direct=True, output=FullSoftmax(V, rank=2)),
+        "tied": dict(output=FullSoftmax(V, tied=True)),
+        "averaged": dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), direct=True),
+        "all averaged": dict(order=6, context=AveragedContext(V, 3, averages_after=(0, 4))),
+        "deep": dict(hidden=DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True)),
+        "energy": dict(output="energy"),
+        "averaged, energy": dict(
+            order=8, context=AveragedContext(V, 3, averages_after=(2, 4)), output=EnergyOutput(V, 5)
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", _variants())
+def test_scores_are_the_logits(name):
+    model = _model(**_variants()[name])
     rng = np.random.default_rng(2)
-    contexts, targets = rng.integers(0, V, (2500, shape[0] - 1)), rng.integers(0, V, 2500)  # <pad> among them
-    logits = keras.ops.convert_to_numpy(model(contexts))
+    contexts, targets = rng.integers(0, V, (1500, model.order - 1)), rng.integers(0, V, 1500)  # <pad> among them
+    logits = np.asarray(model.prob.logits(model.features(contexts)))
     scores = SelfNormalised(model)
-    np.testing.assert_allclose(scores.next_log_probs(contexts), model.next_log_probs(contexts), atol=1e-5)
-    np.testing.assert_allclose(scores.log_prob(contexts, targets), logits[np.arange(2500), targets], atol=1e-5)
+    assert scores.boundary == model.boundary
+    np.testing.assert_allclose(scores.next_log_probs(contexts), model.next_log_probs(contexts), atol=3e-5)
+    np.testing.assert_allclose(scores.log_prob(contexts, targets), logits[np.arange(1500), targets], atol=3e-5)
     log_z = np.log(np.exp(logits).sum(axis=1))
-    np.testing.assert_allclose(scores.log_prob(contexts, targets) - log_z, model.log_prob(contexts, targets), atol=1e-5)
+    np.testing.assert_allclose(scores.log_prob(contexts, targets) - log_z, model.log_prob(contexts, targets), atol=3e-5)
     assert scores.log_prob(contexts[:0], targets[:0]).shape == (0,)
 
 
-def test_the_figures_of_ln_z():
-    model = _model()
+def test_figures_of_log_z():
+    model = _model(boundary="stream")
     ids = np.random.default_rng(3).integers(4, V, 50).astype(np.int32)
     contexts = np.stack([np.concatenate([np.zeros(3, int), ids])[i : i + 3] for i in range(50)])
-    log_z = np.log(np.exp(keras.ops.convert_to_numpy(model(contexts))).sum(axis=1))
-    figures = evaluate_with_ln_z(model, ids, "stream")
+    log_z = np.log(np.exp(np.asarray(model.prob.logits(model.features(contexts)))).sum(axis=1))
+    figures = evaluate_with_ln_z(model, ids)
     expected = [log_z.mean(), log_z.std(), np.abs(log_z).mean()]
     np.testing.assert_allclose(list(figures.pop("ln_z").values()), expected, rtol=1e-4)
-    assert figures == evaluate(model, ids, "stream")
+    assert figures == evaluate(model, ids)
 
 
-def test_what_has_no_such_scores_is_refused():
-    with pytest.raises(InputError, match="adaptive softmax"):
-        SelfNormalised(_model(output_layer="adaptive"))
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(output="adaptive"), "must have logits of single words .* Received: AdaptiveSoftmax"),
+        (dict(output=FullSoftmax(V, shortlist_size=3)), "`shortlist_size` must be None for self-normalised scores"),
+        (dict(hidden=keras.layers.Dense(5)), "must be TanhHidden or DeepHidden .* Received: Dense"),
+    ],
+)
+def test_networks_without_such_scores_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        SelfNormalised(_model(**options))
+
+
+def test_ids_out_of_range_are_refused():
     with pytest.raises(InputError, match="Ids must be 0 to 39"):
         SelfNormalised(_model()).log_prob([[1, 2, 40]], [1])
