@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_nplm import NPLM, LanguageModel, Vocabulary, add_words
+from keras_nplm import NPLM, AveragedContext, DeepHidden, LanguageModel, Vocabulary, add_words
 from keras_nplm.language_model.new_word_weights import context_gradients
 from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.models.self_normalised import SelfNormalised
@@ -95,6 +96,26 @@ def test_gradients_equal_finite_differences(options):
             context[place] = V
             values.append(np.log(_softmax_of(model, moved, context)[targets[row]]))
         assert gradients[row, place, component] == pytest.approx((values[0] - values[1]) / 2 / step, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), direct_connections=True),
+        dict(order=3, hidden=DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True)),
+    ],
+)
+def test_gradients_of_given_layers_equal_those_of_a_tape(options):
+    """∂ ln P/∂C(w) of each word of a context, summed over the places where it stands."""
+    model, random = NPLM(V, embedding_dim=3, hidden_units=5, **options), np.random.default_rng(3)
+    contexts, targets = random.integers(1, V, (6, model.order - 1)), random.integers(1, V, 6)
+    found = context_gradients(model, SelfNormalised(model), contexts, targets)
+    with tf.GradientTape() as tape:
+        log_probs = tf.math.log(tf.gather(model(contexts), targets, batch_dims=1))
+    expected = tf.convert_to_tensor(tape.gradient(log_probs, model.embed.C.value)).numpy()
+    summed = np.zeros_like(expected)
+    np.add.at(summed, contexts, found)
+    np.testing.assert_allclose(summed[1:], expected[1:], atol=1e-5)
 
 
 def _untied(model: NPLM) -> NPLM:

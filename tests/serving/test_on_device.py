@@ -65,11 +65,11 @@ def _build_layers(kind: str, dtype: str) -> dict:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["nce", "adaptive", "tied", "modern", "output of another dtype"])
+@pytest.mark.parametrize("kind", ["nce", "adaptive", "energy", "tied", "modern", "output of another dtype"])
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_networks_of_each_kind_are_converted(kind, dtype, tmp_path):
-    layers = _build_layers(kind, dtype)
-    model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, direct_connections=True, dtype=dtype, **layers)
+    layers = _build_layers(kind, dtype) | {"direct_connections": kind != "energy"}
+    model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, dtype=dtype, **layers)
     words = Vocabulary([f"w{i}" for i in range(36)])
     path, _ = export_litert(LanguageModel(model, words, "words", "sentence"), tmp_path / "next.tflite")
     tolerance = 1e-5 if dtype == "float32" and "dtype" not in kind else 0.02  # files have float32 products

@@ -21,7 +21,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
-from keras_nplm import NPLM, InputError, LanguageModel, Vocabulary
+from keras_nplm import NPLM, DeepHidden, InputError, LanguageModel, Vocabulary
 from keras_nplm.layers.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
@@ -179,6 +179,16 @@ def test_each_matrix_of_other_outputs_has_its_norms(tmp_path, options, matrices)
             squares.append(((slopes[0] - slopes[1]) / 2e-2) ** 2)
         weight.assign(value)
         np.testing.assert_allclose(values[f"gradient_norm/{name}"][1], np.sqrt(np.mean(squares)), rtol=0.35)
+
+
+def test_matrices_of_residual_blocks_have_their_norms(tmp_path):
+    model = _model(hidden=DeepHidden(6, residual_blocks=2, layer_norm=True), output=FullSoftmax(SIZE, tied=True))
+    _fit(model, [_board(model, tmp_path)], epochs=1)
+    values = _values(tmp_path / "train")
+    names = {name for name in values if "weight_norm/" in name}
+    assert names == {f"weight_norm/{name}" for name in ("C", "H", "H1", "H2", "P")}
+    expected = np.linalg.norm(model.hidden.blocks[1].H)
+    np.testing.assert_allclose(values["weight_norm/H2"][0], expected, rtol=1e-5)
 
 
 def test_resumed_training_continues_the_curves_of_keras(tmp_path):
