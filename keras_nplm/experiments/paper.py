@@ -127,7 +127,7 @@ def _report_mixtures(made: dict[str, Row], columns: dict[str, Columns], encoded:
 def _find_bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
     """Return the bin of the context of each token of validation and test; see `FrequencyBins`."""
     counts = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 3, "stream")
-    bins = FrequencyBins(ContextFrequencies.of(counts))
+    bins = FrequencyBins(ContextFrequencies.from_counts(counts))
     return {split: bins.find_bins(extract_ngrams(encoded.ids(split), 3, "stream")[:, :-1]) for split in SPLITS}
 
 
