@@ -1,25 +1,25 @@
-"""v · tanh(z + t) for contexts z and words t: of a few words, of all, and ln Z over all, in little memory."""
+"""Energies v · tanh(z + t) of contexts z and words t, and their log Z, in little memory."""
 
 import functools
 
 import keras
 from keras import ops
 
-_CONTEXTS, _WORDS = 16, 640  # in a block, whose hidden units stay in cache
-_CACHED = 1 << 17  # hidden units of one context at a time, where XLA does not fuse what is done to them
-_MODERATE = 20.0  # |z| whose exponentials are far from overflow
+_CONTEXTS, _WORDS = 16, 640  # of a block, whose hidden units fit the cache
+_CACHED = 1 << 17  # hidden units of a tile without XLA, which would fuse the operations on them
+_MODERATE = 20.0  # |z| up to which exponentials cannot overflow
 
 
 def energies(contexts, words, v):
-    """v · tanh(z_i + t_j) of every context i and of few words j, with its gradient.
+    """Return v · tanh(z_i + t_j) of every context i and a few words j, with a gradient.
 
-    On TensorFlow XLA fuses the tanh and its gradient with their sums, in half the time. Where several devices train,
-    XLA is left out.
+    On TensorFlow XLA fuses the tanh and its gradient with their sums, which halves the time. Under tf.distribute XLA is
+    not used.
 
     Args:
         contexts: float [B, h], z.
         words: float [k, h], t.
-        v: float [h], or a row a context, [B, h].
+        v: float [h], or one row per context, [B, h].
 
     Returns:
         float [B, k].
@@ -28,13 +28,13 @@ def energies(contexts, words, v):
         return _energies(contexts, words, v)
     import tensorflow as tf
 
-    return _unless_distributed(tf, _energies)(contexts, words, tf.convert_to_tensor(v))
+    return _compile_unless_distributed(tf, _energies)(contexts, words, tf.convert_to_tensor(v))
 
 
 def all_energies(contexts, words, v):
-    """v · tanh(z_i + t_j) of every context i and of all words j, a context at a time.
+    """Return v · tanh(z_i + t_j) of every context i and all words j, with a gradient, context by context.
 
-    Hidden units [|V|, h] are there for one context alone, in the gradient, too, where they are computed again.
+    Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes them again.
 
     Args:
         contexts: float [B, h], z.
@@ -52,25 +52,29 @@ def all_energies(contexts, words, v):
 
     @tf.custom_gradient
     def with_gradient(contexts, words, v):
-        detached = map(tf.stop_gradient, (contexts, words, v))  # else an eager tape keeps [|V|, h] of every context
+        detached = map(tf.stop_gradient, (contexts, words, v))  # or an eager tape would keep [|V|, h] of every context
         return forward(*detached), lambda upstream: backward(contexts, words, v, upstream)
 
     return with_gradient(contexts, words, tf.convert_to_tensor(v))
 
 
 def energy_log_normaliser(contexts, words, v, bias):
-    """ln Z = ln sum_j exp(b_j + v · tanh(z_i + t_j)), float [B], without [B, |V|] logits; no gradient is meant.
+    """Return log Z of the energies, without storing [B, |V|] logits. For evaluation only.
 
+        ln Z = ln sum_j exp(b_j + v · tanh(z_i + t_j))
         tanh(z + t) = 1 - 2 F / (F + E),    E = exp(2 t),    F = exp(-2 z)
 
-    E is there once for all contexts and F once for all words, so that a hidden unit costs an addition and a division;
-    XLA fuses these. Where E overflows or vanishes the quotient is right; tanh itself is taken where F might.
+    E is computed once for all contexts, F once for all words. So a hidden unit costs an addition and a division, which
+    XLA fuses. The quotient is right even if E overflows or underflows. If F might, tanh itself is computed.
 
     Args:
         contexts: float [B, h], z.
         words: float [|V|, h], t.
         v: float [h].
         bias: float [|V|], b.
+
+    Returns:
+        float32 [B], nats.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.map(lambda z: ops.logsumexp(_energies(z[None], words, v)[0] + bias), contexts)
@@ -81,19 +85,19 @@ def energy_log_normaliser(contexts, words, v, bias):
     blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])
     sizes = _tiles(words.shape[0], _WORDS)
 
-    def over(function, contexts, words):
-        of, tiles = _unless_distributed(tf, function), tf.split(words, sizes)
+    def compute_with(function, contexts, words):
+        compiled, tiles = _compile_unless_distributed(tf, function), tf.split(words, sizes)
 
-        def of_block(block):
-            logits = tf.concat([of(block, tile, v) for tile in tiles], axis=1) + bias  # [16, |V|]
+        def compute_block(block):
+            logits = tf.concat([compiled(block, tile, v) for tile in tiles], axis=1) + bias  # [16, |V|]
             return tf.reduce_logsumexp(logits, axis=1)
 
-        return tf.map_fn(of_block, contexts)
+        return tf.map_fn(compute_block, contexts)
 
     log_z = tf.cond(
         tf.reduce_all(tf.abs(contexts) < _MODERATE),  # false for NaN
-        lambda: over(_energies_of_exponentials, tf.exp(-2 * blocks), tf.exp(2 * words)),
-        lambda: over(_energies, blocks, words),
+        lambda: compute_with(_energies_of_exponentials, tf.exp(-2 * blocks), tf.exp(2 * words)),
+        lambda: compute_with(_energies, blocks, words),
     )
     return tf.reshape(log_z, [-1])[:number]
 
@@ -104,13 +108,13 @@ def _energies(contexts, words, v):
 
 
 def _energies_of_exponentials(contexts, words, v):
-    """The same of F and E."""
+    """Return the energies from F of the contexts and E of the words."""
     contexts = ops.expand_dims(contexts, 1)
     return ops.sum(v) - 2 * ops.matmul(contexts / (contexts + words), ops.expand_dims(v, -1))[:, :, 0]
 
 
-def _unless_distributed(tf, function):
-    """`function`, fused by XLA where one device works."""
+def _compile_unless_distributed(tf, function):
+    """Return the function compiled by XLA, or the function itself under tf.distribute."""
     return function if tf.distribute.has_strategy() else _fused(function)
 
 
@@ -127,16 +131,16 @@ def _fused(function):
 
 @functools.cache
 def _context_by_context(size: int, units: int):
-    """Graphs of the energies [B, |V|], and of the gradients by z [B, h], t [|V|, h] and v [h] from that by these."""
+    """Return two graphs: the energies [B, |V|], and the gradients with respect to z, t and v."""
     import tensorflow as tf
 
     def forward(contexts, words, v):
         tiles = tf.split(words, _tiles(size, max(1, _CACHED // units)))
 
-        def of(z):
+        def compute_context(z):
             return tf.concat([_energies(z[None], tile, v)[0] for tile in tiles], axis=0)
 
-        return tf.map_fn(of, contexts, fn_output_signature=tf.TensorSpec([size], tf.float32))
+        return tf.map_fn(compute_context, contexts, fn_output_signature=tf.TensorSpec([size], tf.float32))
 
     def backward(contexts, words, v, upstream):
         def add(i, of_contexts, of_words, of_v):

@@ -1,22 +1,22 @@
-"""The operations that carry the cost, where TensorFlow does better than `keras.ops`: rows of a matrix, and ln Z."""
+"""Costly operations that are faster in TensorFlow than in `keras.ops`: rows of a matrix, log Z in tiles of words."""
 
 import keras
 from keras import ops
 
-_CACHED = 1 << 18  # numbers in a tile of logits: 1 MiB, within the cache of a core
-_WHOLE = 1 << 22  # numbers of logits that are not cut: to put together the gradient of U would cost more
-_LEAST = 512  # columns of a tile: fewer would not repay a matrix product
-_MOST = 64  # tiles
+_CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
+_WHOLE = 1 << 22  # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
+_LEAST = 512  # words of a tile at least: a matrix product with fewer is slow
+_MOST = 64  # tiles at most
 
 
 def rows(variable: keras.Variable, ids):
-    """variable[ids], of a weight made with `autocast=False`.
+    """Return `variable[ids]`: an embedding lookup with a sparse gradient.
 
-    On TensorFlow neither the look-up nor its gradient touches another row: the gradient is `tf.IndexedSlices`. Ids
-    outside the matrix are moved inside: the caller answers for them.
+    On TensorFlow the gradient is `tf.IndexedSlices`: it holds the rows of the ids only. Ids out of range are clipped,
+    so the caller must check them.
 
     Args:
-        variable: a weight [V, …].
+        variable: a weight [V, …], created with `autocast=False`.
         ids: int, any shape.
 
     Returns:
@@ -27,30 +27,29 @@ def rows(variable: keras.Variable, ids):
         return ops.take(variable, ids, axis=0)
     import tensorflow as tf
 
-    return tf.gather(variable.value, ids)  # of the variable itself: reading it first would copy it whole
+    return tf.gather(variable.value, ids)  # a gather from the variable itself: reading it first would copy it
 
 
 def linear_softmax(features, kernel, bias, target_ids, dtype, expected=None):
-    """ln Z and the logits of the targets of the softmax of y = b + U f, as training wants them.
+    """Return log Z and the target logits of a linear softmax, with a gradient for training, in tiles of words.
 
         ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f,    y_q = sum_i q_i (b_i + U_i f)
 
-    Forward and backward together are three matrix products and one exponential for each logit. The logits are made in
-    tiles of words that stay in cache; sum_i exp(y_i) and sum_i exp(y_i) U_i are taken from a tile at once, and
-    the exponentials alone are kept, for the gradient of U: no second pass over [B, |V|]. Exponentials are taken without
-    subtracting the greatest logit first; if that overflows or underflows anywhere, all is done again with it
-    subtracted.
+    Forward and backward pass together take three matrix products, and one exponential per logit. Logits are computed
+    in tiles of words that fit the cache. From each tile the sums of exp(y_i) and of exp(y_i) U_i are computed at once.
+    Only the exponentials are kept, for the gradient of U. The greatest logit is not subtracted first. If a sum then
+    overflows or underflows, all sums are computed again with the greatest logit subtracted.
 
     Args:
         features: float [B, w], f.
         kernel: weight U, [V, w].
         bias: weight b, [V].
-        target_ids: int [B], in the vocabulary.
-        dtype: of the matrix products; sums, exponentials and results are float32.
-        expected: float [V], q; or None, and y_q is 0.
+        target_ids: int [B], in range.
+        dtype: of the matrix products. Sums, exponentials and results are float32.
+        expected: float [V], q. Default: y_q is 0.
 
     Returns:
-        (ln Z, y_t, y_q), float32 [B] each.
+        log Z (ln Z, in nats), y_t and y_q, float32 [B] each.
     """
     if keras.backend.backend() != "tensorflow":
         logits = ops.cast(ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32") + bias
@@ -66,17 +65,19 @@ def linear_softmax(features, kernel, bias, target_ids, dtype, expected=None):
 
 
 def linear_log_prob(features, kernel, bias, target_ids, which=None):
-    """ln P(target | context) = y_t - ln Z of the softmax of y = b + U f, without [B, V] logits; no gradient is meant.
+    """Return ln P(target | context) of a linear softmax, without storing [B, V] logits. For evaluation only.
+
+        ln P(t | context) = y_t - ln Z,    y = b + U f
 
     Args:
         features: float32 [B, w], f.
         kernel: weight U, [V, w].
         bias: weight b, [V].
-        target_ids: int [T], in the vocabulary.
-        which: int [T], the row of the features that is the context of each target; None: target i has row i.
+        target_ids: int [T], in range.
+        which: int [T], the row of the features that is the context of each target. Default: target i has row i.
 
     Returns:
-        float32 [T].
+        float32 [T], nats.
     """
     log_z = log_normaliser(features, kernel, bias)
     if which is not None:
@@ -85,17 +86,22 @@ def linear_log_prob(features, kernel, bias, target_ids, which=None):
 
 
 def linear_logit(features, kernel, bias, target_ids):
-    """y of the targets alone, b_t + U_t f, float [B], from the rows of the targets."""
+    """Return the logits of the targets only, y_t = b_t + U_t f, float [B]."""
     return ops.sum(features * rows(kernel, target_ids), axis=-1) + rows(bias, target_ids)
 
 
 def log_normaliser(features, kernel, bias):
-    """ln Z = ln sum_i exp(b_i + U_i f), float32 [B], without [B, V] logits; no gradient is meant.
+    """Return log Z of a linear softmax, without storing [B, V] logits. For evaluation only.
+
+        ln Z = ln sum_i exp(b_i + U_i f)
 
     Args:
         features: float32 [B, w], f.
         kernel: weight U, [V, w].
         bias: weight b, [V].
+
+    Returns:
+        float32 [B], nats.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
@@ -120,8 +126,9 @@ def log_normaliser(features, kernel, bias):
 
 
 def log_sum_exp(logits):
-    """ln sum_i exp(y_i) of each row of TensorFlow logits, float32 [B]: without looking for the greatest, if none is
-    so great or small that it must be subtracted first; no gradient is meant.
+    """Return log Z of TensorFlow logits, ln sum_i exp(y_i) of each row, float32 [B]. For evaluation only.
+
+    The greatest logit is subtracted only if a sum would overflow or underflow without it.
     """
     import tensorflow as tf
 
@@ -130,7 +137,7 @@ def log_sum_exp(logits):
 
 
 def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
-    """The value of `linear_softmax` and its gradient, for TensorFlow."""
+    """Return the values of `linear_softmax` and the function of its gradient, for `tf.custom_gradient`."""
     given, low, table = features.dtype, tf.cast(features, dtype), tf.cast(kernel, dtype)
     features = tf.cast(features, tf.float32)
     sizes = _tiles(features, kernel)
@@ -139,7 +146,7 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     def exponentials(shift):
         tiles, z, weighted = [], [], []
         for table, bias in zip(tables, biases, strict=True):
-            with tf.control_dependencies(z[-1:] + weighted[-1:]):  # tile by tile, while each is in cache
+            with tf.control_dependencies(z[-1:] + weighted[-1:]):  # one tile after the other, while each is in cache
                 logits = _logits(tf, low, table, bias)
             tile = tf.exp(logits if shift is None else logits - shift)  # [B, tile]
             z.append(tf.reduce_sum(tile, axis=-1, keepdims=True))
@@ -169,7 +176,7 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
         if len(tiles) == 1:
             d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), tf.float32)
             d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], tf.float32)
-        else:  # [w+1, tile], b's row last, transposed after: a product that turns the small matrix round, not the large
+        else:  # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large one before
             scaled = tf.concat([scaled, tf.cast(share, dtype)], axis=-1)
             products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
             d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), tf.float32)
@@ -190,12 +197,12 @@ def _logits(tf, features, kernel, bias):
 
 
 def _in_range(tf, z):
-    """Whether sums of exponentials neither overflowed nor lost what counts; false for NaN."""
+    """Return whether no sum of exponentials overflowed or underflowed. False for NaN."""
     return tf.reduce_all((z > 1e-30) & (z < 1e30))
 
 
 def _tiles(features, kernel) -> list[int]:
-    """How many rows of a kernel make a tile, so that its logits stay in cache."""
+    """Return the numbers of rows of a kernel in each tile, so that the logits of a tile fit the cache."""
     size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
     if size * batch <= _WHOLE:
         return [size]
@@ -205,5 +212,5 @@ def _tiles(features, kernel) -> list[int]:
 
 
 def penalty(weight_decay: float) -> keras.regularizers.Regularizer | None:
-    """The penalty λ/2 |θ|², whose gradient is λ θ: the paper's weight decay of strength λ. None where λ is 0."""
+    """Return the L2 penalty λ/2 |θ|² of the paper's weight decay λ, whose gradient is λ θ. None if λ is 0."""
     return keras.regularizers.L2(weight_decay / 2) if weight_decay else None

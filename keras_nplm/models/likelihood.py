@@ -15,9 +15,9 @@ class LikelihoodTraining(ReplicatedTraining):
         loss = -1/B sum_t ln P(w_t | context) + λ/2 |θ|²
 
     The loss is computed from the features of the contexts by the output layer, which needs no [B, |V|] probabilities.
-    `perplexity` is the exponential of the mean without the penalty. If `compile` is given a loss or metrics, or if a
-    subclass overrides `call` or `compute_loss`, the loss is computed from the probabilities that `call` returns, as in
-    any Keras model.
+    `perplexity` is the exponential of the mean without the penalty. With a loss or metrics of `compile`, or a
+    subclass that overrides `call` or `compute_loss`, the loss is computed from the probabilities of `call`, as in any
+    Keras model.
 
     A class that uses the mixin has `features(context_ids, training)`, an output layer `prob` (see
     `keras_nplm.layers.outputs`), a `hidden` layer or None, and `call_is_own()`.
