@@ -126,7 +126,7 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
 
 
 @pytest.mark.parametrize("steps", [[], ["lower", "numbers"], STEPS])
-def test_a_vocabulary_counts_normalised_words_and_has_their_forms(tmp_path, monkeypatch, steps):
+def test_a_vocabulary_of_normalised_words_has_their_forms(tmp_path, monkeypatch, steps):
     dictionary = {"cats": "cat", "sat": "sit", "sits": "sit", "Polish": "Polish", "polish": "pole", "dogs": "dog"}
     monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: dictionary)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 64)

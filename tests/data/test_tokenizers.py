@@ -61,7 +61,7 @@ def test_characters_join_to_the_line(text):
 
 
 @given(st.text())
-def test_every_tokenizer_finds_a_token_in_a_line_that_is_not_blank(line):
+def test_every_tokenizer_finds_a_token_in_a_line_with_text(line):
     for tokenize in TOKENIZERS.values():
         assert bool(tokenize(line)) == bool(line.strip())
 
@@ -88,7 +88,7 @@ def test_steps_are_added_in_their_order():
 # lower case and numbers
 
 
-def test_lower_case_follows_the_unicode_table_of_single_characters():
+def test_lower_case_follows_the_table_of_single_characters():
     for code in range(sys.maxunicode + 1):
         character = chr(code)
         lowered = lower(character)
