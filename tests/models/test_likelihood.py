@@ -163,7 +163,7 @@ def test_rows_of_far_words_move_with_a_sampled_output():
     assert moved.tolist() == [4, 5, 6, 7]
 
 
-def test_fit_reports_the_loss_with_and_perplexity_without_penalty():
+def test_fit_reports_the_penalised_loss_and_plain_perplexity():
     model, (contexts, targets) = _model(weight_decay=0.1), _batch(4, size=10)
     letters = _letters(model)
     likelihoods = [-np.log(_paper(letters, c)[2][t]) for c, t in zip(contexts, targets, strict=True)]
