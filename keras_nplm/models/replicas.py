@@ -20,8 +20,6 @@ class ReplicatedTraining:
         """
         optimizer = self.optimizer
         steps, accumulation = self.steps_per_execution, optimizer.gradient_accumulation_steps
-        plain = isinstance(optimizer, keras.optimizers.SGD) or getattr(optimizer, "sums_repeated_rows", False)
-        repeats = self.prob.is_sampled and not plain
         under = "under tf.distribute"
         check_argument("steps_per_execution", steps <= 1, f"1 {under}", steps, "leave it out; Keras's loop fails.")
         jit = self.jit_compile
@@ -30,14 +28,6 @@ class ReplicatedTraining:
         )
         accumulates = f"None {under}"
         check_argument("gradient_accumulation_steps", not accumulation, accumulates, accumulation, "leave it out.")
-        for clip in ("clipnorm", "global_clipnorm", "clipvalue"):
-            value = getattr(optimizer, clip)
-            check_argument(
-                clip, not value, f"None {under}", value, "leave it out; each replica clips its own gradient."
-            )
-        name = type(optimizer).__name__
-        fix = f"use LazySGD, LazyAdagrad or LazyAdam; {name} counts a row twice that two replicas update."
-        check_argument("optimizer", not repeats, f"a lazy optimiser for a sampled output {under}", name, fix)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Build from the known shape: Keras would read a batch, and fails where replicas have parts of it."""

@@ -45,7 +45,7 @@ def replicas() -> dict:
 
 @pytest.mark.long
 def test_replicas_reach_the_weights_of_one_device(replicas):
-    assert replicas["replicas"] == 2 and len(replicas["differences"]) == 8
+    assert replicas["replicas"] == 2 and len(replicas["differences"]) == 12
     for pair, difference in replicas["differences"].items():
         limit = 5e-5 if pair.startswith("energy") else 1e-6  # the gradient of v sums B k rounded terms
         assert difference["weights"] < limit, pair
@@ -54,8 +54,7 @@ def test_replicas_reach_the_weights_of_one_device(replicas):
 
 @pytest.mark.long
 def test_options_that_replicas_cannot_use_are_refused(replicas):
-    names = {"clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps"}
-    assert set(replicas["refused"]) == names | {"steps_per_execution", "jit_compile", "optimizer"}
+    assert set(replicas["refused"]) == {"gradient_accumulation_steps", "steps_per_execution", "jit_compile"}
     for name, said in replicas["refused"].items():
         assert said.startswith(f"`{name}` must be ") and "tf.distribute" in said
 

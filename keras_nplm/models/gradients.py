@@ -1,0 +1,70 @@
+"""Sum the gradients of a row before an optimiser sees them: repeated words of a batch, replicas, clipping."""
+
+import types
+from collections.abc import Sequence
+
+import keras
+
+
+def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
+    """Make an optimiser receive each row's whole gradient, summed over the batch and over replicas.
+
+    A lookup has a sparse gradient, `tf.IndexedSlices`, with one slice per occurrence of a word. Keras's Adam, Adagrad
+    and RMSprop square each slice instead of their sum. Clipping sees the slices of one replica. So the sums are taken
+    first: over replicas, then over slices of the same row. Then every optimiser and every kind of clipping gives the
+    update of a dense gradient. The optimiser is changed in place, unless it gives that update already: lazy optimisers,
+    and SGD without momentum, both without clipping. For the TensorFlow backend.
+
+    Args:
+        optimizer: a Keras optimiser.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> C, optimizer = keras.Variable([[0.0], [0.0]]), keras.optimizers.Adagrad(1.0, 1e-9, epsilon=0.0)
+    >>> sum_gradients_first(optimizer)
+    >>> twice = tf.IndexedSlices(tf.constant([[1.0], [1.0]]), tf.constant([1, 1]), dense_shape=tf.constant([2, 1]))
+    >>> optimizer.apply([twice], [C])
+    >>> C.numpy().round(4).tolist()  # 2 / sqrt(2²), and not 2 / sqrt(1² + 1²)
+    [[0.0], [-1.0]]
+    """
+    if getattr(optimizer, "sums_gradients_first", False) or _sums_rows_itself(optimizer):
+        return
+    clip = optimizer._clip_gradients
+    optimizer._clip_gradients = lambda gradients: clip([sum_rows(g) for g in _sum_over_replicas(list(gradients))])
+    optimizer._all_reduce_sum_gradients = types.MethodType(lambda self, pairs: pairs, optimizer)
+    optimizer.sums_gradients_first = True
+
+
+def _sums_rows_itself(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Return whether slices of one row add up in the optimiser: a lazy one, or SGD without momentum; no clipping."""
+    if any(getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue")):
+        return False
+    plain = type(optimizer) is keras.optimizers.SGD and not optimizer.momentum
+    return plain or getattr(optimizer, "sums_repeated_rows", False)
+
+
+def sum_rows(gradient):
+    """Return a gradient with at most one slice per row: sparse slices of the same row are summed.
+
+    Args:
+        gradient: a tensor, `tf.IndexedSlices` or None.
+    """
+    import tensorflow as tf
+
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    ids, place = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, place, tf.size(ids))
+    return tf.IndexedSlices(values, ids, gradient.dense_shape)
+
+
+def _sum_over_replicas(gradients: Sequence) -> list:
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return gradients
+    present = [gradient for gradient in gradients if gradient is not None]
+    summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, present))
+    return [None if gradient is None else next(summed) for gradient in gradients]

@@ -1,0 +1,93 @@
+"""Optimisers and clipping receive each row's whole gradient, however often a word occurs in a batch."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import NPLM, ContextEmbedding, LazySGD
+
+V, ORDER = 12, 4
+CONTEXTS = np.array([[4, 5, 4], [4, 6, 4], [7, 4, 4], [4, 4, 8]] * 2, np.int32)  # the word 4 in every context
+TARGETS = np.array([5, 5, 6, 5] * 2, np.int32)
+OPTIMIZERS = {
+    "sgd": lambda **clip: keras.optimizers.SGD(0.5, **clip),
+    "momentum": lambda **clip: keras.optimizers.SGD(0.5, momentum=0.9, **clip),
+    "adam": lambda **clip: keras.optimizers.Adam(0.05, **clip),
+    "adamw": lambda **clip: keras.optimizers.AdamW(0.05, weight_decay=0.1, **clip),
+    "adagrad": lambda **clip: keras.optimizers.Adagrad(0.1, **clip),
+    "rmsprop": lambda **clip: keras.optimizers.RMSprop(0.05, **clip),
+    "nadam": lambda **clip: keras.optimizers.Nadam(0.05, **clip),
+    "lion": lambda **clip: keras.optimizers.Lion(0.05, **clip),
+    "adafactor": lambda **clip: keras.optimizers.Adafactor(0.05, **clip),
+    "lazy sgd": lambda **clip: LazySGD(0.5, **clip),
+}
+CLIPS = ({}, {"clipnorm": 0.02}, {"global_clipnorm": 0.02}, {"clipvalue": 0.005})
+
+
+def _build_model(output="full") -> NPLM:
+    model = NPLM(V, ORDER, embedding_dim=3, hidden_units=5, output=output)
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return model
+
+
+def _dense_updates(model: NPLM, optimizer, steps: int) -> list[np.ndarray]:
+    """The weights after some updates with dense gradients, by an optimiser that is not part of a model."""
+    weights = [keras.Variable(weight.numpy()) for weight in model.trainable_weights]
+    exclude = getattr(optimizer, "exclude_from_weight_decay", None)
+    if optimizer.weight_decay:
+        exclude(var_list=[w for w, own in zip(weights, model.trainable_weights, strict=True) if own.name in "bd"])
+    optimizer.build(weights)
+    for _ in range(steps):
+        for own, weight in zip(model.trainable_weights, weights, strict=True):
+            own.assign(weight)
+        with tf.GradientTape() as tape:
+            loss, _ = model.prob.training_loss(model.features(CONTEXTS, training=True), TARGETS)
+            loss = tf.reduce_mean(loss)
+        gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+        optimizer.apply([tf.convert_to_tensor(gradient) for gradient in gradients], weights)
+    return [weight.numpy() for weight in weights]
+
+
+@pytest.mark.parametrize("clip", CLIPS, ids=lambda clip: "".join(clip) or "not clipped")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_update_equals_that_of_a_dense_gradient(name, clip):
+    reference = _dense_updates(_build_model(), OPTIMIZERS[name](**clip), steps=2)
+    model = _build_model()
+    model.compile(OPTIMIZERS[name](**clip), run_eagerly=True)
+    for _ in range(2):
+        model.train_on_batch(CONTEXTS, TARGETS)
+    for expected, weight in zip(reference, model.trainable_weights, strict=True):
+        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)
+
+
+@pytest.mark.parametrize("output", ["nce", "sampled", "energy"])
+def test_sampled_outputs_update_as_with_a_dense_gradient(output):
+    keras.utils.set_random_seed(1)
+    reference = _dense_updates(_build_model(output), keras.optimizers.Adam(0.05), steps=1)
+    keras.utils.set_random_seed(1)
+    model = _build_model(output)
+    model.compile(keras.optimizers.Adam(0.05), run_eagerly=True)
+    model.train_on_batch(CONTEXTS, TARGETS)
+    for expected, weight in zip(reference, model.trainable_weights, strict=True):
+        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)
+
+
+def test_embedding_in_a_stock_model_updates_each_row_once():
+    """In a model of stock layers no code of NPLM runs: the lookup itself has one slice per row."""
+    inputs = keras.Input((ORDER - 1,))  # float ids, Keras's default
+    embed = ContextEmbedding(V, 3)
+    outputs = keras.layers.Dense(V, activation="softmax")(embed(inputs))
+    model = keras.Model(inputs, outputs)
+    C, dense = embed.C.numpy(), keras.Variable(embed.C.numpy())
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(TARGETS, model(CONTEXTS)))
+    gradient = tf.convert_to_tensor(tape.gradient(loss, embed.C.value))
+    keras.optimizers.Adagrad(0.1, initial_accumulator_value=1e-4).apply([gradient], [dense])
+    adagrad = keras.optimizers.Adagrad(0.1, initial_accumulator_value=1e-4)
+    model.compile(adagrad, "sparse_categorical_crossentropy")
+    model.train_on_batch(CONTEXTS, TARGETS)
+    assert np.abs(dense.numpy() - C).max() > 0.05
+    np.testing.assert_allclose(embed.C.numpy(), dense.numpy(), atol=1e-6)
