@@ -16,6 +16,7 @@ from keras_nplm.data.vocabulary import (
     WordIds,
     check_ids,
     check_reserved,
+    check_tokens,
 )
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
@@ -35,10 +36,11 @@ def encode_chunks(
         encode: a function from tokens to ids.
 
     Raises:
-        InputError: a sentence holds a reserved token (`<pad>`, `<s>` or `</s>`).
+        InputError: a sentence is a string, or holds a reserved token (`<pad>`, `<s>` or `</s>`).
     """
     sentences = iter(sentences)
     while chunk := list(itertools.islice(sentences, CHUNK_SENTENCES)):
+        check_tokens(*chunk)
         tokens = [token for sentence in chunk for token in (*sentence, EOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))

@@ -102,6 +102,7 @@ class Vocabulary:
         with tempfile.TemporaryDirectory() as directory:
             counts = WordCounts(directory)
             for sentence in sentences:
+                check_tokens(sentence)
                 counts.update(sentence)
             return cls.from_counts(counts.pairs(), min_count=min_count, max_size=max_size)
 
@@ -262,6 +263,26 @@ def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
         raise InputError(
             f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Fix: use the vocabulary of the model."
         )
+
+
+def check_tokens(*sentences: Sequence[str]) -> None:
+    """Check that sentences are lists of tokens. A string would be taken for a list of its characters.
+
+    Raises:
+        InputError: a sentence is a string.
+
+    Example:
+
+    >>> check_tokens(["the", "cat"], "the cat")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    keras_nplm.io.errors.InputError: A sentence must be a list of tokens. Received: the string 'the cat'. Fix: ...
+    """
+    for sentence in sentences:
+        if isinstance(sentence, str):
+            raise InputError(
+                f"A sentence must be a list of tokens. Received: the string {sentence[:80]!r}. Fix: split it, as with "
+                "`split_words`."
+            )
 
 
 def check_reserved(tokens: Iterable[str]) -> None:
