@@ -46,6 +46,8 @@ class ContextEmbedding(keras.layers.Layer):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
+    sum_gradient = True  # False in NPLM, which sums gradients before its optimiser; see `keras_nplm.layers.ops.rows`
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -66,6 +68,7 @@ class ContextEmbedding(keras.layers.Layer):
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
 
     def build(self, input_shape):
+        self.context_size = input_shape[-1]
         self.C = self.add_weight(
             name="C",
             shape=(self.vocabulary_size, self.embedding_dim),
@@ -82,7 +85,16 @@ class ContextEmbedding(keras.layers.Layer):
 
     def vectors(self, context_ids):
         """Return C(w) of each context word, float [B, n-1, m]."""
-        vectors = ops.cast(rows(self.C, context_ids), self.compute_dtype)
+        context_ids = ops.cast(context_ids, "int32")  # Keras feeds floats to a functional model by default
+        width = context_ids.shape[-1]
+        check_argument(
+            "context_ids",
+            self.context_size is None or width == self.context_size,
+            f"[B, {self.context_size}]",
+            list(context_ids.shape),
+            "give the n-1 words before the target.",
+        )
+        vectors = ops.cast(rows(self.C, context_ids, sum_gradient=self.sum_gradient), self.compute_dtype)
         present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
         known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
         return vectors * ops.expand_dims(ops.where(known, present, float("nan")), -1)
@@ -193,7 +205,8 @@ class AveragedContext(ContextEmbedding):
         number = vectors.shape[1]
         edges = [number - edge for edge in (*reversed(others), near)]
         *spans, nearest = ops.split(vectors, edges, axis=1)
-        x = [ops.sum(span, axis=1) * span.shape[1] ** -0.5 for span in spans]
+        x = [ops.sum(ops.cast(span, "float32"), axis=1) * span.shape[1] ** -0.5 for span in spans]
+        x = [ops.cast(average, vectors.dtype) for average in x]  # half precision is too coarse for a sum
         return ops.concatenate([*x, super().join(nearest)] if near else x, axis=-1)
 
     def compute_output_shape(self, input_shape):

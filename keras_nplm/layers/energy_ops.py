@@ -48,7 +48,7 @@ def all_energies(contexts, words, v):
         return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
     import tensorflow as tf
 
-    forward, backward = _context_by_context(*words.shape)
+    forward, backward = _context_by_context(*words.shape, contexts.dtype)
 
     @tf.custom_gradient
     def with_gradient(contexts, words, v):
@@ -130,7 +130,7 @@ def _fused(function):
 
 
 @functools.cache
-def _context_by_context(size: int, units: int):
+def _context_by_context(size: int, units: int, dtype):
     """Return two graphs: the energies [B, |V|], and the gradients with respect to z, t and v."""
     import tensorflow as tf
 
@@ -140,7 +140,7 @@ def _context_by_context(size: int, units: int):
         def compute_context(z):
             return tf.concat([_energies(z[None], tile, v)[0] for tile in tiles], axis=0)
 
-        return tf.map_fn(compute_context, contexts, fn_output_signature=tf.TensorSpec([size], tf.float32))
+        return tf.map_fn(compute_context, contexts, fn_output_signature=tf.TensorSpec([size], dtype))
 
     def backward(contexts, words, v, upstream):
         def add(i, of_contexts, of_words, of_v):
@@ -155,8 +155,8 @@ def _context_by_context(size: int, units: int):
         _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
         return of_contexts.stack() * v, of_words * v, of_v
 
-    of_some, of_all, of_units = (tf.TensorSpec(shape) for shape in ([None, units], [size, units], [units]))
-    upstream = tf.TensorSpec([None, size])
+    of_some, of_all, of_units = (tf.TensorSpec(shape, dtype) for shape in ([None, units], [size, units], [units]))
+    upstream = tf.TensorSpec([None, size], dtype)
     return (
         tf.function(forward, [of_some, of_all, of_units], autograph=False),
         tf.function(backward, [of_some, of_all, of_units, upstream], autograph=False),

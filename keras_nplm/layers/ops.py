@@ -9,7 +9,7 @@ _LEAST = 512  # words of a tile at least: a matrix product with fewer is slow
 _MOST = 64  # tiles at most
 
 
-def rows(variable: keras.Variable, ids):
+def rows(variable: keras.Variable, ids, sum_gradient: bool = False):
     """Return `variable[ids]`: an embedding lookup with a sparse gradient.
 
     On TensorFlow the gradient is `tf.IndexedSlices`: it holds the rows of the ids only. Ids out of range are clipped,
@@ -18,6 +18,8 @@ def rows(variable: keras.Variable, ids):
     Args:
         variable: a weight [V, …], created with `autocast=False`.
         ids: int, any shape.
+        sum_gradient: bool, whether the gradient has one slice for each distinct id, the sum over its occurrences. Most
+            Keras optimisers need it: they square each slice. It costs a pass over the ids.
 
     Returns:
         [*ids.shape, …].
@@ -27,7 +29,22 @@ def rows(variable: keras.Variable, ids):
         return ops.take(variable, ids, axis=0)
     import tensorflow as tf
 
-    return tf.gather(variable.value, ids)  # a gather from the variable itself: reading it first would copy it
+    if not sum_gradient:
+        return tf.gather(variable.value, ids)  # a gather from the variable itself: reading it first would copy it
+    distinct, place = tf.unique(tf.reshape(ids, [-1]))
+    vectors = _spread_rows(tf, tf.gather(variable.value, distinct), place)
+    return tf.reshape(vectors, tf.concat([tf.shape(ids), tf.shape(vectors)[1:]], axis=0))
+
+
+def _spread_rows(tf, vectors, place):
+    """Return vectors[place], with a dense gradient: the sum over the places of each vector."""
+
+    @tf.custom_gradient
+    def spread(vectors):
+        number = tf.shape(vectors)[0]
+        return tf.gather(vectors, place), lambda gradient: tf.math.unsorted_segment_sum(gradient, place, number)
+
+    return spread(vectors)
 
 
 def linear_softmax(features, kernel, bias, target_ids, dtype, expected=None):
@@ -87,7 +104,8 @@ def linear_log_prob(features, kernel, bias, target_ids, which=None):
 
 def linear_logit(features, kernel, bias, target_ids):
     """Return the logits of the targets only, y_t = b_t + U_t f, float [B]."""
-    return ops.sum(features * rows(kernel, target_ids), axis=-1) + rows(bias, target_ids)
+    row, offset = (ops.cast(rows(weight, target_ids), features.dtype) for weight in (kernel, bias))
+    return ops.sum(features * row, axis=-1) + offset
 
 
 def log_normaliser(features, kernel, bias):
@@ -107,7 +125,7 @@ def log_normaliser(features, kernel, bias):
         return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
     import tensorflow as tf
 
-    kernel, bias = tf.convert_to_tensor(kernel.value), tf.convert_to_tensor(bias.value)
+    kernel, bias = (tf.cast(weight.value, features.dtype) for weight in (kernel, bias))
     sizes = _tiles(features, kernel)
     tiles = list(zip(tf.split(kernel, sizes), tf.split(bias, sizes), strict=True))
     sums = []
@@ -139,7 +157,8 @@ def log_sum_exp(logits):
 def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     """Return the values of `linear_softmax` and the function of its gradient, for `tf.custom_gradient`."""
     given, low, table = features.dtype, tf.cast(features, dtype), tf.cast(kernel, dtype)
-    features = tf.cast(features, tf.float32)
+    weight_dtype, wide = kernel.dtype, tf.float64 if kernel.dtype == tf.float64 else tf.float32
+    features, bias = tf.cast(features, wide), tf.cast(bias, wide)
     sizes = _tiles(features, kernel)
     tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
 
@@ -151,7 +170,7 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
             tile = tf.exp(logits if shift is None else logits - shift)  # [B, tile]
             z.append(tf.reduce_sum(tile, axis=-1, keepdims=True))
             tiles.append(tf.cast(tile, dtype))
-            weighted.append(tf.cast(tf.matmul(tiles[-1], table), tf.float32))  # [B, w]
+            weighted.append(tf.cast(tf.matmul(tiles[-1], table), wide))  # [B, w]
         return tf.add_n(z), tf.add_n(weighted), tiles
 
     def shifted():
@@ -162,9 +181,9 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
 
     plain = exponentials(None)
     z, weighted, tiles, shift = tf.cond(_in_range(tf, plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted)
-    target_rows = tf.gather(kernel, target_ids)  # [B, w]
+    target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
-    mean_row = None if expected is None else tf.linalg.matvec(kernel, expected, transpose_a=True)  # [w]
+    mean_row = None if expected is None else tf.linalg.matvec(tf.cast(kernel, wide), expected, transpose_a=True)  # [w]
     mean_logit = tf.zeros_like(target_logit)
     if expected is not None:
         mean_logit = tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
@@ -174,26 +193,26 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
         d_features = share * weighted + d_target[:, None] * target_rows
         scaled = tf.cast(features * share, dtype)
         if len(tiles) == 1:
-            d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), tf.float32)
-            d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], tf.float32)
+            d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), wide)
+            d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], wide)
         else:  # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large one before
             scaled = tf.concat([scaled, tf.cast(share, dtype)], axis=-1)
             products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
-            d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), tf.float32)
-            d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), tf.float32)
+            d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide)
+            d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), wide)
         if expected is not None:
             d_features += d_mean[:, None] * mean_row
             d_kernel += expected[:, None] * tf.reduce_sum(d_mean[:, None] * features, axis=0)
             d_bias += expected * tf.reduce_sum(d_mean)
         d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
         d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
-        return tf.cast(d_features, given), d_kernel, d_bias
+        return tf.cast(d_features, given), tf.cast(d_kernel, weight_dtype), tf.cast(d_bias, weight_dtype)
 
     return (tf.math.log(z[:, 0]) + shift[:, 0], target_logit, mean_logit), gradient
 
 
 def _logits(tf, features, kernel, bias):
-    return tf.nn.bias_add(tf.cast(tf.matmul(features, kernel, transpose_b=True), tf.float32), bias)
+    return tf.nn.bias_add(tf.cast(tf.matmul(features, kernel, transpose_b=True), bias.dtype), bias)
 
 
 def _in_range(tf, z):

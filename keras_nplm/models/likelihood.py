@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 import keras_nplm.models.metrics as metrics  # not `from`: the module may be half imported, see io.import_hooks
+from keras_nplm.models.gradients import sum_gradients_first
 from keras_nplm.models.replicas import ReplicatedTraining
 
 _LEAST = 1e-37  # probability whose logarithm float32 can hold
@@ -52,6 +53,8 @@ class LikelihoodTraining(ReplicatedTraining):
         super().compile(*args, jit_compile=jit_compile, **kwargs)
         if replicas and self.optimizer is not None:
             self.check_replicable()
+        if keras.backend.backend() == "tensorflow" and self.optimizer is not None:
+            sum_gradients_first(self.optimizer)
         self._exclude_biases()
 
     def train_step(self, *args):
@@ -83,7 +86,11 @@ class LikelihoodTraining(ReplicatedTraining):
         return plain and keras.backend.backend() == "tensorflow"
 
     def _features_loss(self, x, y, sample_weight, training: bool):
-        features, output_ids = self.features(x, training=training), self.prob.output_ids(y)
+        output_ids = ops.reshape(self.prob.output_ids(y), (-1,))
+        assert_in_range("context_ids", x, self.vocabulary_size, "encode the text with the model's vocabulary.")
+        fix = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
+        assert_in_range("target_ids", output_ids, self.prob.num_outputs, fix)
+        features = self.features(x, training=training)
         if training:
             loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
         else:
@@ -94,13 +101,13 @@ class LikelihoodTraining(ReplicatedTraining):
         """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
         negative_log_likelihood = -ops.log(ops.maximum(_chosen(y_pred, self.prob.output_ids(y)), _LEAST))
         if self.loss is not None:
-            self.perplexity.update_state(negative_log_likelihood, sample_weight)
+            self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         return self._penalised_mean(negative_log_likelihood, negative_log_likelihood, sample_weight, training)
 
     def _penalised_mean(self, loss, negative_log_likelihood, sample_weight, training: bool):
         if negative_log_likelihood is not None:
-            self.perplexity.update_state(negative_log_likelihood, sample_weight)
+            self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         mean = self.mean(loss, loss, sample_weight)
         mean = self.weight_by_examples(mean, loss) if training else mean
         return mean + super().compute_loss(training=training) if self.losses else mean
@@ -130,6 +137,23 @@ class LikelihoodTraining(ReplicatedTraining):
         config = keras.saving.deserialize_keras_object(config)
         self.compile(**config | {"jit_compile": "auto"})  # another machine may be faster with another choice
         self.optimizer.build(self.trainable_variables)
+
+
+def assert_in_range(argument: str, ids, size: int, fix: str) -> None:
+    """Stop a training or evaluation step on ids out of range, whose loss would be NaN. TensorFlow only.
+
+    Args:
+        argument: name of the ids.
+        ids: int tensor.
+        size: int, ids must be 0 to size-1.
+        fix: the remedy.
+    """
+    import tensorflow as tf
+
+    least, greatest = tf.reduce_min(ids), tf.reduce_max(ids)
+    text = f"`{argument}` must be 0 to {size - 1}. Fix: {fix} Received:"
+    in_range = tf.logical_and(least >= 0, greatest < tf.cast(size, greatest.dtype))
+    tf.debugging.Assert(in_range, [text, least, "to", greatest])
 
 
 class _Mean(keras.losses.Loss):

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+_LEAST = 1e-37  # probability whose logarithm float32 can hold
+
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class Perplexity(keras.metrics.Mean):
@@ -12,8 +14,14 @@ class Perplexity(keras.metrics.Mean):
     passed in counts: the caller leaves out `</s>` or out-of-vocabulary tokens where they should not count.
 
     Call arguments:
-        values: negative log-likelihoods in nats, float [B].
+        y_true: int [B], the targets. Or negative log-likelihoods in nats, float [B], if `y_pred` is left out.
+        y_pred: float [B, |V|], probabilities, or logits if `from_logits`.
         sample_weight: weights of the tokens, float [B]. Default: 1 each.
+
+    Args:
+        from_logits: bool, whether `y_pred` holds logits.
+        name: str, the name in the logs.
+        dtype: of the sum. float64, since float32 drifts over millions of tokens.
 
     Returns:
         `result()`: float scalar, 1 or more; 1 before the first update.
@@ -25,10 +33,28 @@ class Perplexity(keras.metrics.Mean):
     >>> perplexity.update_state(np.log([2.0, 8.0]).astype("float32"))
     >>> round(float(perplexity.result()), 4)
     4.0
+    >>> perplexity = Perplexity()
+    >>> perplexity.update_state(np.array([0, 1]), np.array([[0.5, 0.5], [0.875, 0.125]], "float32"))
+    >>> round(float(perplexity.result()), 4)
+    4.0
     """
 
-    def __init__(self, name: str = "perplexity", dtype=None):
+    _direction = "down"  # so that Keras's callbacks know that lower is better
+
+    def __init__(self, from_logits: bool = False, name: str = "perplexity", dtype="float64"):
         super().__init__(name=name, dtype=dtype)
+        self.from_logits = from_logits
+
+    def update_state(self, y_true, y_pred=None, sample_weight=None):
+        values = y_true
+        if y_pred is not None:
+            log_probs = ops.log_softmax(y_pred) if self.from_logits else ops.log(ops.maximum(y_pred, _LEAST))
+            targets = ops.cast(ops.reshape(y_true, (-1, 1)), "int32")
+            values = -ops.take_along_axis(log_probs, targets, axis=-1)[:, 0]
+        super().update_state(values, sample_weight)
 
     def result(self):
         return ops.exp(super().result())
+
+    def get_config(self):
+        return super().get_config() | {"from_logits": self.from_logits}

@@ -109,8 +109,10 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         for option, value in (sizes | shares | others).items():
             check_option(option, value)
         super().__init__(name=name, **kwargs)
+        policy = self.dtype_policy.name
         half = self.compute_dtype == "float16"
-        check_argument("dtype", not half, "float32 or mixed_bfloat16", "float16", "exponentials overflow in float16.")
+        wanted = "float32, float64, bfloat16 or mixed_bfloat16"
+        check_argument("dtype", not half, wanted, policy, "exponentials overflow in float16.")
 
         # Layers
         dtype = self.dtype_policy
@@ -148,6 +150,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def build(self, input_shape):
         if self.built:
             return
+        self.embed.sum_gradient = False  # `sum_gradients_first` does it for all weights
         _build_once(self.embed, input_shape)
         x_shape = self.embed.compute_output_shape(input_shape)
         width = x_shape[1] if self.prob.owns_hidden or self.direct is not None else 0
@@ -210,7 +213,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         """
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
-        result = np.zeros(len(output_ids), np.float32)
+        result = np.zeros(len(output_ids), self.prob.sum_dtype)
         contexts, which = find_distinct_rows(context_ids)
         by_context = np.argsort(which, kind="stable")
         for first in range(0, len(contexts), _CONTEXTS):
@@ -238,13 +241,13 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     def _log_prob(self, context_ids, target_ids):
         inside = target_ids < self.prob.listed
-        result = np.full(len(target_ids), -np.inf, np.float32)  # ln P of words outside a short-list
+        result = np.full(len(target_ids), -np.inf, self.prob.sum_dtype)  # ln P of words outside a short-list
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
     def _next_log_probs(self, context_ids):
         log_probs, listed = self.next_output_log_probs(context_ids), self.prob.listed
-        outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, np.float32)
+        outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
 
     @functools.cached_property
@@ -269,7 +272,14 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         """The order of an n-gram model that sees the same separate (not averaged) words of the context."""
         return max(2, self.embed.separate_words(self.order - 1) + 1)
 
-    # Saving: the configuration, and the states of random number generators
+    # Saving: SavedModel, the configuration, and the states of random number generators
+
+    def export(self, filepath, *args, input_signature=None, **kwargs):
+        """Export as `keras.Model.export` does; the input is `context_ids`, int32 [B, n-1]."""
+        if input_signature is None:
+            self(np.zeros((1, self.order - 1), np.int32))  # Keras exports only models that were called
+            input_signature = [keras.InputSpec(shape=(None, self.order - 1), dtype="int32", name="context_ids")]
+        super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
     def random_states(self) -> list[keras.Variable]:
         """Return the states of the random number generators of dropout and of negative samples."""
@@ -314,9 +324,18 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
 
 def _build_once(layer: keras.layers.Layer, input_shape) -> None:
-    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model."""
+    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model.
+
+    Raises:
+        InputError: the layer is built for inputs of a different width.
+    """
     if not layer.built:
         layer.build(input_shape)
+        return
+    width = ((layer.get_build_config() or {}).get("input_shape") or input_shape)[-1]
+    received = f"{layer.name}, which has weights for width {width}"
+    fix = "give each model a layer of its own."
+    check_argument("layer", width == input_shape[-1], f"one for inputs of width {input_shape[-1]}", received, fix)
 
 
 def serialise_layer(layer: keras.layers.Layer) -> dict:

@@ -379,12 +379,11 @@ def test_penalty_is_half_the_squares_of_the_matrices():
 
 def test_ids_out_of_range_give_a_loss_that_is_nan():
     model, (contexts, targets) = _model(), _batch()
-    for options in ({}, {"metrics": ["accuracy"]}):
-        model.compile(optimizer=keras.optimizers.SGD(0.1), run_eagerly=True, **options)
-        assert np.isfinite(model.evaluate(contexts, targets[:, None], verbose=0)[0])  # targets of rank 2 are the same
-        for wrong in (V, -1):
-            assert np.isnan(model.evaluate(contexts, np.full_like(targets, wrong), verbose=0)[0])
-            assert np.isnan(model.evaluate(np.full_like(contexts, wrong), targets, verbose=0)[0])
+    model.compile(optimizer=keras.optimizers.SGD(0.1), run_eagerly=True, metrics=["accuracy"])
+    assert np.isfinite(model.evaluate(contexts, targets[:, None], verbose=0)[0])  # targets of rank 2 are the same
+    for wrong in (V, -1):
+        assert np.isnan(model.evaluate(contexts, np.full_like(targets, wrong), verbose=0)[0])
+        assert np.isnan(model.evaluate(np.full_like(contexts, wrong), targets, verbose=0)[0])
 
 
 def test_jit_compilation_is_off_on_a_cpu():

@@ -59,7 +59,7 @@ class AdaptiveSoftmax(Output):
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
 
     def log_probs(self, features):
-        features = ops.cast(features, self.variable_dtype)
+        features = ops.cast(features, self.sum_dtype)
         root = ops.log_softmax(_logits(features, *self.root))
         parts = [root[:, : self.cutoffs[0]]]
         for i, (projection, cluster) in enumerate(zip(self.projections, self.clusters, strict=True)):
@@ -82,7 +82,7 @@ class AdaptiveSoftmax(Output):
     def _sum_over_path(self, features, target_ids, log_softmax, which=None):
         """Return ln P of the targets: the root's, plus the cluster's for targets in a cluster."""
         target_ids, known = self.in_range(target_ids)
-        features = ops.cast(features, self.variable_dtype)
+        features = ops.cast(features, self.sum_dtype)
         at_root, tails = target_ids, []
         for i, (first, last) in enumerate(self._ends()):
             inside = ops.logical_and(target_ids >= first, target_ids < last)
@@ -101,7 +101,7 @@ class AdaptiveSoftmax(Output):
         masses = [part.sum() for part in parts[1:]]
         self.root[1].assign(safe_log(np.concatenate([parts[0], masses])))
         for (_, bias), part, mass in zip(self.clusters, parts[1:], masses, strict=True):
-            bias.assign(safe_log(part / mass))
+            bias.assign(safe_log(part / mass) if mass > 0 else np.zeros(len(part)))  # no word is ever predicted
 
     def _ends(self):
         """Return the first id of each cluster and the first id after it."""

@@ -44,6 +44,15 @@ class Output(keras.layers.Layer):
         self.vocabulary_size = vocabulary_size
 
     @property
+    def sum_dtype(self) -> str:
+        """The dtype of logits, sums and probabilities: float64 if the weights are, else float32."""
+        return "float64" if self.variable_dtype == "float64" else "float32"
+
+    def add_weight(self, *args, **kwargs):
+        """Add a weight of `sum_dtype`, unless a dtype is given: half precision is too coarse for an output."""
+        return super().add_weight(*args, **{"dtype": self.sum_dtype} | kwargs)
+
+    @property
     def listed(self) -> int:
         """The number of words that are predicted: ids below it. With a short-list 4+s, else |V|."""
         return self.vocabulary_size if self.shortlist_size is None else len(SPECIALS) + self.shortlist_size
@@ -135,7 +144,7 @@ class Output(keras.layers.Layer):
         output_ids = ops.cast(ops.reshape(output_ids, (-1,)), "int32")
         known = ops.logical_and(output_ids >= 0, output_ids < self.num_outputs)
         inside = ops.clip(output_ids, 0, self.num_outputs - 1)
-        return inside, ops.where(known, 1.0, float("nan"))
+        return inside, ops.cast(ops.where(known, 1.0, float("nan")), self.sum_dtype)
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
         """Initialise the biases with the unigram model, so that the network starts from word frequencies.
@@ -182,6 +191,9 @@ class Output(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.num_outputs)
+
+    def compute_output_spec(self, features):
+        return keras.KerasTensor(self.compute_output_shape(features.shape), self.sum_dtype)
 
     def get_config(self):
         return super().get_config() | {"vocabulary_size": self.vocabulary_size}
@@ -298,17 +310,19 @@ class LinearOutput(BiasedOutput):
         return ops.matmul(self.kernel, ops.transpose(self.P[columns]))
 
     def logits(self, features):
-        features = self.project(features)
-        logits = ops.matmul(features, ops.transpose(ops.cast(self.kernel, features.dtype)))
-        return ops.cast(logits, self.variable_dtype) + self.b  # a softmax in half precision would not sum to 1
+        features = self.project(ops.cast(features, self.sum_dtype))  # half precision would not be exact
+        return ops.matmul(features, ops.transpose(ops.cast(self.kernel, self.sum_dtype))) + ops.cast(
+            self.b, self.sum_dtype
+        )
 
     def log_prob(self, features, output_ids, which=None):
         output_ids, known = self.in_range(output_ids)
-        features = self.project(ops.cast(features, self.variable_dtype))
+        features = self.project(ops.cast(features, self.sum_dtype))
         return linear_log_prob(features, self.kernel, self.b, output_ids, which) * known
 
     def logits_of(self, projected, word_ids):
-        return ops.matmul(projected, ops.transpose(rows(self.kernel, word_ids))) + rows(self.b, word_ids)
+        kernel, bias = (ops.cast(rows(weight, word_ids), projected.dtype) for weight in (self.kernel, self.b))
+        return ops.matmul(projected, ops.transpose(kernel)) + bias
 
     def logit(self, projected, output_ids):
         return linear_logit(projected, self.kernel, self.b, output_ids)

@@ -93,7 +93,7 @@ class EnergyOutput(SampledOutput):
 
     def project(self, features, training=False):
         """Return z = d + H_x x, float [B, h], and v, float [h], or [B, h] after dropout."""
-        features = ops.cast(features, self.variable_dtype)
+        features = ops.cast(features, self.sum_dtype)
         contexts = ops.matmul(features, self.H[: self.context_width]) + self.d
         v = ops.convert_to_tensor(self.v)
         if training and self.dropout:
@@ -106,6 +106,7 @@ class EnergyOutput(SampledOutput):
             vectors, word_ids = ops.convert_to_tensor(self._embedding()), ops.arange(self.vocabulary_size)
         else:
             vectors = rows(self._embedding(), word_ids)
+        vectors = ops.cast(vectors, self.sum_dtype)
         present = ops.cast(ops.not_equal(word_ids, PAD_ID), vectors.dtype)
         return ops.matmul(vectors * ops.expand_dims(present, -1), self.H[self.context_width :])
 

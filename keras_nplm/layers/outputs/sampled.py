@@ -73,20 +73,21 @@ class SampledOutput(BiasedOutput):
         )
         self.held_out = self._distribution("held_out") if self.held_out_mass else None
         predicted = np.ones(self.num_outputs)
-        predicted[[PAD_ID, BOS_ID]] = 0
+        predicted[[i for i in (PAD_ID, BOS_ID) if i < self.num_outputs]] = 0
         self._propose(_log_uniform(np.arange(self.num_outputs, 0, -1) * predicted))
         if self.held_out is not None:
             self._assign(self.held_out, predicted / predicted.sum())
 
     def training_loss(self, features, output_ids):
         output_ids, known = self.in_range(output_ids)
-        projected = self.project(ops.cast(features, self.variable_dtype), training=True)
+        projected = self.project(ops.cast(features, self.sum_dtype), training=True)
         if self.held_out_mass:
             output_ids = self._replace_by_held_out(output_ids)
         sampled_ids = self._sample(self.noise, self._strata(self.num_sampled))
         log_k = float(np.log(self.num_sampled))  # k Q(w): how often w is expected among the samples
-        sampled = self.logits_of(projected, sampled_ids) - rows(self.log_q, sampled_ids) - log_k  # [B, k]
-        target = self.logit(projected, output_ids) - rows(self.log_q, output_ids) - log_k
+        log_q = [ops.cast(rows(self.log_q, ids), self.sum_dtype) for ids in (sampled_ids, output_ids)]
+        sampled = self.logits_of(projected, sampled_ids) - log_q[0] - log_k  # [B, k]
+        target = self.logit(projected, output_ids) - log_q[1] - log_k
         loss = self.contrast(target, sampled)
         if self.self_normalisation:
             loss += self.self_normalisation * ops.square(ops.logsumexp(sampled, axis=-1))
@@ -132,7 +133,7 @@ class SampledOutput(BiasedOutput):
         """
         options = dict(shape=(self.num_outputs,), trainable=False, autocast=False)
         return (
-            self.add_weight(name=f"{name}_cumulated", initializer="ones", **options),
+            self.add_weight(name=f"{name}_cumulated", initializer="ones", dtype="float32", **options),
             self.add_weight(name=f"{name}_words", initializer="zeros", dtype="int32", **options),
         )
 

@@ -1,0 +1,147 @@
+"""NPLM and its layers as ordinary Keras parts: every dtype, exports, stock models, misuse with a clear error."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import (
+    NPLM,
+    AdaptiveSoftmax,
+    AveragedContext,
+    ContextEmbedding,
+    FullSoftmax,
+    InputError,
+    Perplexity,
+    TanhHidden,
+)
+
+V, ORDER = 30, 4
+RNG = np.random.default_rng(0)
+CONTEXTS = RNG.integers(4, V, (64, ORDER - 1)).astype(np.int32)
+TARGETS = RNG.integers(4, V, 64).astype(np.int32)
+
+
+def _build_model(**options) -> NPLM:
+    model = NPLM(V, ORDER, embedding_dim=6, hidden_units=8, **options)
+    rng = np.random.default_rng(1)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.7, weight.shape))
+    return model
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "mixed_bfloat16"])
+@pytest.mark.parametrize("output", ["full", "nce", "adaptive", "energy"])
+def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
+    model = _build_model(output=output, dtype=dtype)
+    chosen = model.log_prob(CONTEXTS, TARGETS)
+    np.testing.assert_allclose(chosen, model.next_log_probs(CONTEXTS)[np.arange(64), TARGETS], atol=1e-4)
+    probabilities = np.asarray(model(CONTEXTS)).astype(np.float64)
+    np.testing.assert_allclose(np.log(probabilities)[np.arange(64), TARGETS], chosen, atol=1e-4)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    model.compile("sgd")
+    history = model.fit(CONTEXTS, TARGETS, validation_data=(CONTEXTS, TARGETS), verbose=0).history
+    assert np.isfinite([value for values in history.values() for value in values]).all()
+
+
+def test_float16_is_refused_by_name():
+    with pytest.raises(InputError, match=r"`dtype` must be float32, .* Received: float16"):
+        NPLM(V, ORDER, dtype="float16")
+
+
+def test_export_needs_no_signature(tmp_path):
+    model = _build_model()
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(tmp_path / "served")
+    np.testing.assert_allclose(served.serve(tf.constant(CONTEXTS)), model(CONTEXTS), rtol=1e-5)
+
+
+def test_layers_accept_float_ids_and_any_integer():
+    embed = ContextEmbedding(V, 5)
+    expected = np.asarray(embed(CONTEXTS))
+    for dtype in ("float32", "int64", "uint8", "int16"):
+        np.testing.assert_array_equal(np.asarray(embed(CONTEXTS.astype(dtype))), expected)
+    inputs = keras.Input((ORDER - 1,))  # of floats, Keras's default
+    model = keras.Model(inputs, FullSoftmax(V)(TanhHidden(7)(embed(inputs))))
+    assert model(CONTEXTS).shape == (64, V)
+
+
+def test_symbolic_dtype_of_an_output_is_that_of_its_values():
+    features = keras.KerasTensor((None, 6), "bfloat16")
+    output = FullSoftmax(V, dtype="mixed_bfloat16")
+    assert output(features).dtype == "float32" == keras.backend.standardize_dtype(output(np.ones((2, 6))).dtype)
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+def test_perplexity_is_a_metric_of_any_model(from_logits):
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(V, activation=None if from_logits else "softmax")(inputs))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+    model.compile("sgd", loss, metrics=[Perplexity(from_logits=from_logits)])
+    x = RNG.normal(size=(64, 4)).astype(np.float32)
+    result = model.evaluate(x, TARGETS, verbose=0, return_dict=True)
+    np.testing.assert_allclose(np.log(result["perplexity"]), result["loss"], rtol=1e-5)
+    stop = keras.callbacks.EarlyStopping("val_perplexity", patience=1)  # finds by itself that lower is better
+    model.fit(x, TARGETS, validation_data=(x, TARGETS), epochs=2, callbacks=[stop], verbose=0)
+    assert stop.monitor_op is keras.ops.less
+
+
+def test_perplexity_does_not_drift_over_many_tokens():
+    perplexity = Perplexity()
+    perplexity.total.assign(1e8 * np.log(100))
+    perplexity.count.assign(1e8)
+    for _ in range(100):
+        perplexity.update_state(np.full(10, np.log(100), np.float32))
+    assert float(perplexity.count) == 1e8 + 1000
+    assert float(perplexity.result()) == pytest.approx(100, rel=1e-7)
+
+
+@pytest.mark.parametrize("options", [{}, {"context": AveragedContext(V, 6, averages_after=(1,))}])
+def test_context_of_wrong_width_is_refused(options):
+    with pytest.raises(
+        InputError, match=r"`context_ids` must be \[B, 3\]. Received: \[2, 5\]. Fix: give the n-1 words"
+    ):
+        NPLM(V, ORDER, 6, 8, **options)(np.zeros((2, 5), np.int32))
+
+
+@pytest.mark.parametrize("wrong", [V, -1])
+def test_ids_out_of_range_stop_training(wrong):
+    model = _build_model()
+    model.compile("sgd")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`context_ids` must be 0 to 29.*{wrong}"):
+        model.fit(np.where(CONTEXTS[0, 0] == CONTEXTS, wrong, CONTEXTS), TARGETS, verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`target_ids` must be 0 to 29.*{wrong}"):
+        model.evaluate(CONTEXTS, np.full_like(TARGETS, wrong), verbose=0)
+
+
+def test_layer_built_for_a_different_width_is_refused():
+    output = FullSoftmax(V, name="prob")
+    NPLM(V, ORDER, 6, 8, output=output)
+    NPLM(V, ORDER, 5, 8, output=output)  # shared: its features have the same width
+    with pytest.raises(InputError, match="`layer` must be one for inputs of width 9. Received: prob, .* width 8. Fix"):
+        NPLM(V, ORDER, 6, 9, output=output)
+
+
+def test_adaptive_cluster_without_predicted_words_is_finite():
+    output = AdaptiveSoftmax(10, cutoffs=(1, 3))  # ids 1 and 2 are <unk> and <s>; 0 is <pad>
+    output.build((None, 4))
+    output.start_at(np.array([0.0, 0, 0, 0.1, 0.2, 0.1, 0.2, 0.2, 0.1, 0.1]), np.zeros(10))
+    np.testing.assert_allclose(np.sum(output(np.ones((2, 4), "float32")), axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("output", ["sampled", "nce"])
+def test_vocabulary_of_two_words_trains(output):
+    model = NPLM(2, 2, 3, 4, output=output)
+    model.compile("sgd")
+    loss = model.fit(np.array([[0], [1]]), np.array([1, 1]), verbose=0).history[model.prob.loss_name]
+    assert np.isfinite(loss).all()
+
+
+def test_averages_of_many_words_are_exact_in_half_precision():
+    far = 256
+    half = AveragedContext(V, 4, averages_after=(1,), dtype="mixed_bfloat16")
+    ids = RNG.integers(4, V, (8, far + 1))
+    x = np.asarray(keras.ops.cast(half(ids), "float32"))[:, :4]
+    half.C.assign(np.asarray(keras.ops.cast(keras.ops.cast(half.C, "bfloat16"), "float32")))
+    exact = half.C.numpy()[ids[:, :far]].sum(axis=1) * far**-0.5
+    np.testing.assert_allclose(x, exact, rtol=2**-8, atol=1e-4)  # rounded once, not 256 times
