@@ -57,6 +57,14 @@ class LikelihoodTraining(ReplicatedTraining):
             sum_gradients_first(self.optimizer)
         self._exclude_biases()
 
+    def fit(self, *args, callbacks=None, **kwargs):
+        """Fit as `keras.Model.fit` does. Callbacks that monitor a perplexity know that lower is better."""
+        for callback in callbacks if isinstance(callbacks, list | tuple) else [callbacks]:
+            monitored = str(getattr(callback, "monitor", ""))
+            if monitored.endswith("perplexity") and getattr(callback, "mode", None) == "auto":
+                callback.mode = "min"  # Keras looks for the direction among the metrics of `compile` only
+        return super().fit(*args, callbacks=callbacks, **kwargs)
+
     def train_step(self, *args):
         if not self._trains_on_features():
             return self.add_worker_dimension(super().train_step(*args))

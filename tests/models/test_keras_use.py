@@ -86,6 +86,19 @@ def test_perplexity_is_a_metric_of_any_model(from_logits):
     assert stop.monitor_op is keras.ops.less
 
 
+def test_callbacks_know_that_lower_perplexity_is_better(tmp_path):
+    model = _build_model()
+    model.compile("sgd")
+    stop = keras.callbacks.EarlyStopping("val_perplexity", patience=1)
+    keep = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", monitor="val_perplexity", save_best_only=True)
+    data = dict(validation_data=(CONTEXTS, TARGETS), epochs=2, verbose=0)
+    model.fit(CONTEXTS, TARGETS, callbacks=[stop, keep], **data)
+    assert stop.mode == keep.mode == "min" and (tmp_path / "best.keras").exists()
+    highest = keras.callbacks.EarlyStopping("val_perplexity", mode="max")
+    model.fit(CONTEXTS, TARGETS, callbacks=highest, **data)
+    assert highest.mode == "max"
+
+
 def test_perplexity_does_not_drift_over_many_tokens():
     perplexity = Perplexity()
     perplexity.total.assign(1e8 * np.log(100))
