@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -209,6 +210,29 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
 def summarize_error(error: Exception) -> str:
     """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
+
+
+def checksum_file(path: Path) -> int:
+    """Return the CRC-32 of a file's bytes, about a second per GB.
+
+    Raises:
+        InputError: the file cannot be read.
+
+    Example:
+
+    >>> path = getfixture("tmp_path") / "text.txt"
+    >>> _ = path.write_bytes(b"the cat")
+    >>> f"{checksum_file(path):08x}"
+    'f1136bc8'
+    """
+    checksum = 0
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                checksum = zlib.crc32(block, checksum)
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}. Fix: check its permissions.") from error
+    return checksum
 
 
 def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:

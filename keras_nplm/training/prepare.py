@@ -1,5 +1,6 @@
 """Prepare a model directory: count the vocabulary, encode the corpus, write config.json; or resume all of this."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from keras_nplm.io.files import (
 from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
+_CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
 _PREPARED = {"corpus", "vocabulary.txt", "forms.tsv"}  # names that a run killed before config.json may leave
 
 
@@ -37,10 +39,7 @@ def prepare_directory(
     """
     options = options | {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
     if (directory / "config.json").exists():
-        if read_json(directory / "config.json") != options:
-            raise InputError(
-                f"{directory} holds a run with other options. Fix: choose a different --output, or remove {directory}."
-            )
+        _check_same_run(directory, read_json(directory / "config.json"), options)
         if not (directory / "metrics.json").exists():
             print(f"Resuming the run in {directory}.", file=sys.stderr)
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
@@ -52,6 +51,18 @@ def prepare_directory(
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
     write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
     return encoded, vocabulary
+
+
+def _check_same_run(directory: Path, recorded: dict, options: dict) -> None:
+    """Refuse a directory whose run has other options, or a text that has changed."""
+    if recorded == options:
+        return
+    differing = sorted(name for name in recorded.keys() | options.keys() if recorded.get(name) != options.get(name))
+    fix = f"Fix: choose a different --output, or remove {directory}."
+    before, now = (_CONTENT.sub("", str(described.get("corpus"))) for described in (recorded, options))
+    if differing == ["corpus"] and before == now:
+        raise InputError(f"The text files of the run in {directory} have changed since it began. {fix}")
+    raise InputError(f"{directory} holds a run with other options: {', '.join(differing)}. {fix}")
 
 
 def check_run_directory(directory: Path) -> None:

@@ -62,6 +62,16 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, method, flags):
     assert "holds a run with other options" in capsys.readouterr().err
 
 
+def test_text_changed_to_the_same_size_is_noticed(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 60, encoding="utf-8")
+    command = ["ngram", "--train", text, "--order", "2", "--output", tmp_path / "model"]
+    assert main([*map(str, command)]) == 0
+    text.write_text(text.read_text(encoding="utf-8").replace("the", "foo"), encoding="utf-8")
+    assert main([*map(str, command)]) == 2
+    assert "have changed since it began. Fix:" in capsys.readouterr().err
+
+
 def test_mixture_is_self_contained_and_better_than_its_parts(tmp_path, capsys, model_directory, kneser_ney_directory):
     copies = [
         shutil.copytree(directory, tmp_path / directory.name) for directory in (model_directory, kneser_ney_directory)

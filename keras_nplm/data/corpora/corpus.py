@@ -16,6 +16,7 @@ from keras_nplm.data.corpora.text_files import (
 )
 from keras_nplm.data.tokenizers import CHARACTERS, add_steps, get_tokenizer, parse_tokenizer
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import checksum_file
 
 SPLITS = ("train", "validation", "test")
 FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines, if only --train is given
@@ -122,7 +123,7 @@ def _tokenize_split(read: Callable, split: str, tokenize: Callable[[str], list[s
 
 
 def _text_corpus(train, resample, validation, test, fractions, tokenizer: str) -> Corpus:
-    """Open text files. The name holds their paths, sizes and split, so that a resumed run recognises its text."""
+    """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
     paths = expand_patterns(train)
     resampled = [(check_share(share), expand_patterns(files)) for share, files in resample]
     _check_named_once([paths, *(files for _, files in resampled)])
@@ -166,4 +167,5 @@ def _describe_resampled(resampled: Sequence[tuple[float, Sequence[Path]]]) -> li
 
 
 def _describe_files(paths: Sequence[Path]) -> str:
-    return " ".join(f"{path} ({path.stat().st_size} bytes)" for path in paths)
+    """Return the path, size and checksum of each file: a text edited to the same size is a different text."""
+    return " ".join(f"{path} ({path.stat().st_size} bytes, crc32 {checksum_file(path):08x})" for path in paths)
