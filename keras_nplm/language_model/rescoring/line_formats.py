@@ -29,10 +29,35 @@ def parse_number(text: str) -> float:
     return value
 
 
+_MOSES_ESCAPES = {
+    "&#124;": "|",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&apos;": "'",
+    "&quot;": '"',
+    "&#91;": "[",
+    "&#93;": "]",
+    "&amp;": "&",  # last, so that an escaped ampersand starts no further escape
+}
+
+
+def unescape_moses(text: str) -> str:
+    """Replace the escapes of Moses's tokenizer by the characters that they stand for.
+
+    Example:
+
+    >>> unescape_moses("the cat &apos;s &quot; &amp;lt; &quot;")
+    'the cat \\'s " &lt; "'
+    """
+    for escape, character in _MOSES_ESCAPES.items():
+        text = text.replace(escape, character)
+    return text
+
+
 def parse_moses_line(line: str) -> ParsedLine:
     """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; the score is optional.
 
-    Further fields are ignored.
+    The hypothesis is unescaped (see `unescape_moses`). Further fields are ignored.
 
     Raises:
         ValueError: the line has a wrong format; the message says why.
@@ -48,7 +73,7 @@ def parse_moses_line(line: str) -> ParsedLine:
     features = _parse_moses_features(fields[2])
     if len(fields) > 3:
         _set_feature(features, DECODER_SCORE, parse_number(fields[3]))
-    return fields[0], fields[1], features
+    return fields[0], unescape_moses(fields[1]), features
 
 
 def _parse_moses_features(field: str) -> dict[str, float]:

@@ -8,7 +8,7 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.rescoring.line_formats import parse_number
+from keras_nplm.language_model.rescoring.line_formats import parse_number, unescape_moses
 from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
 Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
@@ -112,7 +112,7 @@ class LossFile:
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     """Read reference texts, by the name of the list.
 
-    - `moses`: line i, from 0, is the reference of list i.
+    - `moses`: line i, from 0, is the reference of list i. Escapes such as `&apos;` are replaced.
     - `kaldi`: `utterance words`.
     - `tsv`: id, tab, words.
 
@@ -133,7 +133,7 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     references: dict[str, str] = {}
     for line_number, line in read_numbered_lines(Path(path)):
         if format == "moses":
-            name, text = str(line_number - 1), line
+            name, text = str(line_number - 1), unescape_moses(line)
         else:
             name, text = (*line.split("\t" if format == "tsv" else None, maxsplit=1), "", "")[:2]
         name = name.strip()

@@ -11,6 +11,7 @@ from keras_nplm.io.errors import InputError
 _MOST_ROUNDS = 100  # line searches along the best direction, from one start
 _MAX_STEP = 1e150
 _MARGIN = 1.0  # distance of a step beyond the outermost corner
+_TRIED = 64  # intervals at most whose error is computed again by their weights
 
 ErrorOf = Callable[[np.ndarray], np.ndarray]
 
@@ -72,7 +73,7 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
     The weighted sum of hypothesis h is a_h + t b_h, a line in t, with a = F w and b = F d. The best hypothesis of an
     input changes only at the corners of the upper envelope of its lines. So the error is constant between corners, and
     its changes are summed from corner to corner over all inputs. The step is the middle of the widest interval with
-    the least error.
+    the least error that the weights reach.
 
     Args:
         candidates: the hypotheses.
@@ -80,7 +81,7 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
         direction: d, float64 [K].
 
     Returns:
-        t, and the error with the weights w + t d.
+        t, and the error with the weights w + t d, which is the error of these weights as computed by `error_with`.
 
     Example:
 
@@ -101,11 +102,16 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
         return 0.0, float(candidates.error(candidates.counts[first].sum(axis=0)))
     edges = np.concatenate([[corners[0] - 2 * _MARGIN], corners, [corners[-1] + 2 * _MARGIN]])
     middles = edges[:-1] + np.diff(edges) / 2  # [P + 1]
-    is_open = (edges[:-1] < middles) & (middles < edges[1:])  # False between equal corners
-    errors = np.where(is_open, candidates.error(sums), np.inf)
-    least = np.flatnonzero(errors <= errors.min() + 1e-9 * abs(errors.min()))
-    chosen = least[np.argmax(np.diff(edges)[least])]
-    return float(middles[chosen]), float(errors[chosen])
+    widths = np.diff(edges)
+    errors = candidates.error(sums)
+    best = (0.0, np.inf)
+    for chosen in np.lexsort((-widths, np.round(errors, 12)))[:_TRIED]:
+        # Rounded corners that coincide leave slivers between them, whose error no weights reach
+        reached = (float(middles[chosen]), candidates.error_with(weights + middles[chosen] * direction))
+        best = min(best, reached, key=lambda step: step[1])
+        if reached[1] <= errors[chosen] + 1e-9:
+            break
+    return best
 
 
 def _find_envelopes(

@@ -83,7 +83,8 @@ def _discount(counts: NgramCounts, k: int, num_contexts: int) -> tuple[np.ndarra
 def estimate_discounts(counts: np.ndarray) -> np.ndarray:
     """Estimate D_1, D_2 and D_3+ from the (continuation) counts of an order: float64 [3].
 
-    The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_4 is 0 or a D_j is outside (0, j].
+    The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_3 is 0 or a D_j is outside (0, j]. If only t_4 is
+    0, D_3+ is 3. Both are as in KenLM's `lmplz`.
 
     Example:
 
@@ -91,7 +92,7 @@ def estimate_discounts(counts: np.ndarray) -> np.ndarray:
     array([0.556, 1.167, 1.889])
     """
     t = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)
-    if not t.all():
+    if not t[:3].all():
         return np.array(_FALLBACK)
     j = np.arange(1, 4)
     estimate = j - (j + 1) * t[0] / (t[0] + 2 * t[1]) * t[1:] / t[:-1]

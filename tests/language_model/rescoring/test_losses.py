@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from keras_nplm import InputError
 from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
-from keras_nplm.language_model.rescoring.nbest import NBestList
+from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
 
 
 def _plain_distance(hypothesis, reference):
@@ -53,6 +53,13 @@ def test_references_are_read_in_each_format(tmp_path):
     path.write_text("u1 a\nu1 b\n")
     with pytest.raises(InputError, match="references, line 2: u1 has a second reference"):
         read_references(path, "kaldi")
+
+
+def test_escapes_of_moses_are_replaced(tmp_path):
+    (tmp_path / "references").write_text("it &apos;s\n", encoding="utf-8")
+    (tmp_path / "lists").write_text("0 ||| it &apos;s &#91; &amp;quot; ||| LM= -1 ||| -1\n", encoding="utf-8")
+    assert read_references(tmp_path / "references", "moses") == {"0": "it 's"}
+    assert [nbest.texts for nbest in NBestFile(tmp_path / "lists")] == [["it 's [ &quot;"]]
 
 
 def test_losses_of_a_file_have_one_number_per_hypothesis(tmp_path):

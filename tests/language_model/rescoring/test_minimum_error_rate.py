@@ -44,6 +44,22 @@ def test_the_line_search_finds_what_trying_every_interval_finds(candidates, numb
     assert error == least == candidates.error_with(weights + step * direction)
 
 
+@pytest.mark.parametrize("case", range(150))
+def test_line_search_reports_an_error_that_its_weights_reach(case):
+    """Integer and collinear features have corners that coincide but for rounding."""
+    rng = np.random.default_rng(case)
+    sizes = rng.integers(1, 8, rng.integers(1, 8))
+    number, features = sizes.sum(), rng.integers(1, 4)
+    values = rng.integers(-3, 4, (number, features)).astype(float) if case % 2 else rng.normal(size=(number, features))
+    counts = rng.integers(0, 5, (number, 1)).astype(float)
+    candidates = Candidates(values, np.cumsum([0, *sizes[:-1]]), counts)
+    weights, direction = rng.normal(size=features), rng.normal(size=features)
+    if case % 5 == 0:
+        direction, weights = np.eye(features)[0], rng.integers(-2, 3, features).astype(float)
+    step, error = line_search(candidates, weights, direction)
+    assert candidates.error_with(weights + step * direction) == error
+
+
 def test_the_line_search_takes_any_metric_of_sums():
     """Precision times recall, which is no sum over inputs."""
     rng = np.random.default_rng(3)

@@ -80,6 +80,15 @@ def test_discounts_are_those_of_chen_and_goodman():
     )  # D_3 is negative
 
 
+def test_third_discount_is_3_where_nothing_is_seen_4_times():
+    """As in KenLM's lmplz, which falls back only where a count of 1, 2 or 3 is missing."""
+    y = 100 / (100 + 2 * 40)
+    counts = np.repeat([1, 2, 3, 5], [100, 40, 20, 7])
+    np.testing.assert_allclose(estimate_discounts(counts), [1 - 2 * y * 0.4, 2 - 3 * y * 0.5, 3])
+    for missing in (1, 2, 3):
+        np.testing.assert_allclose(estimate_discounts(counts[counts != missing]), [0.5, 1, 1.5])
+
+
 def test_a_discount_of_0_falls_back():
     fallback = estimate_discounts(np.array([1, 2, 3, 3, 4]))  # D_2 = 0 would leave γ = 0
     np.testing.assert_allclose(fallback, [0.5, 1.0, 1.5])
