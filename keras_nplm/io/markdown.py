@@ -1,4 +1,24 @@
-"""Tables in Markdown."""
+"""Tables and quoted text in Markdown."""
+
+import re
+
+_LONGEST = 200  # characters of quoted text
+
+
+def markdown_code(text: str) -> str:
+    """Quote text of unknown origin as one Markdown code span. It cannot become markup, a heading or a script.
+
+    White space and control characters become single spaces. Long text is cut.
+
+    Example:
+
+    >>> markdown_code("brown"), markdown_code("a `b`\\n# c")
+    ('`brown`', '`` a `b` # c ``')
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    ticks = max(map(len, re.findall("`+", text)), default=0)
+    return f"`{text}`" if not ticks else f"{'`' * (ticks + 1)} {text} {'`' * (ticks + 1)}"
 
 
 def markdown_table(header: list[str], rows: list[list]) -> str:

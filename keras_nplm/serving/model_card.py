@@ -3,7 +3,7 @@
 import json
 
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, parse_tokenizer
-from keras_nplm.io.markdown import markdown_table
+from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.evaluation import format_perplexity
@@ -83,9 +83,9 @@ def _describe_tokenizer(tokenizer_name: str) -> str:
 def _describe_training_data(config: dict) -> str:
     if not config.get("corpus"):
         return ""
-    name = config["corpus"]
-    known = _CORPORA.get(name.partition("/")[0])
-    corpus = f"`{name}`, {known}" if known else f"`{name}`"
+    name = str(config["corpus"])
+    known, quoted = _CORPORA.get(name.partition("/")[0]), markdown_code(name)
+    corpus = f"{quoted}, {known}" if known else quoted
     return (
         f"Training data: {corpus}. Expect a much higher perplexity on text from other domains. The model states no "
         "facts and makes no judgements: it only estimates which token is likely next."

@@ -1,6 +1,7 @@
 """Options of a training run, and named configurations: the default, the paper's network, other published variants."""
 
 import dataclasses
+import re
 import shlex
 
 from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
@@ -240,6 +241,9 @@ CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAME
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 
 
+_CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,-]+")  # text files have no name to repeat
+
+
 def train_command(config: dict) -> str | None:
     """Return the `keras-nplm train` command that reproduces a `config.json`, without its `--output`.
 
@@ -255,7 +259,7 @@ def train_command(config: dict) -> str | None:
     'keras-nplm train --corpus brown --config brown-quick'
     """
     corpus = config.get("corpus", "text ")
-    if config.get("kind") not in ("nplm", "shortlist") or corpus.startswith("text ") or "background" in config:
+    if config.get("kind") not in ("nplm", "shortlist") or "background" in config or not _CORPUS.fullmatch(corpus):
         return None
     words = ["keras-nplm", "train"]
     words += ["--corpus", corpus] if corpus != "python_reference" else []

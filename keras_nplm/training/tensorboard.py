@@ -248,14 +248,20 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _write_projector(self) -> None:
         """Write the embedding projector's files: vectors and words, one per line; then the file that names both."""
         words, vectors = self.language_model.vocabulary.words, rows(self.model.embed.C, self.projector_ids)
-        lines = [words[i] for i in self.projector_ids]
+        lines = [_escape_formula(words[i]) for i in self.projector_ids]
         if self.word_counts is not None:
-            lines = ["word\tcount", *(f"{words[i]}\t{self.word_counts[i]}" for i in self.projector_ids)]
+            counts = (self.word_counts[i] for i in self.projector_ids)
+            lines = ["word\tcount", *(f"{word}\t{count}" for word, count in zip(lines, counts, strict=True))]
         with replace_file(os.path.join(self._train_dir, "C.tsv")) as temporary:
             np.savetxt(temporary, ops.convert_to_numpy(vectors), fmt="%.6g", delimiter="\t")
         for name, text in ("metadata.tsv", "\n".join(lines) + "\n"), ("projector_config.pbtxt", _PROJECTOR):
             with replace_file(os.path.join(self._train_dir, name)) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _escape_formula(word: str) -> str:
+    """Return a word that no spreadsheet runs as a formula when it opens the table."""
+    return f"'{word}" if len(word) > 1 and word[0] in "=+-@" else word
 
 
 def _convert_hparam(value: object) -> bool | int | float | str:

@@ -40,6 +40,15 @@ def test_the_card_has_the_command_and_the_configuration(language_model, signatur
     assert "Training data: `brown`, the Brown corpus" in card
 
 
+def test_text_of_a_stranger_stays_quoted(language_model, signatures):
+    corpus = "brown`\n# Heading\n```bash\nrm -rf x\n```\n<script>alert(1)</script>"
+    config = {"kind": "nplm", "corpus": corpus, "tokenizer": "words"}
+    card = model_card("mine", language_model, signatures, config, {})
+    outside = re.sub(r"^```.*?^```$", "", card, flags=re.DOTALL | re.MULTILINE)
+    assert "# Heading" not in outside.splitlines() and "keras-nplm train" not in card
+    assert "`` brown` # Heading" in outside or "```` brown` # Heading" in outside
+
+
 def test_the_card_describes_the_tokenizer(language_model, signatures):
     card = model_card("small", language_model, signatures, {}, {})
     assert "Tokens are case-sensitive." in card and "It predicts the next token from the 3 tokens before it." in card
