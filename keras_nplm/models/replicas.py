@@ -75,10 +75,16 @@ def read_workers() -> list[str]:
     try:
         config = json.loads(text)
         workers, task = config["cluster"]["worker"], config["task"]
-        whole = all(isinstance(worker, str) and ":" in worker for worker in workers) and task["type"] == "worker"
-        whole = whole and set(config["cluster"]) == {"worker"} and 0 <= int(task["index"]) < len(workers)
+        whole = all(map(_is_address, workers)) and task["type"] == "worker" and type(task["index"]) is int
+        whole = whole and set(config["cluster"]) == {"worker"} and 0 <= task["index"] < len(workers)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"TF_CONFIG must describe a cluster ({error!r}). Fix: write it like {example}.") from error
     if not whole:
         raise InputError(f"TF_CONFIG must list workers only, this process among them. Fix: write it like {example}.")
     return list(workers)
+
+
+def _is_address(worker: object) -> bool:
+    """Return whether a worker is `host:port` with a port that exists."""
+    host, _, port = worker.rpartition(":") if isinstance(worker, str) else ("", "", "")
+    return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16

@@ -82,6 +82,10 @@ def test_addresses_of_workers_are_read(monkeypatch):
         json.dumps(CLUSTER | {"cluster": {"worker": ["one:1", "two"]}}),
         json.dumps(CLUSTER | {"cluster": {"worker": ["one:1", "two:2"], "ps": ["three:3"]}}),
         json.dumps(CLUSTER | {"task": {"type": "worker", "index": "x"}}),
+        json.dumps(CLUSTER | {"task": {"type": "worker", "index": "1"}}),
+        json.dumps(CLUSTER | {"cluster": {"worker": ["one:1", "two:99999"]}}),
+        json.dumps(CLUSTER | {"cluster": {"worker": ["one:1", ":2"]}}),
+        json.dumps(CLUSTER | {"cluster": {"worker": ["one:1", 2]}}),
     ],
 )
 def test_invalid_cluster_is_refused(text, monkeypatch):
