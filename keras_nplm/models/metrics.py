@@ -54,7 +54,7 @@ class Perplexity(keras.metrics.Mean):
         super().update_state(values, sample_weight)
 
     def result(self):
-        return ops.exp(super().result())
+        return ops.cast(ops.exp(super().result()), "float32")  # TensorBoard takes no larger numbers, but inf
 
     def get_config(self):
         return super().get_config() | {"from_logits": self.from_logits}

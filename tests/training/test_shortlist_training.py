@@ -87,7 +87,7 @@ def test_commands_accept_the_directory(directory, tmp_path):
     for arguments, message in (
         (["score", directory, text, "--self-normalised"], "Only an NPLM has logits"),
         (["evaluate", directory, "--ln-z"], "log Z can only be reported for an NPLM"),
-        (["export", directory, tmp_path / "model.tflite"], "LiteRT and ONNX files can hold an NPLM only"),
+        (["export", directory, tmp_path / "model.tflite"], "needs an NPLM. Received: Shortlist"),
     ):
         status, _, error = _run(*arguments)
         assert status == 2 and message in error, error
