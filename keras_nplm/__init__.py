@@ -57,9 +57,22 @@ run_after_import("keras", ["keras_nplm.models.nplm", "keras_nplm.training.optimi
 run_after_import("tensorflow_datasets", ["keras_nplm.data.corpora.tfds_builders"])
 
 
+# Modules that import Keras at their top
+_NEED_KERAS = (
+    "layers.",
+    "models.metrics",
+    "models.nplm",
+    "training.optimizers",
+    "training.tensorboard",
+    "training.train",
+)
+
+
 def __getattr__(name: str):
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'keras_nplm' has no attribute {name!r}")
+    if _MODULE_OF[name].removeprefix("keras_nplm.").startswith(_NEED_KERAS):
+        importlib.import_module("keras")  # first: its hook imports the same modules, perhaps in a different thread
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value

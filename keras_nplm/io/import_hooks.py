@@ -54,18 +54,24 @@ class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, library: str, context: Callable[[], AbstractContextManager]):
         self.library = library
         self.context = context
+        self.searching = False
 
     def find_spec(self, fullname, path=None, target=None) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self.library:
+        if fullname != self.library or self.searching:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self.searching = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self.searching = False
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_within_context(module):
                 with self.context():
                     execute(module)
+                if self in sys.meta_path:  # until here: `find_spec` alone imports nothing, and an import may fail
+                    sys.meta_path.remove(self)
 
             spec.loader.exec_module = execute_within_context
         return spec

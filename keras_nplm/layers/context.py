@@ -46,7 +46,7 @@ class ContextEmbedding(keras.layers.Layer):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
-    sum_gradient = True  # False in NPLM, which sums gradients before its optimiser; see `keras_nplm.layers.ops.rows`
+    sum_gradient = True  # off in the training step of NPLM, which sums all gradients; see `keras_nplm.layers.ops.rows`
 
     def __init__(
         self,

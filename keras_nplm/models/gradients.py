@@ -28,6 +28,7 @@ def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
     >>> C.numpy().round(4).tolist()  # 2 / sqrt(2²), and not 2 / sqrt(1² + 1²)
     [[0.0], [-1.0]]
     """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     if getattr(optimizer, "sums_gradients_first", False) or _sums_rows_itself(optimizer):
         return
     clip = optimizer._clip_gradients

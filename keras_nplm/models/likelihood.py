@@ -4,10 +4,9 @@ import keras
 from keras import ops
 
 import keras_nplm.models.metrics as metrics  # not `from`: the module may be half imported, see io.import_hooks
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.gradients import sum_gradients_first
 from keras_nplm.models.replicas import ReplicatedTraining
-
-_LEAST = 1e-37  # probability whose logarithm float32 can hold
 
 
 class LikelihoodTraining(ReplicatedTraining):
@@ -57,13 +56,14 @@ class LikelihoodTraining(ReplicatedTraining):
             sum_gradients_first(self.optimizer)
         self._exclude_biases()
 
-    def fit(self, *args, callbacks=None, **kwargs):
+    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, *args, **kwargs):
         """Fit as `keras.Model.fit` does. Callbacks that monitor a perplexity know that lower is better."""
-        for callback in callbacks if isinstance(callbacks, list | tuple) else [callbacks]:
+        listed = getattr(callbacks, "callbacks", callbacks)  # of a CallbackList
+        for callback in listed if isinstance(listed, list | tuple) else [listed]:
             monitored = str(getattr(callback, "monitor", ""))
             if monitored.endswith("perplexity") and getattr(callback, "mode", None) == "auto":
                 callback.mode = "min"  # Keras looks for the direction among the metrics of `compile` only
-        return super().fit(*args, callbacks=callbacks, **kwargs)
+        return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
 
     def train_step(self, *args):
         if not self._trains_on_features():
@@ -74,8 +74,9 @@ class LikelihoodTraining(ReplicatedTraining):
         with tf.GradientTape() as tape:
             loss = self._features_loss(x, y, sample_weight, training=True)
             scaled = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, self.trainable_weights)
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        if self.trainable_weights:
+            gradients = tape.gradient(scaled, self.trainable_weights)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         logs = self._track_loss(loss, y)
         # A sampled loss is no likelihood and cannot be compared with that of validation
         return self.add_worker_dimension({self.prob.loss_name: logs["loss"]} if self.prob.is_sampled else logs)
@@ -98,7 +99,14 @@ class LikelihoodTraining(ReplicatedTraining):
         assert_in_range("context_ids", x, self.vocabulary_size, "encode the text with the model's vocabulary.")
         fix = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
         assert_in_range("target_ids", output_ids, self.prob.num_outputs, fix)
-        features = self.features(x, training=training)
+        width = y.shape[1] if len(y.shape) > 1 else 1
+        fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
+        check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
+        self.embed.sum_gradient = not training  # `sum_gradients_first` sums them, once for each weight
+        try:
+            features = self.features(x, training=training)
+        finally:
+            self.embed.sum_gradient = True
         if training:
             loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
         else:
@@ -107,7 +115,8 @@ class LikelihoodTraining(ReplicatedTraining):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
-        negative_log_likelihood = -ops.log(ops.maximum(_chosen(y_pred, self.prob.output_ids(y)), _LEAST))
+        chosen = _chosen(y_pred, self.prob.output_ids(y))
+        negative_log_likelihood = -ops.log(ops.maximum(chosen, metrics.LEAST_PROBABILITY))
         if self.loss is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
             return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -130,7 +139,7 @@ class LikelihoodTraining(ReplicatedTraining):
 
     def _exclude_biases(self) -> None:
         """Leave the biases out of the optimiser's own weight decay, unless it leaves out weights already."""
-        optimizer = self.optimizer
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         chosen = getattr(optimizer, "_exclude_from_weight_decay", None)
         if getattr(optimizer, "weight_decay", None) and not optimizer.built and not chosen:
             optimizer.exclude_from_weight_decay(var_list=self._biases())
@@ -150,6 +159,8 @@ class LikelihoodTraining(ReplicatedTraining):
 def assert_in_range(argument: str, ids, size: int, fix: str) -> None:
     """Stop a training or evaluation step on ids out of range, whose loss would be NaN. TensorFlow only.
 
+    XLA (`jit_compile`) removes assertions: there the loss is NaN.
+
     Args:
         argument: name of the ids.
         ids: int tensor.
@@ -158,6 +169,8 @@ def assert_in_range(argument: str, ids, size: int, fix: str) -> None:
     """
     import tensorflow as tf
 
+    ids = tf.convert_to_tensor(ids)
+    ids = tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids  # |V| may be beyond the range of a small type
     least, greatest = tf.reduce_min(ids), tf.reduce_max(ids)
     text = f"`{argument}` must be 0 to {size - 1}. Fix: {fix} Received:"
     in_range = tf.logical_and(least >= 0, greatest < tf.cast(size, greatest.dtype))

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-_LEAST = 1e-37  # probability whose logarithm float32 can hold
+LEAST_PROBABILITY = 1e-37  # probability whose logarithm float32 can hold
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -48,7 +48,7 @@ class Perplexity(keras.metrics.Mean):
     def update_state(self, y_true, y_pred=None, sample_weight=None):
         values = y_true
         if y_pred is not None:
-            log_probs = ops.log_softmax(y_pred) if self.from_logits else ops.log(ops.maximum(y_pred, _LEAST))
+            log_probs = ops.log_softmax(y_pred) if self.from_logits else ops.log(ops.maximum(y_pred, LEAST_PROBABILITY))
             targets = ops.cast(ops.reshape(y_true, (-1, 1)), "int32")
             values = -ops.take_along_axis(log_probs, targets, axis=-1)[:, 0]
         super().update_state(values, sample_weight)

@@ -150,7 +150,6 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def build(self, input_shape):
         if self.built:
             return
-        self.embed.sum_gradient = False  # `sum_gradients_first` does it for all weights
         _build_once(self.embed, input_shape)
         x_shape = self.embed.compute_output_shape(input_shape)
         width = x_shape[1] if self.prob.owns_hidden or self.direct is not None else 0

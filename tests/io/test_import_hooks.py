@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import subprocess
 import sys
 
@@ -57,3 +58,14 @@ def test_keras_loads_a_saved_network_right_after_import_keras_nplm(tmp_path):
     program = "import sys, keras_nplm, keras; print(type(keras.models.load_model(sys.argv[1])).__name__)"
     command = [sys.executable, "-c", program, str(tmp_path / "model.keras")]
     assert subprocess.run(command, capture_output=True, text=True).stdout.split() == ["NPLM"]
+
+
+def test_search_for_a_module_keeps_the_hook(tmp_path, monkeypatch):
+    """`importlib.util.find_spec` is a common way to ask whether a library is installed."""
+    (tmp_path / "probed_library.py").write_text("")
+    (tmp_path / "after_probed_library.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    run_after_import("probed_library", ["after_probed_library"])
+    assert importlib.util.find_spec("probed_library") and "after_probed_library" not in sys.modules
+    importlib.import_module("probed_library")
+    assert "after_probed_library" in sys.modules

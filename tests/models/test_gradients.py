@@ -91,3 +91,23 @@ def test_embedding_in_a_stock_model_updates_each_row_once():
     model.train_on_batch(CONTEXTS, TARGETS)
     assert np.abs(dense.numpy() - C).max() > 0.05
     np.testing.assert_allclose(embed.C.numpy(), dense.numpy(), atol=1e-6)
+
+
+def test_optimizer_within_a_loss_scale_is_reached():
+    reference = _dense_updates(_build_model(), keras.optimizers.Adagrad(0.1), steps=1)
+    model = _build_model()
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adagrad(0.1), initial_scale=2.0)
+    model.compile(scaled, run_eagerly=True)
+    model.train_on_batch(CONTEXTS, TARGETS)
+    for expected, weight in zip(reference, model.trainable_weights, strict=True):
+        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)
+
+
+def test_network_as_a_layer_of_a_stock_model_updates_rows_once():
+    network, twin = _build_model(), _build_model()
+    reference = _dense_updates(twin, keras.optimizers.Adagrad(0.1), steps=1)
+    inputs = keras.Input((ORDER - 1,), dtype="int32")
+    model = keras.Model(inputs, network(inputs))
+    model.compile(keras.optimizers.Adagrad(0.1), "sparse_categorical_crossentropy")
+    model.train_on_batch(CONTEXTS, TARGETS)
+    np.testing.assert_allclose(network.embed.C.numpy(), reference[0], atol=2e-6)

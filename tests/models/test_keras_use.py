@@ -158,3 +158,31 @@ def test_averages_of_many_words_are_exact_in_half_precision():
     half.C.assign(np.asarray(keras.ops.cast(keras.ops.cast(half.C, "bfloat16"), "float32")))
     exact = half.C.numpy()[ids[:, :far]].sum(axis=1) * far**-0.5
     np.testing.assert_allclose(x, exact, rtol=2**-8, atol=1e-4)  # rounded once, not 256 times
+
+
+def test_one_hot_targets_need_a_loss_of_their_own():
+    model = _build_model()
+    model.compile("sgd")
+    with pytest.raises(InputError, match=r"`y` must be \[B\] or \[B, 1\] ids.*categorical_crossentropy"):
+        model.fit(CONTEXTS, np.eye(V)[TARGETS], verbose=0)
+    model.compile("sgd", loss="categorical_crossentropy")
+    assert np.isfinite(model.fit(CONTEXTS, np.eye(V)[TARGETS], verbose=0).history["loss"]).all()
+
+
+def test_small_integer_types_train_with_large_vocabularies():
+    model = NPLM(300, ORDER, 4, 4)
+    model.compile("sgd")
+    loss = model.fit(CONTEXTS.astype(np.uint8), TARGETS.astype(np.uint8), verbose=0).history["loss"]
+    assert np.isfinite(loss).all()
+
+
+def test_frozen_model_and_positional_callbacks_fit():
+    model = _build_model()
+    model.trainable = False
+    model.compile("sgd")
+    stop = keras.callbacks.EarlyStopping("perplexity")
+    before = [weight.numpy() for weight in model.weights]
+    model.fit(CONTEXTS, TARGETS, 32, 1, 0, [stop])
+    assert stop.mode == "min"
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
