@@ -13,16 +13,22 @@ from keras_nplm.cli.flags import (
     add_flag,
     open_named_corpus,
 )
+from keras_nplm.experiments.benchmark import (
+    BENCHMARKS,
+    DEFAULT_BENCHMARKS,
+    LARGE_TOKENS,
+    SMALL_TOKENS,
+    run_benchmarks,
+)
 from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import Option
 
-BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving", "cost", "corpora", "workers")
 TOKENS = Option(
     name="tokens",
     type=int,
-    default=10_000_000,
-    least=1_000_000,
+    default=LARGE_TOKENS,
+    least=SMALL_TOKENS,
     help="tokens of the larger text of the benchmark corpora",
 )
 _ROUNDS = Option(name="rounds", type=int, default=5, least=1, help="measurements of each contender")
@@ -58,7 +64,6 @@ def _benchmark(options: argparse.Namespace) -> dict:
         _check_name(name, BENCHMARKS, "NAME")
     corpus = open_named_corpus(options)
 
-    from keras_nplm.experiments.benchmark import DEFAULT_BENCHMARKS, run_benchmarks
     from keras_nplm.training.distribution import use_one_core
 
     use_one_core()

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_nplm.io.errors import check_argument
+from keras_nplm.io.options import check_option
 from keras_nplm.layers.ops import penalty
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
@@ -135,7 +136,7 @@ class DeepHidden(TanhHidden):
         dropout: float = 0.0,
         **kwargs,
     ):
-        check_activation(activation)
+        check_option("activation", activation)
         check_argument("residual_blocks", residual_blocks >= 0, "0 or more", residual_blocks, "give 0 for no block.")
         self.activation = activation
         self.residual_blocks = residual_blocks
@@ -223,7 +224,7 @@ class ResidualBlock(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_activation(activation)
+        check_option("activation", activation)
         self.activation = activation
         self.layer_norm = layer_norm
         self.dropout = dropout
@@ -261,16 +262,6 @@ class ResidualBlock(keras.layers.Layer):
             "dropout": self.dropout,
             "weight_decay": self.weight_decay,
         }
-
-
-def check_activation(activation: str) -> None:
-    """Refuse an unknown activation.
-
-    Raises:
-        InputError: `activation` is not one of `ACTIVATIONS`.
-    """
-    names = ", ".join(ACTIVATIONS)
-    check_argument("activation", activation in ACTIVATIONS, f"one of {names}", repr(activation), "choose one of these.")
 
 
 def build_hidden(

@@ -95,13 +95,13 @@ class LikelihoodTraining(ReplicatedTraining):
         return plain and keras.backend.backend() == "tensorflow"
 
     def _features_loss(self, x, y, sample_weight, training: bool):
+        width = y.shape[1] if len(y.shape) > 1 else 1
+        fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
+        check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
         output_ids = ops.reshape(self.prob.output_ids(y), (-1,))
         assert_in_range("context_ids", x, self.vocabulary_size, "encode the text with the model's vocabulary.")
         fix = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
         assert_in_range("target_ids", output_ids, self.prob.num_outputs, fix)
-        width = y.shape[1] if len(y.shape) > 1 else 1
-        fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
-        check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
         self.embed.sum_gradient = not training  # `sum_gradients_first` sums them, once for each weight
         try:
             features = self.features(x, training=training)

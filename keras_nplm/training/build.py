@@ -78,11 +78,6 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
     return kind(vocabulary_size, name="prob", dtype=configuration.dtype, **options)
 
 
-def is_sampled(configuration: Configuration) -> bool:
-    """Return whether the output layer trains on negative samples."""
-    return OUTPUTS[configuration.output_layer].is_sampled
-
-
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
     """Build the optimiser with its learning-rate schedule and weight decay.
 
@@ -116,6 +111,6 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     return OPTIMIZERS[configuration.optimizer](
         rate,
         weight_decay=configuration.weight_decay or None,
-        dense_decay=not is_sampled(configuration),
+        dense_decay=not OUTPUTS[configuration.output_layer].is_sampled,
         **options,
     )

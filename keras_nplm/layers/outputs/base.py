@@ -199,12 +199,6 @@ class Output(keras.layers.Layer):
         return super().get_config() | {"vocabulary_size": self.vocabulary_size}
 
 
-def check_held_out_mass(held_out_mass: float) -> None:
-    """Refuse a `held_out_mass` outside [0, 1)."""
-    in_range = 0 <= held_out_mass < 1
-    check_argument("held_out_mass", in_range, "in [0, 1)", held_out_mass, "0 turns it off; 0.04 is a usual value.")
-
-
 def safe_log(probability: np.ndarray) -> np.ndarray:
     """Return ln p, with ln 1e-12 for a word that is never predicted."""
     return np.log(np.maximum(probability, NEVER))

@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
+from keras_nplm.io.options import check_option
 from keras_nplm.layers.ops import linear_softmax
-from keras_nplm.layers.outputs.base import LinearOutput, append_held_out, check_held_out_mass
+from keras_nplm.layers.outputs.base import LinearOutput, append_held_out
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -51,7 +52,7 @@ class FullSoftmax(LinearOutput):
     """
 
     def __init__(self, vocabulary_size: int, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs):
-        check_held_out_mass(held_out_mass)
+        check_option("held_out_mass", held_out_mass)
         super().__init__(vocabulary_size, **kwargs)
         self.held_out_mass = held_out_mass
         self.self_normalisation = self_normalisation

@@ -6,12 +6,12 @@ from keras import ops
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
+from keras_nplm.io.options import check_option
 from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs.base import (
     BiasedOutput,
     LinearOutput,
     append_held_out,
-    check_held_out_mass,
     safe_log,
 )
 
@@ -51,10 +51,10 @@ class SampledOutput(BiasedOutput):
         seed: int | None = None,
         **kwargs,
     ):
-        check_held_out_mass(held_out_mass)
-        names, decay = ", ".join(PROPOSALS), kwargs.get("weight_decay", 0.0)
+        check_option("held_out_mass", held_out_mass)
+        check_option("proposal", proposal)
+        decay = kwargs.get("weight_decay", 0.0)
         check_argument("num_sampled", num_sampled >= 1, "1 or more", num_sampled, "256 is a usual value.")
-        check_argument("proposal", proposal in PROPOSALS, f"one of {names}", repr(proposal), "choose one of these.")
         check_argument("weight_decay", not decay, "0 with a sampled output", decay, "give it to LazySGD.")
         super().__init__(vocabulary_size, **kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
