@@ -56,18 +56,22 @@ def _add_benchmark_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
     add_flag(parser, _ROUNDS)
     add_flag(parser, TOKENS)
+    _add_record_flag(parser, "benchmark")
     add_corpus_flags(parser, resample=False)
 
 
 def _benchmark(options: argparse.Namespace) -> dict:
     for name in options.benchmarks:
         _check_name(name, BENCHMARKS, "NAME")
+    _check_record(options)
     corpus = open_named_corpus(options)
 
     from keras_nplm.training.distribution import use_one_core
 
     use_one_core()
-    return run_benchmarks(options.benchmarks or DEFAULT_BENCHMARKS, corpus, options.rounds, options.tokens)
+    report = run_benchmarks(options.benchmarks or DEFAULT_BENCHMARKS, corpus, options.rounds, options.tokens)
+    _record(options, "benchmark", report)
+    return report
 
 
 def _show_benchmark(result: dict) -> None:
@@ -86,7 +90,9 @@ def _add_paper_flags(parser: argparse.ArgumentParser) -> None:
 def _paper(options: argparse.Namespace) -> dict:
     from keras_nplm.experiments.paper import reproduce
 
+    _check_record(options)
     report = reproduce(options.output, rows=options.rows, jobs=options.jobs, data_dir=options.data_dir)
+    _record(options, "paper", report)
     return report | {"directory": options.output}
 
 
@@ -103,7 +109,30 @@ def _add_report_flags(parser: argparse.ArgumentParser) -> None:
     help = "directory of the models and the report (default: paper)"
     parser.add_argument("--output", metavar="DIR", default="paper", help=help)
     add_flag(parser, JOBS, shown="2 on two or more cores")
+    _add_record_flag(parser, "report")
     add_data_dir(parser)
+
+
+def _add_record_flag(parser: argparse.ArgumentParser, what: str) -> None:
+    help = (
+        f"replace the recorded {what} of this checkout, and write saved_models/measured/README.md again (default: off)"
+    )
+    parser.add_argument("--record", action="store_true", help=help)
+
+
+def _check_record(options: argparse.Namespace) -> None:
+    """Refuse `--record` without a checkout, before the work begins."""
+    if options.record:
+        from keras_nplm.experiments.records import check_can_record
+
+        check_can_record()
+
+
+def _record(options: argparse.Namespace, name: str, report: dict) -> None:
+    if options.record:
+        from keras_nplm.experiments.records import record_report
+
+        record_report(name, report)
 
 
 def _study(options: argparse.Namespace) -> dict:
@@ -111,8 +140,10 @@ def _study(options: argparse.Namespace) -> dict:
 
     from keras_nplm.experiments.studies.study import make_study
 
+    _check_record(options)
     study = load_study(options.name)
     report = make_study(options.name, study, options.output, jobs=options.jobs, data_dir=options.data_dir)
+    _record(options, options.name, report)
     return report | {"study": options.name}
 
 

@@ -24,8 +24,8 @@ def join_tables(*tables: str) -> str:
     return "\n\n".join(filter(None, tables))
 
 
-def write_paper_tables(path: str | os.PathLike, report: dict) -> None:
-    """Write the Markdown file of a report; see `keras_nplm.experiments.paper.build_report`."""
+def format_paper(report: dict) -> str:
+    """Return the report on Table 1 as Markdown; see `keras_nplm.experiments.paper.build_report`."""
     sections = [
         _format_rows(report),
         _format_mixtures(report),
@@ -34,8 +34,7 @@ def write_paper_tables(path: str | os.PathLike, report: dict) -> None:
         _format_curves(report),
         _format_parameters(report),
     ]
-    with replace_file(path) as temporary:
-        temporary.write_text(join_tables(*sections) + "\n", encoding="utf-8")
+    return join_tables(*sections)
 
 
 def format_benchmark(result: dict) -> str:

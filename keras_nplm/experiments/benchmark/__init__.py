@@ -50,10 +50,17 @@ def run_benchmarks(names: Sequence[str], corpus: "Corpus", rounds: int = 5, toke
         module = importlib.import_module(f"{__name__}.{name}")
         rows += [{"benchmark": name} | row for row in module.measure(corpus, rounds, tokens)]
     installed = [name for name in _PEERS if is_installed(name)]
-    return {"rows": rows, "cpu": _name_cpu(), "tensorflow": tf.__version__, "peers": installed, "rounds": rounds}
+    return {
+        "rows": rows,
+        "cpu": read_processor_name(),
+        "tensorflow": tf.__version__,
+        "peers": installed,
+        "rounds": rounds,
+    }
 
 
-def _name_cpu() -> str:
+def read_processor_name() -> str:
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

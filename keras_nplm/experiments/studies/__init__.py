@@ -1,6 +1,7 @@
 """Studies on Brown beyond the paper's Table 1: each a module with the models that it needs and its measurement.
 
-study: the interface of a study, and `make_study`. arpa: networks as ARPA files. energy: the energy-based variant.
+study: the interface of a study, and `make_study`. arpa: networks as ARPA files. configurations: perplexity and seconds
+of the named configurations. energy: the energy-based variant.
 modern: ablation of the modern networks. new_words: out-of-vocabulary words added to a trained network. normalisation:
 lower case, numbers and lemmas. resampling: in-domain and out-of-domain text. rescoring: n-best lists (corruptions:
 wrong versions of sentences). shortlist: size of the short-list. A study is imported when it is loaded by name.
@@ -13,14 +14,15 @@ if TYPE_CHECKING:
     from keras_nplm.experiments.studies.study import Study
 
 _MODULES = {
-    "arpa": "arpa",
-    "energy": "energy",
+    "configurations": "configurations",
     "modern": "modern",
-    "new-words": "new_words",
-    "normalisation": "normalisation",
-    "resampling": "resampling",
-    "rescoring": "rescoring",
     "shortlist": "shortlist",
+    "energy": "energy",
+    "new-words": "new_words",
+    "resampling": "resampling",
+    "normalisation": "normalisation",
+    "rescoring": "rescoring",
+    "arpa": "arpa",
 }
 STUDIES = tuple(_MODULES)
 

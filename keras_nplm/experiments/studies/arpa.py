@@ -1,4 +1,14 @@
-"""Study `arpa`: networks as ARPA files (back-off models): test perplexity on Brown against the number of n-grams."""
+"""Study `arpa`: networks as ARPA files (back-off models): test perplexity on Brown against the number of n-grams.
+
+`keras-nplm export DIR FILE.arpa.gz` writes any model as a back-off model. Kneser-Ney is written as it is. Of a network,
+P(w | h) = c(h w) / c(h), where c counts how often the network expects w after h, over the contexts h of a text. Listed
+are the n-grams of the text, and all n-grams with an expected count above `--min-expected-count`. `--prune` drops
+n-grams whose removal raises the perplexity least (Stolcke 1998); `--max-ngrams` prunes to a size. Last, the unigrams
+are fitted to the mass that no bigram lists. Every context sums to 1.
+
+The first table compares sets of n-grams. Listing what the network expects, beyond the text's n-grams, gains most. The
+second table prunes the network, its mixture with Kneser-Ney, and Kneser-Ney to the same number of n-grams.
+"""
 
 import math
 import os

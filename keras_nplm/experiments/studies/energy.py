@@ -1,4 +1,11 @@
-"""Study `energy`: the energy-based variant, whose perplexity the paper does not report, and its mixtures."""
+"""Study `energy`: the energy-based variant, whose perplexity the paper does not report, and its mixtures.
+
+The variant of section 5.1: the target's vector goes through the hidden layer together with the context's vectors, E =
+-b_w - v . tanh(d + H [x; C(w)]) and P = exp(-E) / Z. It has |V|(m+1) + h(nm+2) parameters: no matrix |V| x h. Training
+is importance sampling with k negative samples, k+1 times h tanh per n-gram. Evaluation is exact and takes |V| h tanh
+per context. It needs Adagrad with a small first sum (`--initial-accumulator 1e-5`) and a wide d. From the third epoch
+on it overfits. The networks of both tables have no `held_out_mass`.
+"""
 
 import dataclasses
 from pathlib import Path

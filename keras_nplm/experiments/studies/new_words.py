@@ -1,4 +1,14 @@
-"""Study `new-words`: adding out-of-vocabulary words to a trained network, from their first occurrences in a text."""
+"""Study `new-words`: adding out-of-vocabulary words to a trained network, from their first occurrences in a text.
+
+`brown-nce` is trained with 300 of Brown's words as `<unk>` (10 to 200 occurrences in training). The words are then
+added from their first occurrences in the validation text (`keras-nplm add-words`) and measured on the test text: mean
+ln P, in nats, of known words up to four words after a new word, mean ln P of the new words, and perplexity. As `<unk>`,
+a new word has P(`<unk>` | context) times its share of the unknown words, estimated from the same occurrences.
+
+Rule `expectation` is the paper's: C(j) = the mean over j's contexts of sum_i C(i) P(i | context). Rule `likelihood`
+starts from the weights of `<unk>` and takes one step up the likelihood of the text around the new word. Both choose b_j
+so that P(j | context) averages to the frequency of j. The constants were chosen on validation.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,10 @@
-"""Study `normalisation`: lower case, a number symbol and lemmas on Brown: vocabulary size against perplexity."""
+"""Study `normalisation`: lower case, a number symbol and lemmas on Brown: vocabulary size against perplexity.
+
+Perplexities over different words are not comparable: fewer words are easier to predict. Comparable is the cost of the
+original tokens: P(word) P(token | word). The second factor is counted in training, separately after `.`, `?` and `!`. A
+token outside the vocabulary has the sum of the probabilities of all words that it can be. "Mixed" is the mixture with
+the model of the original tokens, weights fitted on validation.
+"""
 
 import itertools
 import math

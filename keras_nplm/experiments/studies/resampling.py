@@ -1,7 +1,9 @@
 """Study `resampling`: a small in-domain text with a large out-of-domain text: how much of the large one per epoch.
 
-The in-domain text is Brown's news (44 of 500 texts); other genres are the out-of-domain text. All networks make about
-as many updates and have the vocabulary of both texts.
+The in-domain text is Brown's news: 44 texts, of ten seven for training, one for validation and two for testing. The
+other 456 texts are out-of-domain. `--resample SHARE FILE…` uses a new share of a text in each epoch. All networks use
+`brown-nce-quick` and the vocabulary of both texts, and all but the last make about as many updates. "News alone" sees
+11 out-of-domain n-grams per epoch, so that it has their words.
 """
 
 import itertools

@@ -1,4 +1,10 @@
-"""Study `rescoring`: choosing the correct version of a Brown sentence in an n-best list of wrong versions."""
+"""Study `rescoring`: choosing the correct version of a Brown sentence in an n-best list of wrong versions.
+
+2,000 sentences of the test split, each in a list with up to nine versions that have one error: a swap of neighbours, a
+homophone, a deleted or inserted function word, or a substituted letter. The first table has the share of lists in which
+the correct sentence is first (10.3% by chance). Without a weight per word, shorter versions win. The weight is tuned on
+1,000 lists of the validation split. The second table shows the gain of scoring each n-gram and each context once.
+"""
 
 import dataclasses
 import functools

@@ -1,0 +1,146 @@
+"""Recorded reports: the measured results that the package ships, and the page that shows them all.
+
+`paper.json`, `benchmark.json` and a file for each study are the reports of `keras-nplm paper`, `benchmark` and `study`.
+With `--record` these commands replace their report here and write `saved_models/measured/README.md` again.
+"""
+
+import datetime
+import importlib
+import inspect
+import re
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from keras_nplm.experiments import benchmark, paper
+from keras_nplm.experiments.benchmark import BENCHMARKS, read_processor_name
+from keras_nplm.experiments.studies import STUDIES, load_study
+from keras_nplm.experiments.tables import format_benchmark, format_paper, join_tables
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import read_json, replace_file, write_json
+
+REPORTS = ("configurations", "benchmark", "paper", *(name for name in STUDIES if name != "configurations"))
+_DIRECTORY = Path(__file__).parent
+_PAGE = _DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"  # in a checkout
+_HEADER = """# Measured results
+
+Each table is written by the command above it, from the report in `keras_nplm/experiments/records`. Perplexities are per
+token, exactly normalised. Rates per CPU second depend on the processor and on what else it does: compare rows within a
+table. Differences in the fourth digit of a perplexity are rounding: another processor or release gives other roundings.
+"""
+
+
+def load_report(name: str) -> dict:
+    """Load a recorded report: Table 1 of the paper, the speed benchmark, or a study.
+
+    Args:
+        name: `"paper"`, `"benchmark"` or a study, such as `"modern"`.
+
+    Returns:
+        the report, as the command prints it with `--json`. `measured` has the date, the processor and the versions.
+
+    Raises:
+        InputError: no report has this name.
+
+    Example:
+
+    >>> report = load_report("paper")
+    >>> [(row["title"], row["paper"]) for row in report["rows"]][0]
+    ('MLP1', [284, 268])
+    """
+    if name not in REPORTS:
+        raise InputError(f"`name` must be one of {', '.join(REPORTS)}. Received: {name!r}. Fix: choose a name.")
+    return read_json(_DIRECTORY / f"{name}.json")
+
+
+def record_report(name: str, report: Mapping, directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
+    """Store a report with its date, processor and versions, and write the page of all reports again.
+
+    Benchmarks that did not run keep their rows.
+
+    Args:
+        name: `"paper"`, `"benchmark"` or a study.
+        report: the report.
+        directory: the directory of the reports.
+        page: the Markdown file to write.
+
+    Raises:
+        InputError: the package is not installed from a checkout; see `check_can_record`.
+        RunError: a file cannot be written.
+    """
+    check_can_record(page)
+    path, report, measured = directory / f"{name}.json", dict(report), _describe_machine()
+    if name == "benchmark":
+        old = read_json(path) if path.exists() else {"rows": [], "measured": {}}
+        ran = [row["benchmark"] for row in report["rows"]]
+        rows = [*report["rows"], *(row for row in old["rows"] if row["benchmark"] not in ran)]
+        report["rows"] = sorted(rows, key=lambda row: BENCHMARKS.index(row["benchmark"]))
+        report["measured"] = old["measured"] | dict.fromkeys(ran, measured)
+    else:
+        report["measured"] = {name: measured}
+    write_json(path, report)
+    write_page(directory, page)
+
+
+def check_can_record(page: Path = _PAGE) -> None:
+    """Check that the directory of the page exists: only a checkout has it, an installed package does not.
+
+    Raises:
+        InputError: the directory does not exist.
+    """
+    if not page.parent.is_dir():
+        raise InputError(
+            f"`--record` needs a checkout of the project, which has {page.parent}. Fix: `pip install -e .` there."
+        )
+
+
+def write_page(directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
+    """Write the Markdown page of all reports in `directory`."""
+    sections = [_format_section(name, read_json(directory / f"{name}.json")) for name in REPORTS]
+    with replace_file(page) as temporary:
+        temporary.write_text(join_tables(_HEADER, *sections) + "\n", encoding="utf-8")
+
+
+def _format_section(name: str, report: dict) -> str:
+    """Return the section of a report: title, description, command, tables, machine."""
+    if name == "paper":
+        module, command, tables = paper, "paper --output paper", format_paper(report)
+    elif name == "benchmark":
+        module, command, tables = benchmark, "benchmark " + " ".join(BENCHMARKS), format_benchmark(report)
+    else:
+        module = load_study(name)
+        command, tables = f"study {name} --output paper", module.format_report(report)
+    title, text = _split_docstring(module.__doc__)
+    if name == "benchmark":
+        text = "\n".join(f"- `{each}`: {_describe_benchmark(each)}" for each in BENCHMARKS)
+    code = f"```bash\nkeras-nplm {command} --record\n```"
+    return join_tables(f"## {title}", text.strip(), code, tables.strip(), _format_machines(report["measured"]))
+
+
+def _split_docstring(docstring: str) -> tuple[str, str]:
+    """Return the first line without the kind and the name of the module, and the rest."""
+    title, _, text = inspect.cleandoc(docstring).partition("\n")
+    return re.sub(r"^\w+ `.*?`: (\w)", lambda match: match[1].upper(), title).rstrip("."), text
+
+
+def _describe_benchmark(name: str) -> str:
+    """Return the docstring of a benchmark as one paragraph."""
+    title, text = _split_docstring(importlib.import_module(f"{benchmark.__name__}.{name}").__doc__)
+    return " ".join([f"{title}.", *text.split()])
+
+
+def _describe_machine() -> dict[str, str]:
+    versions = {name: metadata.version(name) for name in ("tensorflow", "keras")}
+    return {"date": datetime.date.today().isoformat(), "processor": read_processor_name()} | versions
+
+
+def _format_machines(measured: Mapping[str, Mapping[str, str]]) -> str:
+    """Return one sentence per machine and date, with the names of its reports."""
+    names = {}
+    for name, machine in measured.items():
+        names.setdefault(tuple(machine.items()), []).append(name)
+    lines = []
+    for machine, reports in names.items():
+        what = f"`{'`, `'.join(reports)}`"
+        lines.append(f"{what}: {', '.join(f'{key} {value}' for key, value in machine)}.")
+    return "Measured: " + " ".join(lines)
