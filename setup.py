@@ -27,6 +27,10 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["keras_nplm*"]),
+    package_data={
+        "keras_nplm.language_model.presets": ["*/*"],
+        "keras_nplm.experiments.records": ["*.json"],
+    },
     python_requires=">=3.11,<3.14",
     install_requires=[
         f"{tensorflow}>=2.19,<3",

@@ -6,9 +6,11 @@ import math
 import sys
 from pathlib import Path
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_preset_directory
 from keras_nplm.cli.printing import format_figures
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
+from keras_nplm.language_model.presets import find_preset
 
 _TOP_K = Option(name="top_k", type=int, default=5, least=1, metavar="K", help="number of words per context")
 _DRAW_FROM = Option(
@@ -53,13 +55,13 @@ def add(command: AddCommand) -> None:
     score.add_argument("file", metavar="FILE", nargs="?", help=help)
 
     complete = command("complete", _complete, _show_complete, "Print the most probable next words of a context.")
-    add_directory(complete)
+    add_preset_directory(complete)
     help = 'words before the next word, as in "the result of"'
     complete.add_argument("context", metavar="CONTEXT", nargs="+", help=help)
     add_flag(complete, _TOP_K)
 
     generate = command("generate", _generate, _show_generate, "Generate text: sample word after word from the model.")
-    add_directory(generate)
+    add_preset_directory(generate)
     generate.add_argument("--prompt", metavar="TEXT", default="", help="text to continue (default: none)")
     add_flag(generate, _NUM_WORDS)
     add_flag(generate, _SEED)
@@ -122,8 +124,21 @@ def _show_score(result: dict) -> None:
 def _complete(options: argparse.Namespace) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
 
-    model = LanguageModel.load(options.directory)
-    return {context: dict(model.next_words(context, options.top_k)) for context in options.context}
+    directory, contexts = options.directory, options.context
+    if directory and not Path(directory).exists() and len(directory.split()) != 1:  # text, not a name
+        directory, contexts = None, [directory, *contexts]
+    if not directory and Path(contexts[0]).is_dir():
+        raise InputError(
+            f'`CONTEXT` must follow the model directory {contexts[0]}. Received: none. Fix: add it, as in "the cat".'
+        )
+    model = LanguageModel.load(directory or _find_reference())
+    return {context: dict(model.next_words(context, options.top_k)) for context in contexts}
+
+
+def _find_reference() -> Path:
+    """Return the reference model, and name it on standard error."""
+    print("No model directory is given: using the reference model of the Python language reference.", file=sys.stderr)
+    return find_preset("reference")
 
 
 def _show_complete(result: dict) -> None:
@@ -137,7 +152,7 @@ def _generate(options: argparse.Namespace) -> dict:
     from keras_nplm.data.tokenizers import get_separator
     from keras_nplm.language_model.language_model import LanguageModel
 
-    model = LanguageModel.load(options.directory)
+    model = LanguageModel.load(options.directory or _find_reference())
     text = model.generate(
         options.prompt,
         options.num_words,

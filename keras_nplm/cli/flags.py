@@ -87,6 +87,12 @@ def add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="model directory written by train, ngram, mix or add-words")
 
 
+def add_preset_directory(parser: argparse.ArgumentParser) -> None:
+    """Add the model directory of a command that reads the reference model if none is given."""
+    help = "model directory (default: the reference model, a network of the Python language reference)"
+    parser.add_argument("directory", metavar="DIR", nargs="?", help=help)
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the model directory that a command writes."""
     parser.add_argument("--output", metavar="DIR", required=True, help="model directory to write (required)")

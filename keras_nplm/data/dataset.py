@@ -1,15 +1,18 @@
 """The tf.data pipeline: token ids to shuffled batches of (context_ids [B, n-1], target_ids [B])."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled, ResampledPools, count_resampled
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.shuffling import Pools, concatenate_texts
+from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 
 _ROUNDS = 10  # rounds of the cipher that permutes an epoch
@@ -17,10 +20,12 @@ _CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches, to make o
 
 
 def ngram_dataset(
-    ids: np.ndarray | ShardedIds | Resampled,
+    ids: np.ndarray | ShardedIds | Resampled | Sequence[str],
     order: int,
     batch_size: int,
     *,
+    vocabulary: Vocabulary | None = None,
+    tokenizer: str = "words",
     boundary: str = "sentence",
     shuffle: bool = True,
     seed: int = 0,
@@ -41,9 +46,11 @@ def ngram_dataset(
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them; or `EncodedCorpus.shards`; or
-            several of these with shares, as `Resampled`.
+            several of these with shares, as `Resampled`; or, with `vocabulary`, a list of sentences as strings.
         order: n, 2 or more.
         batch_size: B.
+        vocabulary: the vocabulary that encodes strings. Default: none, `ids` are ids.
+        tokenizer: name of the tokenizer that splits strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
         boundary: `"sentence"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.
         seed: seed of the permutations.
@@ -65,7 +72,12 @@ def ngram_dataset(
     >>> dataset = ngram_dataset(np.array([7, 8, 9, 3], np.int32), order=3, batch_size=2, shuffle=False)
     >>> [(context.tolist(), target.tolist()) for context, target in dataset.as_numpy_iterator()]
     [([[2, 2], [2, 7]], [7, 8]), ([[7, 8], [8, 9]], [9, 3])]
+    >>> lines = ["The cat sat.", "The dog sat."]
+    >>> vocabulary = Vocabulary.build(lines, tokenizer="words")
+    >>> len(ngram_dataset(lines, order=3, batch_size=5, vocabulary=vocabulary))
+    2
     """
+    ids = _encode_strings(ids, vocabulary, tokenizer)
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
     if isinstance(ids, Resampled) and not shuffle:
@@ -110,6 +122,25 @@ def ngram_dataset(
     epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # a counter, so that no random state is shared
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
     return numbers.flat_map(batched).apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def _encode_strings(
+    text: Sequence[str] | np.ndarray | ShardedIds | Resampled, vocabulary: Vocabulary | None, tokenizer: str
+) -> np.ndarray | ShardedIds | Resampled:
+    """Return the ids of sentences that are strings; ids are returned as they are.
+
+    Raises:
+        InputError: strings come without a vocabulary, or a vocabulary comes without strings.
+    """
+    is_text = isinstance(text, str) or (isinstance(text, Sequence) and len(text) and isinstance(text[0], str))
+    if isinstance(text, str) or is_text != (vocabulary is not None):
+        raise InputError(
+            "`ids` must be token ids, or a list of strings with `vocabulary`. Received: "
+            f"{'a string' if isinstance(text, str) else 'strings' if is_text else 'ids'} "
+            f"{'with' if vocabulary is not None else 'without'} `vocabulary`. Fix: for strings add "
+            '`vocabulary=Vocabulary.build(lines, tokenizer="words")`.'
+        )
+    return encode_sentences(filter(None, map(get_tokenizer(tokenizer), text)), vocabulary) if is_text else text
 
 
 def _open_pools(

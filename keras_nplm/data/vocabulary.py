@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.forms import get_forms_path, read_forms, write_forms
+from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
@@ -21,6 +22,7 @@ PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNK, BOS, EOS)
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 _WORDS_AT_A_TIME = 1 << 18  # that `from_counts` selects from
+_SHOWN = 5  # words in the repr of a vocabulary
 _RESERVED = (PAD, BOS, EOS)  # tokens that text must not contain
 
 
@@ -41,6 +43,8 @@ class Vocabulary:
     Example:
 
     >>> vocabulary = Vocabulary.build([["the", "cat"], ["the", "dog"]])
+    >>> vocabulary
+    Vocabulary(3 words: 'the', 'cat', 'dog')
     >>> len(vocabulary), vocabulary.words
     (7, ['<pad>', '<unk>', '<s>', '</s>', 'the', 'cat', 'dog'])
     >>> vocabulary.encode(["the", "cow"])
@@ -82,14 +86,21 @@ class Vocabulary:
 
     @classmethod
     def build(
-        cls, sentences: Iterable[Sequence[str]], *, min_count: int = 1, max_size: int | None = None
+        cls,
+        sentences: Iterable[Sequence[str]],
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        tokenizer: str | None = None,
     ) -> "Vocabulary":
         """Count words in one pass and bounded memory. Ids are by decreasing frequency, then by word.
 
         Args:
-            sentences: lists of tokens.
+            sentences: lists of tokens; or, with `tokenizer`, strings.
             min_count: rarer words become `<unk>`. The paper's is 4: it merges words seen 3 times or less.
             max_size: the largest number of words, without special tokens. Default: no limit.
+            tokenizer: name of the tokenizer that splits the sentences into tokens, such as `"words"`; see
+                `keras_nplm.data.tokenizers.get_tokenizer`. Default: none, sentences are lists of tokens.
 
         Raises:
             InputError: an option is out of range, the text holds a reserved token, or no word is left.
@@ -98,7 +109,11 @@ class Vocabulary:
 
         >>> Vocabulary.build([["a", "b", "a", "c", "b", "a"]], min_count=2).words[4:]
         ['a', 'b']
+        >>> Vocabulary.build(["The cat.", "The dog."], tokenizer="words").words[4:]
+        ['.', 'The', 'cat', 'dog']
         """
+        if tokenizer is not None:
+            sentences = map(get_tokenizer(tokenizer), sentences)
         with tempfile.TemporaryDirectory() as directory:
             counts = WordCounts(directory)
             for sentence in sentences:
@@ -184,6 +199,11 @@ class Vocabulary:
         write_forms(get_forms_path(path), self.forms, self.words)
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
+
+    def __repr__(self) -> str:
+        words = self.words[len(SPECIALS) :]
+        shown = ", ".join(map(repr, words[:_SHOWN])) + (", …" if len(words) > _SHOWN else "")
+        return f"Vocabulary({len(words):,} words: {shown})"
 
     def __len__(self) -> int:
         return len(self.words)

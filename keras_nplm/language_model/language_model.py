@@ -25,6 +25,7 @@ from keras_nplm.io.files import write_json
 from keras_nplm.language_model.directory import load_encoded_corpus, load_vocabulary, read_config
 from keras_nplm.language_model.generation import generate_sentences
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
+from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.rescoring.ranking import rank_lists
@@ -121,6 +122,24 @@ class LanguageModel:
         if (directory / "corpus" / "corpus.json").is_file():
             language_model.corpus = load_encoded_corpus(directory, len(vocabulary))
         return language_model
+
+    @classmethod
+    def from_preset(cls, name: str) -> "LanguageModel":
+        """Load a trained model that the package contains, without training or download.
+
+        Args:
+            name: `"reference"`: what `keras-nplm train` makes, a network of the Python language reference with 2,164
+                words. Its figures are in `metrics.json` of the preset.
+
+        Raises:
+            InputError: no preset has this name.
+
+        Example:
+
+        >>> LanguageModel.from_preset("reference").next_words("The value of", top_k=1)[0][0]
+        'the'
+        """
+        return cls.load(find_preset(name))
 
     def save(self, directory: str | os.PathLike) -> None:
         """Save a model directory, which `load` and all commands read.

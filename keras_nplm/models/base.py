@@ -40,6 +40,14 @@ class NextWordModel:
     boundary: str | None = None
     kind: str | None = None
 
+    def __repr__(self) -> str:
+        sizes = f"order={self.order}, |V|={self.vocabulary_size}, boundary={self.boundary!r}"
+        return f"{type(self).__name__}({', '.join(filter(None, [sizes, self._describe_parts()]))})"
+
+    def _describe_parts(self) -> str:
+        """Return the further parts of `repr`, such as the number of n-grams."""
+        return ""
+
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P(target | context), the log-probability of given target words.
 

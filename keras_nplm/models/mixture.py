@@ -102,6 +102,11 @@ class Mixture(NextWordModel):
         self.vocabulary_size = sizes[0]
         self.boundary = shared_boundary(models)
 
+    def _describe_parts(self) -> str:
+        weights = self.weights.mean(axis=0) if self.bins else self.weights[0]
+        parts = (f"{weight:.3f} {type(model).__name__}" for weight, model in zip(weights, self.models, strict=True))
+        return f"weights=[{', '.join(parts)}]{' by frequency of the context' if self.bins else ''}"
+
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models]
         return combine(np.stack(parts, axis=1), self._weights(context_ids))

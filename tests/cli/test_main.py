@@ -135,7 +135,7 @@ def test_help_describes_each_configuration(capsys):
         ("export {model} m.onnx --quantise", "`--quantise` must be left out with the format onnx"),
         ("export {model} m.gz", "`TARGET` must have an ending of the format"),
         ("benchmark fly", "`NAME` must be one of training, scoring"),
-        ("study fly", "`NAME` must be one of arpa, energy"),
+        ("study fly", "`NAME` must be one of configurations, modern"),
         ("rescore {model} nbest --name a=b", "`name` must be one word"),
         ("complete {model} \udcff", "half a surrogate pair"),
     ],
@@ -210,3 +210,19 @@ def test_a_network_of_characters_writes_names(tmp_path, capsys):
     assert list(json.loads(_run(capsys, "complete", model, "charlott", "--top-k", 1, "--json"))["charlott"]) == ["e"]
     generate = ["generate", model, "--prompt", "charlott", "--num-words", 1, "--temperature", 0]
     assert _run(capsys, *generate) == "charlotte\n"
+
+
+def test_complete_and_generate_use_the_reference_model(capsys):
+    contexts = ["The value of the", "If the object is"]
+    assert [*json.loads(_run(capsys, "complete", *contexts, "--json"))] == contexts
+    assert "called" in _run(capsys, "complete", "This method is")
+    assert main(["generate", "--num-words", "3", "--prompt", "The value"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("The value ") and "reference model" in shown.err
+
+
+def test_complete_needs_a_context_and_an_existing_directory(ngram_directory, capsys):
+    assert main(["complete", str(ngram_directory)]) == 2
+    assert "`CONTEXT` must follow the model directory" in capsys.readouterr().err
+    assert main(["complete", "absent", "the cat"]) == 2
+    assert "Model directory absent does not exist" in capsys.readouterr().err

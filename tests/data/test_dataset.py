@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 import keras_nplm.data.shuffling as shuffling
 from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.encoding import encode_sentences
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 
 PLACES = ("memory", "shards")
@@ -173,3 +175,22 @@ def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, bound
 def test_options_out_of_range_are_refused(place_ids, where, options, message):
     with pytest.raises(InputError, match=message):
         ngram_dataset(place_ids(np.array([4, 5, 3]), where), **{"order": 3, "batch_size": 2} | options)
+
+
+def test_strings_give_the_ngrams_of_their_tokens():
+    lines = ["The cat sat.", "", "The dog ran."]
+    vocabulary = Vocabulary.build(lines, tokenizer="words")
+    ids = encode_sentences([["The", "cat", "sat", "."], ["The", "dog", "ran", "."]], vocabulary)
+    options = dict(order=3, batch_size=4, shuffle=False)
+    for mine, wanted in zip(
+        ngram_dataset(lines, vocabulary=vocabulary, **options), ngram_dataset(ids, **options), strict=True
+    ):
+        np.testing.assert_array_equal(mine[0], wanted[0])
+        np.testing.assert_array_equal(mine[1], wanted[1])
+
+
+@pytest.mark.parametrize("text, given", [(["a b"], "strings without"), ("a b", "a string with"), ([4, 3], "ids with")])
+def test_strings_need_a_vocabulary(text, given):
+    vocabulary = None if "without" in given else Vocabulary(["a", "b"])
+    with pytest.raises(InputError, match=f"Received: {given} `vocabulary`"):
+        ngram_dataset(text, order=2, batch_size=1, vocabulary=vocabulary)

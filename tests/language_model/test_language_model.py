@@ -161,3 +161,14 @@ def test_a_damaged_network_file_is_refused(tmp_path, model_directory):
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(InputError, match="model.keras"):
         LanguageModel.load(tmp_path / "copy")
+
+
+def test_the_preset_predicts_python_documentation():
+    language_model = LanguageModel.from_preset("reference")
+    assert repr(language_model) == "LanguageModel(NPLM, order=21, |V|=2164, tokenizer='words', boundary='sentence')"
+    assert "class" in dict(language_model.next_words("If the"))
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(InputError, match=r"`name` must be one of reference\. Received: '\.\./x'"):
+        LanguageModel.from_preset("../x")

@@ -1,4 +1,4 @@
-"""The reference model of the repository: its SavedModel gives the figures of its model card and of its record."""
+"""The reference model: its SavedModel gives the figures of its model card and the numbers of the preset."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import encode_sentences, evaluate, open_corpus
+from keras_nplm import LanguageModel, encode_sentences, evaluate, open_corpus
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.files import read_json
+from keras_nplm.language_model.directory import read_metrics
+from keras_nplm.language_model.presets import find_preset
 from keras_nplm.training.configuration import CONFIGURATIONS
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,7 @@ def test_its_perplexity_is_that_of_the_record(split):
     corpus = open_corpus("python_reference")
     ids = encode_sentences(corpus.sentences(split), vocabulary)
     figures = evaluate(_SavedModel(loaded), ids, "sentence")
-    recorded = read_json(ROOT / "saved_models" / "measured" / "reference" / "metrics.json")[split]
+    recorded = read_metrics(find_preset("reference"))[split]
     row = f"| {split} | {recorded['perplexity']:.2f} | {recorded['perplexity_without_unk']:.2f} |"
     assert row in CARD
     if figures["tokens"] != recorded["tokens"]:
@@ -61,3 +62,11 @@ def test_the_card_has_the_training_command():
     (command,) = re.findall(r"^keras-nplm train .*$", CARD, re.MULTILINE)
     assert command == "keras-nplm train --output runs/model"
     assert f'"epochs": {CONFIGURATIONS["default"].epochs}' in CARD
+
+
+def test_it_gives_the_probabilities_of_the_preset():
+    language_model = LanguageModel.from_preset("reference")
+    answer = tf.saved_model.load(DIRECTORY / "1").signatures["serving_default"](contexts=tf.constant(["The value of"]))
+    words, probabilities = zip(*language_model.next_words("The value of"), strict=True)
+    assert [word.decode() for word in answer["words"][0].numpy()] == list(words)
+    np.testing.assert_allclose(answer["probabilities"][0], probabilities, rtol=1e-4)

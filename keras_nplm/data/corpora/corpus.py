@@ -22,7 +22,7 @@ SPLITS = ("train", "validation", "test")
 FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines, if only --train is given
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Corpus:
     """A corpus: its name, its tokenizer and its splits. Each sentence is a list of tokens.
 
@@ -36,11 +36,16 @@ class Corpus:
     >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["a", "dog"]])})
     >>> list(corpus.sentences("train"))
     [['the', 'cat'], ['a', 'dog']]
+    >>> corpus
+    Corpus('two', tokenizer='whitespace', splits=['train'])
     """
 
     name: str
     tokenizer: str
     splits: dict[str, Callable[[], Iterator[list[str]]]]
+
+    def __repr__(self) -> str:
+        return f"Corpus({self.name!r}, tokenizer={self.tokenizer!r}, splits={[*self.splits]})"
 
     def sentences(self, split: str) -> Iterator[list[str]]:
         """Iterate over the tokenised sentences of a split, from the first."""

@@ -13,7 +13,7 @@ _MIN_MASS = 1e-9  # of the words that a context does not list
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class BackoffModel(NextWordModel):
     """Back-off n-gram language model of any order, queried in batches without a loop over n-grams.
 
@@ -53,6 +53,9 @@ class BackoffModel(NextWordModel):
     def __post_init__(self):
         if self.boundary is None:
             object.__setattr__(self, "boundary", infer_boundary(np.isfinite(self.unigrams)))
+
+    def _describe_parts(self) -> str:
+        return f"n-grams={sum(self.num_ngrams):,}"
 
     @property
     def order(self) -> int:

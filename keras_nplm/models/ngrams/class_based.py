@@ -16,7 +16,7 @@ from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 from keras_nplm.models.ngrams.tables import refuse_unless
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class ClassBased(NextWordModel):
     """Class-based n-gram language model.
 

@@ -14,7 +14,7 @@ from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights, i
 from keras_nplm.models.ngrams.tables import are_counts, check_tables, find, find_followers, refuse_unless
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class DeletedInterpolation(NextWordModel):
     """Interpolated n-gram language model: relative frequencies of orders 1 to n, and the uniform distribution.
 
