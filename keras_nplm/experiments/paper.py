@@ -10,7 +10,6 @@ uniform". Networks win on n-grams that training lacks, Kneser-Ney on the others.
 """
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,7 +102,7 @@ def build_report(directory: Path) -> dict:
 
 def _report_row(row: Row, metrics: dict) -> dict:
     figures = {"name": row.name, "title": row.title, "paper": row.paper}
-    figures["command"] = f"keras-nplm {shlex.join(row.arguments)} --output {row.name}"
+    figures["command"] = row.full_command
     figures |= {split: metrics[split]["perplexity"] for split in SPLITS} | {"cpu_seconds": metrics["cpu_seconds"]}
     if row.is_network:
         figures |= {"parameters": metrics["parameters"], "epochs": len(metrics["history"])}

@@ -42,6 +42,11 @@ class Row:
         return [*words, "--corpus", "brown", *([] if "--config" in words else ["--config", "brown"])]
 
     @property
+    def full_command(self) -> str:
+        """The command as one types it, with `--output`."""
+        return f"keras-nplm {shlex.join(self.arguments)} --output runs/{self.name}"
+
+    @property
     def takes_corpus(self) -> bool:
         """Whether the command reads a text. If not, it reads other rows."""
         return self.command.startswith(("train ", "ngram "))

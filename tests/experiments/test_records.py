@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[2] / "saved_models" / "measured" / "README.md"
 @pytest.fixture
 def records(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "records", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    (tmp_path / "FRONT.md").write_text("# Front\n<!-- results -->\n<!-- end of results -->\n")
     return tmp_path / "records"
 
 
@@ -36,15 +37,16 @@ def test_an_unknown_report_is_refused():
 def test_recording_a_study_replaces_its_report_and_the_page(records, tmp_path):
     report = load_report("energy")
     report["models"][0]["test"] = 123.4
-    record_report("energy", report, records, tmp_path / "README.md")
+    record_report("energy", report, records, tmp_path / "README.md", tmp_path / "FRONT.md")
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "123.4" in page and "keras-nplm study energy" in page
     assert page.count("\n## ") == len(REPORTS)
+    assert "| Kneser-Ney, n=5 | 347.3 | 329.9 |" in (tmp_path / "FRONT.md").read_text(encoding="utf-8")
 
 
 def test_recording_a_benchmark_keeps_the_rows_of_others(records, tmp_path):
     row = {"benchmark": "scoring", "name": "new row", "unit": "n-grams/s", "rate": 4321.0, "low": 1.0, "high": 5000.0}
-    record_report("benchmark", {"rows": [row]}, records, tmp_path / "README.md")
+    record_report("benchmark", {"rows": [row]}, records, tmp_path / "README.md", tmp_path / "FRONT.md")
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| scoring | new row | 4,321 |" in page
     assert "| scoring | self-normalised |" not in page  # replaced with its benchmark

@@ -14,14 +14,23 @@ from pathlib import Path
 
 from keras_nplm.experiments import benchmark, paper
 from keras_nplm.experiments.benchmark import BENCHMARKS, read_processor_name
+from keras_nplm.experiments.log_probs import SPLITS
 from keras_nplm.experiments.studies import STUDIES, load_study
-from keras_nplm.experiments.tables import format_benchmark, format_paper, join_tables
+from keras_nplm.experiments.tables import (
+    SPLIT_HEADER,
+    format_benchmark,
+    format_paper,
+    format_perplexities,
+    join_tables,
+)
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
+from keras_nplm.io.markdown import markdown_table
 
 REPORTS = ("configurations", "benchmark", "paper", *(name for name in STUDIES if name != "configurations"))
 _DIRECTORY = Path(__file__).parent
 _PAGE = _DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"  # in a checkout
+_README = _PAGE.parents[2] / "README.md"
 _HEADER = """# Measured results
 
 Each table is written by the command above it, from the report in `keras_nplm/experiments/records`. Perplexities are per
@@ -53,8 +62,10 @@ def load_report(name: str) -> dict:
     return read_json(_DIRECTORY / f"{name}.json")
 
 
-def record_report(name: str, report: Mapping, directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
-    """Store a report with its date, processor and versions, and write the page of all reports again.
+def record_report(
+    name: str, report: Mapping, directory: Path = _DIRECTORY, page: Path = _PAGE, readme: Path = _README
+) -> None:
+    """Store a report with its date, processor and versions, and write the page and the table of results again.
 
     Benchmarks that did not run keep their rows.
 
@@ -62,7 +73,8 @@ def record_report(name: str, report: Mapping, directory: Path = _DIRECTORY, page
         name: `"paper"`, `"benchmark"` or a study.
         report: the report.
         directory: the directory of the reports.
-        page: the Markdown file to write.
+        page: the Markdown file of all reports.
+        readme: the Markdown file with the table of results.
 
     Raises:
         InputError: the package is not installed from a checkout; see `check_can_record`.
@@ -80,6 +92,44 @@ def record_report(name: str, report: Mapping, directory: Path = _DIRECTORY, page
         report["measured"] = {name: measured}
     write_json(path, report)
     write_page(directory, page)
+    write_results(directory, readme)
+
+
+def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:
+    """Write the table of results of the README between its marks, from the reports in `directory`."""
+    before, begin, rest = readme.read_text(encoding="utf-8").partition("<!-- results -->\n")
+    _, end, after = rest.partition("<!-- end of results -->\n")
+    with replace_file(readme) as temporary:
+        table = _format_results(directory)
+        temporary.write_text(f"{before}{begin}\n{table}\n\n{end}{after}", encoding="utf-8")
+
+
+def _format_results(directory: Path) -> str:
+    """Return the table of results: one row for each kind of model, without `held_out_mass`."""
+    paper_rows = {row["name"]: row for row in read_json(directory / "paper.json")["rows"]}
+    networks = {row["name"]: row for row in read_json(directory / "configurations.json")["models"]}
+    modern = read_json(directory / "modern.json")
+    (small,) = (row for row in modern["changes"] if row["name"] == "modern-small-held-out")
+    (mixture,) = (row for row in modern["mixtures"] if row["title"].startswith(f"{small['title']} + "))
+    small = small | {name: small[name][0] for name in (*SPLITS, "cpu_seconds")}
+    mixture = {name: mixture[name][0] for name in SPLITS} | {"command": "keras-nplm study modern"}
+    rows = [
+        ("Kneser-Ney, n=5", networks["kneser-ney-5"]),
+        ("the paper's MLP1: n=5, h=50, m=60, direct connections", paper_rows["mlp1"]),
+        ("n=5, h=100, m=60, NCE", networks["brown-nce-no-held-out"]),
+        ("modern network, NCE", small),
+        ("modern network, Kneser-Ney, trigram and class-based model, mixed", mixture),
+    ]
+    cells = [
+        [
+            title,
+            *format_perplexities(row),
+            f"{row['cpu_seconds']:,.0f}" if "cpu_seconds" in row else "",
+            f"`{row['command']}`",
+        ]
+        for title, row in rows
+    ]
+    return markdown_table(["model", *SPLIT_HEADER, "CPU seconds", "command"], cells)
 
 
 def check_can_record(page: Path = _PAGE) -> None:

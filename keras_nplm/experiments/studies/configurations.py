@@ -46,7 +46,7 @@ def measure(rows: Path) -> dict:
 
 
 def _report_row(row: Row, metrics: dict) -> dict:
-    figures = {"name": row.name, "title": row.title, "command": f"keras-nplm {' '.join(row.arguments)}"}
+    figures = {"name": row.name, "title": row.title, "command": row.full_command}
     figures |= {split: metrics[split]["perplexity"] for split in SPLITS}
     figures["without_unk"] = {split: metrics[split]["perplexity_without_unk"] for split in SPLITS}
     figures["log_z"] = metrics["test"].get("ln_z", {}).get("mean_absolute")

@@ -40,7 +40,7 @@ def measure(rows: Path) -> dict:
 
 
 def _report_row(row: Row, metrics: dict) -> dict:
-    figures = {"name": row.name, "title": row.title, "command": f"keras-nplm {' '.join(row.arguments)}"}
+    figures = {"name": row.name, "title": row.title, "command": row.full_command}
     figures |= {split: metrics[split]["perplexity"] for split in SPLITS}
     names = ("cpu_seconds", "parameters", "training_cpu_seconds", "best_epoch")
     return figures | {name: metrics[name] for name in names if name in metrics}

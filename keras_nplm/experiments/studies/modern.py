@@ -104,8 +104,7 @@ def measure(rows: Path) -> dict:
 
 def _report_change(change: Change, rows: Path) -> dict:
     metrics = [read_json(rows / row.name / "metrics.json") for row in change.rows]
-    command = f"keras-nplm {' '.join(change.rows[0].arguments)}"
-    figures = {"name": change.name, "title": change.title, "command": command}
+    figures = {"name": change.name, "title": change.title, "command": change.rows[0].full_command}
     figures |= {split: [one[split]["perplexity"] for one in metrics] for split in SPLITS}
     figures |= {name: [one[name] for one in metrics] for name in ("training_cpu_seconds", "cpu_seconds")}
     return figures | {"parameters": metrics[0]["parameters"]}
