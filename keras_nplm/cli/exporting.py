@@ -75,8 +75,10 @@ def add(command: AddCommand) -> None:
 def _export(options: argparse.Namespace) -> dict:
     format = _choose_format(options)
 
+    from keras_nplm.io.paths import check_output_path
     from keras_nplm.language_model.directory import check_output_file
 
+    check_output_path(options.target)
     if format in ("arpa", "word2vec"):
         check_output_file(options.target)
 

@@ -44,23 +44,24 @@ def add(command: AddCommand) -> None:
 def _add_words(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
     from keras_nplm.io.files import write_json
-    from keras_nplm.language_model.directory import check_output_directory
+    from keras_nplm.language_model.directory import lock_new_directory
     from keras_nplm.language_model.language_model import LanguageModel
 
     target = Path(options.output)
-    check_output_directory(target)
-    sentences = list(read_lines(expand_patterns(options.text)))
-    language_model = LanguageModel.load(options.directory)
-    check_network(language_model, "add-words")
+    with lock_new_directory(target):
+        sentences = list(read_lines(expand_patterns(options.text)))
+        language_model = LanguageModel.load(options.directory)
+        check_network(language_model, "add-words")
 
-    from keras_nplm.language_model.new_words import add_words, count_new_words
+        from keras_nplm.language_model.new_words import add_words, count_new_words
 
-    words, min_count = options.words, options.min_count
-    grown = add_words(language_model, sentences, words, min_count, rule=options.rule, prior_tokens=options.prior_tokens)
-    counts = count_new_words(language_model, sentences, words, min_count)
-    result = {"added_words": counts, "rule": options.rule, "vocabulary_size": len(grown.vocabulary)}
-    write_json(target / "metrics.json", result)
-    grown.save(target)  # writes config.json last: a directory without one is incomplete
+        words, min_count = options.words, options.min_count
+        rules = dict(rule=options.rule, prior_tokens=options.prior_tokens)
+        grown = add_words(language_model, sentences, words, min_count, **rules)
+        counts = count_new_words(language_model, sentences, words, min_count)
+        result = {"added_words": counts, "rule": options.rule, "vocabulary_size": len(grown.vocabulary)}
+        write_json(target / "metrics.json", result)
+        grown.save(target)  # writes config.json last: a directory without one is incomplete
     return result | {"directory": str(target)}
 
 

@@ -19,7 +19,8 @@ from keras_nplm.data.tokenizers import load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import merge_counts
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json, replace_file, write_json
+from keras_nplm.io.files import read_json, remove_temporary_files, replace_file, write_json
+from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 
 SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus that is not in text files: 64 MiB
@@ -104,9 +105,14 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 
     Raises:
         InputError: a split has no sentence, or the text holds a reserved token or changed while it was read.
-        RunError: the files cannot be written, or a worker process died.
+        RunError: the files cannot be written, a worker process died, or a different process writes the directory.
     """
-    directory = Path(directory)
+    with lock_directory(directory):
+        return _encode_splits(corpus, vocabulary, Path(directory))
+
+
+def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> EncodedCorpus:
+    """Encode all splits, write `corpus.json` and remove the plan."""
     in_files = [isinstance(split, TextSplit) for split in corpus.splits.values()]
     if not all(in_files) and any(getattr(split, "shares", ()) for split in corpus.splits.values()):
         raise InputError(
@@ -195,8 +201,7 @@ def _remove_stale_shards(directory: Path, plan: dict) -> None:
         for path in [directory / "corpus.json", *itertools.chain.from_iterable(stale)]:
             path.unlink(missing_ok=True)
         write_json(directory / _PLAN, plan)
-    for path in directory.glob(".*.ids"):
-        path.unlink()
+    remove_temporary_files(directory)
 
 
 def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:

@@ -24,6 +24,7 @@ from keras_nplm.experiments.rows import Row, is_made, make_rows
 from keras_nplm.experiments.tables import format_paper, write_figure
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file, write_json
+from keras_nplm.io.lock import lock_directory
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
@@ -63,18 +64,19 @@ def reproduce(
 
     Raises:
         InputError: unknown row, or `jobs` is less than 1.
-        RunError: a command failed. Other rows are kept and reported.
+        RunError: a command failed, other rows are kept and reported; or a different process writes the directory.
     """
     by_name = {row.name: row for row in PAPER_ROWS}
     if unknown := [name for name in rows if name not in by_name]:
         raise InputError(f"`rows` must be names of {', '.join(by_name)}. Received: {unknown[0]!r}.")
     directory = Path(directory)
-    try:
-        make_rows([by_name[name] for name in rows] or PAPER_ROWS, directory, jobs=jobs, data_dir=data_dir)
-    except RunError:
-        build_report(directory)
-        raise
-    return build_report(directory)
+    with lock_directory(directory):
+        try:
+            make_rows([by_name[name] for name in rows] or PAPER_ROWS, directory, jobs=jobs, data_dir=data_dir)
+        except RunError:
+            build_report(directory)
+            raise
+        return build_report(directory)
 
 
 def build_report(directory: Path) -> dict:

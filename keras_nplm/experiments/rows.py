@@ -70,6 +70,8 @@ def make_rows(
         jobs: number of rows made in parallel, each with an equal share of the cores. Default: 2, or 1 on one core.
         data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
 
+    The caller locks the directory; each command locks the directory of its row.
+
     Raises:
         InputError: `jobs` is less than 1.
         RunError: a command failed. Other rows are kept.

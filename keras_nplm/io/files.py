@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import stat
 import zipfile
 import zlib
@@ -11,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.lock import check_locks
+from keras_nplm.io.paths import check_output_path, output_error
 
 NUMBER = (int, float)
 _RESTORE = "Fix: restore the file, or run the command that wrote it again."
 _CHECK_NAME = "Fix: check the name and its permissions."
+_TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
 
 
@@ -30,8 +34,9 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
         path: the file to write or replace. Its directory is created if it is absent.
 
     Raises:
-        InputError: `path` is a directory, a device or a pipe.
-        RunError: the disk is full or the directory cannot be written.
+        InputError: `path` is a directory, a device or a pipe; or its directory cannot be created or written.
+        RunError: the disk is full, or the file lies in a directory that was locked by `lock_directory` and deleted or
+            replaced since.
 
     Example:
 
@@ -43,6 +48,7 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     ['words.txt']
     """
     path = Path(path)
+    check_output_path(path)
     if not path.name or path.is_dir():
         raise InputError(f"The file to write must not be a directory. Received: {path}. Fix: name a file.")
     if path.exists() and not path.is_file():
@@ -50,17 +56,46 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
             f"The file to write must not be a device or a pipe. Received: {path}. Fix: name a regular file."
         )
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    locked = check_locks(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _create_directory(path.parent, locked)
         yield temporary
+        check_locks(path)
         os.replace(temporary, path)
     except OSError as error:
-        raise RunError(
-            f"Cannot write {path}: {error.strerror or error}. Its old content, if any, is unchanged. Fix: free some "
-            "space or name a different directory."
-        ) from error
+        note = "Its old content, if any, is unchanged."
+        raise output_error(path, error, note, was_writable=locked is not None) from error
     finally:
         temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
+
+
+def _create_directory(directory: Path, locked: str | None) -> None:
+    """Create a directory and those above it, but no locked directory: that one was deleted."""
+    if locked is None:
+        directory.mkdir(parents=True, exist_ok=True)
+        return
+    below = Path(os.path.abspath(directory)).relative_to(locked)
+    for path in (*reversed(below.parents), below):
+        if path.parts:
+            Path(locked, path).mkdir(exist_ok=True)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file has the name of a temporary file of `replace_file`.
+
+    Example:
+
+    >>> is_temporary(Path("model/.last.4711.npz")), is_temporary(Path("model/last.npz"))
+    (True, False)
+    """
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def remove_temporary_files(directory: Path) -> None:
+    """Remove what killed processes left of `replace_file`, in a directory that this process has locked."""
+    for path in directory.rglob(".*"):
+        if is_temporary(path) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def write_json(path: str | os.PathLike, value: object) -> None:

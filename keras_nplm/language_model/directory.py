@@ -10,7 +10,9 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import NUMBER, check_fields, read_json
+from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, remove_temporary_files
+from keras_nplm.io.lock import LOCK_NAME, lock_directory
+from keras_nplm.io.paths import check_output_path
 
 
 def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
@@ -105,19 +107,53 @@ def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Ite
         raise
 
 
+def lock_run(directory: Path) -> contextlib.AbstractContextManager:
+    """Lock the directory of a run, unless the run is finished: reading its figures needs no lock.
+
+    Raises:
+        InputError: the directory cannot be created or written.
+        RunError: a different process writes it; see `lock_directory`.
+    """
+    check_output_path(directory)
+    is_finished = all((directory / name).exists() for name in ("config.json", "metrics.json"))
+    return contextlib.nullcontext() if is_finished else lock_directory(directory)
+
+
+@contextlib.contextmanager
+def lock_new_directory(directory: Path) -> Iterator[None]:
+    """Lock a model directory that must be empty or absent, until the end of the block.
+
+    Raises:
+        InputError: the directory holds a model or foreign files, or cannot be created or written.
+        RunError: a different process writes it; see `lock_directory`.
+    """
+    check_output_directory(directory)
+    with lock_directory(directory):
+        check_output_directory(directory)
+        remove_temporary_files(directory)
+        yield
+
+
 def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> None:
     """Check that an output directory is empty or does not exist.
+
+    The lock and what a killed process left of unfinished files do not count.
 
     Args:
         directory: the output directory.
         allowed: names of files that it may hold.
 
     Raises:
-        InputError: the directory holds a model or foreign files.
+        InputError: the path is invalid, or the directory holds a model or foreign files.
     """
+    check_output_path(directory)
     if (directory / "config.json").exists():
         raise InputError(f"{directory} already holds a model. Fix: choose a new `--output`, or delete the directory.")
-    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - set(allowed)):
+    allowed = {LOCK_NAME, *allowed}
+    if directory.exists() and (
+        not directory.is_dir()
+        or any(path.name not in allowed and not is_temporary(path) for path in directory.iterdir())
+    ):
         raise InputError(
             f"{directory} exists and is not a model directory. Fix: choose a new `--output`. "
             "Or delete the directory, if an interrupted command left it."
@@ -125,11 +161,12 @@ def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> No
 
 
 def check_output_file(target: str | os.PathLike) -> None:
-    """Check that an output file does not lie in a model directory, whose files must stay unchanged.
+    """Check that an output file can exist, and not in a model directory, whose files must stay unchanged.
 
     Raises:
-        InputError: the file lies in a model directory.
+        InputError: the path is invalid, or the file lies in a model directory.
     """
+    check_output_path(target)
     parent = Path(target).parent
     if (parent / "config.json").exists():
         raise InputError(f"{target} lies in the model directory {parent}. Fix: choose a different directory.")

@@ -22,6 +22,8 @@ from keras_nplm.data.vocabulary import (
 )
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
+from keras_nplm.io.lock import lock_directory
+from keras_nplm.io.paths import check_output_path
 from keras_nplm.language_model.directory import load_encoded_corpus, load_vocabulary, read_config
 from keras_nplm.language_model.generation import generate_sentences
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
@@ -146,15 +148,17 @@ class LanguageModel:
 
         Raises:
             InputError: the directory already holds a model, or models of this class cannot be saved.
-            RunError: a file cannot be written.
+            RunError: a file cannot be written, or a different process writes the directory.
         """
         directory = Path(directory)
-        if (directory / "config.json").exists():
-            raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
-        save_model(directory, self.model)
-        self.vocabulary.save(directory / "vocabulary.txt")
-        config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
-        write_json(directory / "config.json", config)
+        check_output_path(directory)
+        with lock_directory(directory):
+            if (directory / "config.json").exists():
+                raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
+            save_model(directory, self.model)
+            self.vocabulary.save(directory / "vocabulary.txt")
+            config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
+            write_json(directory / "config.json", config)
 
     def evaluate(self, text: str | Sequence[str] | np.ndarray = "test", ln_z: bool = False) -> dict:
         """Return the exact perplexity of a text; see `keras_nplm.models.evaluation.evaluate`.

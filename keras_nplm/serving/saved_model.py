@@ -16,6 +16,8 @@ import tensorflow as tf
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import replace_file
+from keras_nplm.io.lock import lock_directory
+from keras_nplm.io.paths import check_output_path, output_error
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.model_card import model_card
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, ServingModule
@@ -26,6 +28,7 @@ _WARMUP_BATCHES = (1, 32)
 _MAX_BATCH = 128  # rows that the server runs in one call of the model
 _MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # valid in a URL, in YAML and in the server's files
 _LAST_VERSION = (1 << 63) - 1
+_KEPT = "Versions exported before are unchanged."
 _STALE_SECONDS = 3600  # age at which the temporary directory of a killed export is removed
 
 # Used by `docker compose up` in the exported directory, or by the same options of `tensorflow_model_server`
@@ -88,8 +91,8 @@ def export_saved_model(
         the directory of the new version.
 
     Raises:
-        InputError: `target` is a file, holds other files or has a name that TF Serving cannot use, or `top_k` is out of
-            range.
+        InputError: `target` cannot be created or written, is a file, holds other files or has a name that TF Serving
+            cannot use, or `top_k` is out of range.
         RunError: the files cannot be written.
     """
     target = Path(target)
@@ -103,33 +106,34 @@ def export_saved_model(
     files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {})
     try:
         with _temporary_directory(target) as temporary:
-            named = signatures | {"serving_default": signatures[DEFAULT_SIGNATURE]}
-            tf.saved_model.save(served, temporary, signatures=named)
-            language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
-            _write_warmup(temporary / WARMUP, name, served, signatures)
+            with lock_directory(temporary):  # notices the deletion of the target
+                named = signatures | {"serving_default": signatures[DEFAULT_SIGNATURE]}
+                tf.saved_model.save(served, temporary, signatures=named)
+                language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
+                _write_warmup(temporary / WARMUP, name, served, signatures)
             for file, text in files.items():
                 with replace_file(target / file) as path:
                     path.write_text(text, encoding="utf-8")
             return _rename_to_next_version(temporary)
-    except (OSError, tf.errors.OpError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error.message.rpartition("}} ")[2]
+    except OSError as error:
+        raise output_error(target, error, _KEPT) from error
+    except tf.errors.OpError as error:
         raise RunError(
-            f"Cannot write a SavedModel to {target}: {reason or error}. Versions exported before are unchanged. "
-            "Fix: free disk space there, or export to another directory."
+            f"Cannot write a SavedModel to {target}: {error.message.rpartition('}} ')[2] or error}. {_KEPT} Fix: free "
+            "disk space there, or export to another directory."
         ) from error
 
 
 def _check_target(target: Path, name: str) -> None:
     """Refuse a target that is a file, holds other files or has a name that TF Serving cannot use."""
+    check_output_path(target)
     if not _MODEL_NAME.fullmatch(name):
         raise InputError(
             "The last part of `target` becomes the model name, so it must start with a letter and have only letters, "
             f"digits, _ and -. Received: {name!r}. Fix: choose a name such as 'my_model'."
         )
-    if file := next((path for path in (target, *target.parents) if path.exists() and not path.is_dir()), None):
-        raise InputError(
-            f"`target` must be a directory. Received: {target}, but {file} is a file. Fix: change `target`."
-        )
+    if target.exists() and not target.is_dir():
+        raise InputError(f"`target` must be a directory. Received: {target}, which is a file. Fix: change `target`.")
     if target.is_dir() and not (target / _MARKER).exists() and any(path.name[0] != "." for path in target.iterdir()):
         raise InputError(
             f"`target` must be absent, empty or hold exported versions. Received: {target}, which holds other files. "

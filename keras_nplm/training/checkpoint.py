@@ -17,6 +17,7 @@ from keras_nplm.io.files import (
     write_arrays,
     write_json,
 )
+from keras_nplm.io.lock import check_locks
 from keras_nplm.language_model.model_files import NETWORK, component_directory
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
@@ -121,6 +122,7 @@ class Checkpoint(keras.callbacks.Callback):
             self._update_average()
         if batch // self.model.steps_per_execution % self.executions_per_check:
             return
+        check_locks(self.directory)
         loss = logs[self.model.prob.loss_name]
         if not np.isfinite(loss):
             raise RunError(

@@ -18,7 +18,12 @@ from keras_nplm.data.vocabulary import EOS_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
 from keras_nplm.io.options import check_option
-from keras_nplm.language_model.directory import check_output_directory, read_metrics, remove_config_if_refused
+from keras_nplm.language_model.directory import (
+    lock_new_directory,
+    lock_run,
+    read_metrics,
+    remove_config_if_refused,
+)
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind, save_model
 from keras_nplm.models.base import NextWordModel
@@ -88,7 +93,7 @@ def estimate(
 
     Raises:
         InputError: an option or the text is invalid, or the directory holds a run with other options.
-        RunError: a file cannot be written.
+        RunError: a file cannot be written, or a different process writes the directory.
     """
     directory = Path(directory)
     text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
@@ -96,6 +101,12 @@ def estimate(
     options |= _check_method(method, num_classes, word_classes, paper_bins)
     for name in ("order", "boundary", *text):
         check_option(name, options[name])
+    with lock_run(directory):
+        return _estimate_and_evaluate(directory, corpus, options, text)
+
+
+def _estimate_and_evaluate(directory: Path, corpus: Corpus, options: dict, text: dict) -> dict:
+    """Prepare, estimate, evaluate and write; or read the metrics of a finished run."""
     encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
     if (directory / "metrics.json").exists():
         print(f"The run in {directory} is finished: reading its metrics.json.", file=sys.stderr)
@@ -201,16 +212,16 @@ def import_arpa(
 
     Raises:
         InputError: the ARPA file or an option is invalid, or the directory exists.
+        RunError: a file cannot be written, or a different process writes the directory.
     """
-    directory = Path(directory)
-    check_output_directory(directory)
-    model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
-    if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
-        raise InputError(
-            f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
-            "Fix: add --boundary stream."
-        )
-    LanguageModel(model, words, tokenizer, boundary).save(directory)
+    with lock_new_directory(Path(directory)):
+        model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
+        if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
+            raise InputError(
+                f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
+                "Fix: add --boundary stream."
+            )
+        LanguageModel(model, words, tokenizer, boundary).save(directory)
     return {"ngrams": model.num_ngrams, "words": len(words)}
 
 
@@ -240,12 +251,22 @@ def mix(
 
     Raises:
         InputError: the models do not match, the weights are invalid, or the output exists.
-        RunError: a file cannot be written.
+        RunError: a file cannot be written, or a different process writes the directory.
     """
-    output = Path(output)
-    check_output_directory(output)
     if weights is not None and by_frequency:
         raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")
+    with lock_new_directory(Path(output)):
+        return _mix(directories, Path(output), weights, by_frequency, uniform)
+
+
+def _mix(
+    directories: Sequence[str | os.PathLike],
+    output: Path,
+    weights: Sequence[float] | None,
+    by_frequency: bool,
+    uniform: bool,
+) -> dict:
+    """Load, mix, evaluate and write."""
     parts = [LanguageModel.load(directory) for directory in directories]
     _check_match(directories, parts)
     vocabulary, boundary = parts[0].vocabulary, parts[0].boundary

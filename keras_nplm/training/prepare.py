@@ -11,8 +11,10 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
     read_json,
+    remove_temporary_files,
     write_json,
 )
+from keras_nplm.io.paths import check_output_path
 from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
@@ -24,6 +26,8 @@ def prepare_directory(
     directory: Path, corpus: Corpus, options: dict, *, vocabulary_scope: str, min_count: int, max_size: int | None
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Count the vocabulary and encode the corpus in a model directory, or resume an interrupted preparation.
+
+    The caller holds the lock of the directory, unless the preparation is complete.
 
     Args:
         directory: the model directory. It must be absent, or hold a run with the same options.
@@ -45,6 +49,7 @@ def prepare_directory(
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         return load_encoded_corpus(directory, len(vocabulary)), vocabulary
     check_run_directory(directory)
+    remove_temporary_files(directory)
     splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
@@ -69,8 +74,9 @@ def check_run_directory(directory: Path) -> None:
     """Refuse a directory that is neither absent or empty nor a run to resume.
 
     Raises:
-        InputError: the directory holds foreign files.
+        InputError: the path is invalid, or the directory holds foreign files.
     """
+    check_output_path(directory)
     if not (directory / "config.json").exists():
         check_output_directory(directory, _PREPARED)
 

@@ -17,6 +17,7 @@ from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
+from keras_nplm.io.lock import check_locks
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs import NoiseContrastive
@@ -161,11 +162,13 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         super().on_train_batch_end(batch, None if self.update_freq == "epoch" else logs)
 
     def on_test_begin(self, logs=None):
+        check_locks(self.log_dir)  # TensorFlow's writers would create a deleted directory again
         super().on_test_begin(logs)
         self._trained_at = self._trained_at or time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
         self._trained_at = self._trained_at or time.perf_counter()
+        check_locks(self.log_dir)
         with self.summary.record_if(True):  # `update_freq` applies to batches only
             super().on_epoch_end(epoch, logs)
             self._record_epoch(epoch, logs or {})

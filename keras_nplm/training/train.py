@@ -1,8 +1,10 @@
 """Train a neural language model on a corpus: prepare the model directory, fit, evaluate, write metrics and report."""
 
+import contextlib
 import dataclasses
 import os
 import sys
+import time
 from pathlib import Path
 
 import keras
@@ -19,7 +21,8 @@ from keras_nplm.io.files import (
     read_json,
     write_json,
 )
-from keras_nplm.language_model.directory import read_metrics, remove_config_if_refused
+from keras_nplm.io.lock import LockedError, lock_directory
+from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
 from keras_nplm.models.evaluation import evaluate
@@ -68,6 +71,9 @@ def train(
     directory. The other workers need the corpus only. They read the encoded text from the directory if they see it,
     and encode it themselves otherwise.
 
+    The directory is locked before counting begins; see `keras_nplm.io.lock.lock_directory`. With several workers the
+    chief holds the lock. The others hold it only while they encode the text themselves.
+
     Args:
         configuration: the options.
         corpus: the text.
@@ -86,7 +92,8 @@ def train(
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is invalid.
-        RunError: the loss became NaN or infinite, a file cannot be written, or a worker was lost.
+        RunError: the loss became NaN or infinite, a file cannot be written, a worker was lost, a different process
+            writes the directory, or the directory was deleted during the run.
     """
     directory = Path(directory)
     devices = open_strategy(strategy) if isinstance(strategy, str) else strategy
@@ -101,7 +108,8 @@ def train(
             raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
         options |= {"background": str(background)}
     try:
-        return _run(configuration, options, corpus, directory, devices, background)
+        with lock_run(directory) if is_chief(devices) else contextlib.nullcontext():
+            return _run(configuration, options, corpus, directory, devices, background)
     except tf.errors.OpError as error:
         several = has_several_workers(devices)
         raise RunError(
@@ -151,19 +159,19 @@ def _prepare(
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Prepare the directory at the chief first, then at the other workers, which may share its file system."""
     chief = is_chief(devices)
-    if not chief:
-        _wait_for_all_workers(devices)
-    prepared = prepare_directory(
-        directory,
-        corpus,
-        options,
-        vocabulary_scope=configuration.vocabulary_scope,
-        min_count=configuration.min_count,
-        max_size=configuration.max_size,
-    )
+    text = {name: getattr(configuration, name) for name in ("vocabulary_scope", "min_count", "max_size")}
     if chief:
+        prepared = prepare_directory(directory, corpus, options, **text)
         _wait_for_all_workers(devices)
-    return prepared
+        return prepared
+    _wait_for_all_workers(devices)
+    while not (directory / "config.json").exists():
+        try:
+            with lock_directory(directory):
+                return prepare_directory(directory, corpus, options, **text)
+        except LockedError:  # a worker that sees the same directory prepares it
+            time.sleep(1)
+    return prepare_directory(directory, corpus, options, **text)
 
 
 def _wait_for_all_workers(devices: tf.distribute.Strategy) -> None:

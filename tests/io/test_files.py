@@ -1,4 +1,7 @@
+import contextlib
+import errno
 import os
+import shutil
 import zipfile
 
 import numpy as np
@@ -17,6 +20,7 @@ from keras_nplm.io.files import (
     write_arrays,
     write_json,
 )
+from keras_nplm.io.lock import lock_directory
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path):
@@ -37,8 +41,48 @@ def test_directories_and_pipes_are_not_replaced(tmp_path):
         message = f"must not be {message}. Received: {path}. Fix"
         with pytest.raises(InputError, match=message), replace_file(path):
             pass
-    with pytest.raises(RunError, match="Cannot write"), replace_file(tmp_path / "pipe" / "file"):
+    with (
+        pytest.raises(InputError, match="must not lie below a file.*pipe is a file"),
+        replace_file(tmp_path / "pipe" / "file"),
+    ):
         pass
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("a.txt/model", r"must not lie below a file\. Received: .*a.txt/model, but .*a.txt is a file\. Fix"),
+        ("new/a.txt\0b", r"must not hold a NUL character\. Received: .*a.txt\\x00b'\. Fix"),
+        ("new/" + "x" * 300, r"Cannot write .*: File name too long\. Fix: choose a shorter path"),
+        ("new/" * 2000, r"Cannot write .*: File name too long"),
+        ("circle/a.txt", r"Cannot write .*circle/a.txt: Too many levels of symbolic links\. Fix: check the path"),
+        ("dangling/a.txt", r"Cannot write .*dangling/a.txt: the target of the link .*dangling does not exist\. Fix"),
+    ],
+)
+def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "xyz").touch()
+    names = sorted(tmp_path.iterdir())
+    write_json(tmp_path / "missing" / "xyz" / "a.json", {})  # not below the file xyz
+    shutil.rmtree(tmp_path / "missing")
+    with pytest.raises(InputError, match=message), replace_file(tmp_path / path):
+        raise AssertionError
+    with pytest.raises(InputError, match=message), lock_directory(tmp_path / path):
+        raise AssertionError
+    assert sorted(tmp_path.iterdir()) == names
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_unwritable_directory_is_invalid_input(tmp_path, locked):
+    """A directory that was locked was writable: its later change is a failure of the run."""
+    with contextlib.ExitStack() as stack:
+        if locked:
+            stack.enter_context(lock_directory(tmp_path))
+        error, message = RunError if locked else InputError, "Cannot write .*: Read-only file system. Its old"
+        with pytest.raises(error, match=message), replace_file(tmp_path / "a.txt"):
+            raise OSError(errno.EROFS, "Read-only file system")
 
 
 def test_json_is_written_and_read_back(tmp_path):

@@ -235,9 +235,10 @@ def test_the_command_exports_a_version(directory, tmp_path, capsys):
 
 def test_misuse_is_refused(uniform, tmp_path):
     (tmp_path / "file").touch()
-    for target in (tmp_path / "file", tmp_path / "file" / "served"):
-        with pytest.raises(InputError, match="`target` must be a directory.*file is a file"):
-            export_saved_model(uniform, target)
+    with pytest.raises(InputError, match="`target` must be a directory.*file, which is a file"):
+        export_saved_model(uniform, tmp_path / "file")
+    with pytest.raises(InputError, match="must not lie below a file.*file is a file"):
+        export_saved_model(uniform, tmp_path / "file" / "served")
     for name in ('q"uote', "sp ace", "a:b", "über", "5", "a$b"):
         with pytest.raises(InputError, match="becomes the model name"):
             export_saved_model(uniform, tmp_path / name)

@@ -10,6 +10,7 @@ import numpy as np
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.experiments.rows import Row, make_rows
 from keras_nplm.io.files import write_json
+from keras_nplm.io.lock import lock_directory
 from keras_nplm.language_model.language_model import LanguageModel
 
 
@@ -60,15 +61,16 @@ def make_study(
 
     Raises:
         InputError: `jobs` is less than 1, or Brown can be neither found nor downloaded.
-        RunError: a command failed. Other models are kept.
+        RunError: a command failed, other models are kept; or a different process writes the directory.
     """
     directory = Path(directory)
-    if write_texts := getattr(study, "write_texts", None):
-        write_texts(directory / "texts", data_dir)
-    make_rows(study.ROWS, directory, jobs=jobs, data_dir=data_dir)
-    report = study.measure(directory / "rows")
-    write_json(directory / "studies" / f"{name}.json", report)
-    return report
+    with lock_directory(directory):
+        if write_texts := getattr(study, "write_texts", None):
+            write_texts(directory / "texts", data_dir)
+        make_rows(study.ROWS, directory, jobs=jobs, data_dir=data_dir)
+        report = study.measure(directory / "rows")
+        write_json(directory / "studies" / f"{name}.json", report)
+        return report
 
 
 def read_sentences(language_model: LanguageModel, split: str) -> list[list[str]]:

@@ -1,0 +1,214 @@
+"""Output paths of all commands: invalid, locked, deleted during the run, and finished runs that are read-only."""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keras_nplm import LanguageModel, RunError, encode_corpus, open_corpus, train
+from keras_nplm.cli.main import main
+from keras_nplm.io.lock import LockedError, lock_directory
+from keras_nplm.training import estimate
+from keras_nplm.training.checkpoint import Checkpoint
+
+TEXT = "the cat sat on the mat\nthe dog sat on the cat\n" * 20
+DIRECTORIES = (
+    "train --train {text} --output {output}",
+    "ngram --train {text} --output {output}",
+    "ngram --train {text} --method class-based --num-classes 2 --output {output}",
+    "ngram --arpa {model}/model.arpa --output {output}",
+    "mix {model} --uniform --output {output}",
+    "add-words {model} --text {text} --output {output}",
+    "paper --output {output}",
+    "study modern --output {output}",
+)
+FILES = (
+    "export {model} {output}",
+    "export {model} {output}.tflite",
+    "export {model} {output}.onnx",
+    "export {model} {output}.arpa",
+    "export {model} {output}.vec",
+    "map {model} {output}.svg",
+    "rescore {model} {text} --format tsv --output {output}",
+)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, text) -> Path:
+    """The directory of an n-gram model."""
+    directory = tmp_path_factory.mktemp("ngrams") / "model"
+    assert main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
+    return directory
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Lock a directory in a different thread, which conflicts as a different process does."""
+    begun, finished = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock_directory(directory):
+            begun.set()
+            finished.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert begun.wait(1800)
+        yield
+    finally:
+        finished.set()
+        thread.join()
+
+
+def _names(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+
+
+@pytest.mark.parametrize("command", DIRECTORIES + FILES)
+def test_invalid_output_path_has_status_2(tmp_path, text, model, capsys, command):
+    (tmp_path / "file.txt").touch()
+    messages = {
+        tmp_path / "file.txt" / "sub": "must not lie below a file. Received: ",
+        tmp_path / "new" / ("x" * 300): "File name too long. Fix: choose a shorter path",
+        tmp_path / "new" / "a\0b": "must not hold a NUL character",
+    }
+    for output, message in messages.items():
+        assert main([word.format(text=text, model=model, output=output) for word in command.split()]) == 2
+        error = capsys.readouterr().err
+        assert message in error.splitlines()[-1] and "Traceback" not in error
+        assert _names(tmp_path) == {"file.txt"}
+
+
+@pytest.mark.parametrize("command", DIRECTORIES)
+def test_directory_in_use_has_status_1(tmp_path, text, model, capsys, command):
+    output = tmp_path / "output"
+    with _locked(output):
+        assert main([word.format(text=text, model=model, output=output) for word in command.split()]) == 1
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert f"{output} is in use by process {os.getpid()} on " in error and "Fix: wait until" in error
+        assert _names(output) == {".lock"}
+
+
+def test_directory_in_use_is_refused_to_python(tmp_path, text, model):
+    language_model = LanguageModel.load(model)
+    with _locked(tmp_path):
+        with pytest.raises(LockedError):
+            language_model.save(tmp_path)
+        with pytest.raises(LockedError):
+            encode_corpus(open_corpus(train=[str(text)]), language_model.vocabulary, tmp_path)
+    language_model.save(tmp_path)
+    assert LanguageModel.load(tmp_path).vocabulary == language_model.vocabulary
+
+
+def test_lock_is_taken_before_counting(tmp_path, text, monkeypatch):
+    class CountedError(Exception):
+        pass
+
+    def count(*_, **__):
+        assert json.loads((tmp_path / "model" / ".lock").read_text())["process"] == os.getpid()
+        raise CountedError
+
+    monkeypatch.setattr("keras_nplm.training.prepare.count_vocabulary", count)
+    for command in DIRECTORIES[:2]:
+        with pytest.raises(CountedError):
+            main(command.format(text=text, output=tmp_path / "model").split())
+
+
+def test_finished_run_is_read_without_a_lock(text, model, capsys, monkeypatch):
+    def acquire(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("keras_nplm.io.lock._acquire", acquire)
+    command = ["ngram", "--train", str(text), "--output", str(model), "--min-count", "1"]
+    with _names_unchanged(model):
+        assert main(command) == 0
+        assert "is finished" in capsys.readouterr().err
+    assert main([*command[:-3], str(model.parent / "new")]) == 2
+    assert "Cannot write" in capsys.readouterr().err
+
+
+@contextlib.contextmanager
+def _names_unchanged(directory: Path) -> Iterator[None]:
+    """Check that a block adds and removes no file, in a directory without write permission."""
+    before = _names(directory)
+    directory.chmod(0o555)
+    try:
+        yield
+    finally:
+        directory.chmod(0o755)
+    assert _names(directory) == before
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, text, capsys, monkeypatch, again):
+    kneser_ney, output = estimate.kneser_ney, tmp_path / "model"
+
+    def delete(*arguments):
+        shutil.rmtree(output)
+        if again:
+            output.mkdir()
+        return kneser_ney(*arguments)
+
+    monkeypatch.setattr(estimate, "kneser_ney", delete)
+    assert main(["ngram", "--train", str(text), "--output", str(output)]) == 1
+    assert f"{output} was deleted or replaced while this command wrote it. Fix" in capsys.readouterr().err
+    assert _names(tmp_path) == ({"model"} if again else set())
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "on_train_batch_end",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("on_train_begin", "on_test_begin", "on_epoch_end")),
+    ],
+)
+def test_directory_deleted_during_training_is_not_written_again(
+    tmp_path, text, small_configuration, monkeypatch, moment
+):
+    callback = getattr(Checkpoint, moment)
+
+    def delete(*arguments, **logs):
+        shutil.rmtree(tmp_path / "model", ignore_errors=True)
+        callback(*arguments, **logs)
+
+    monkeypatch.setattr(Checkpoint, moment, delete)
+    with pytest.raises(RunError, match="model was deleted or replaced while"):
+        train(small_configuration, open_corpus(train=[str(text)]), tmp_path / "model")
+    assert _names(tmp_path) == set()
+
+
+def test_files_of_a_killed_process_are_removed(tmp_path, text):
+    """A process killed before config.json leaves its lock and half a file, at the first write and at a later one."""
+    (tmp_path / "model").mkdir()
+    for name in (".lock", ".vocabulary.4711.txt"):
+        (tmp_path / "model" / name).touch()
+    os.utime(tmp_path / "model" / ".lock", (0, 0))
+    command = ["ngram", "--train", str(text), "--output", str(tmp_path / "model"), "--min-count", "1"]
+    assert main(command) == 0
+    names = {"config.json", "corpus", "metrics.json", "ngrams.npz", "vocabulary.txt"}
+    assert {path.name for path in (tmp_path / "model").iterdir()} == names
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".mine.txt").touch()
+    assert main([*command[:4], str(tmp_path / "mine")]) == 2
+    assert _names(tmp_path / "mine") == {".mine.txt"}
+
+
+def test_reading_needs_no_lock(model, text):
+    with _locked(model):
+        assert main(["evaluate", str(model)]) == 0
+        assert main(["score", str(model), str(text)]) == 0
+        assert LanguageModel.load(model).corpus.ids("test").size
