@@ -14,6 +14,7 @@ from keras_nplm.cli.flags import (
     read_configuration,
     read_tokenizer,
 )
+from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import Option
@@ -49,7 +50,8 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--word-classes", metavar="FILE", help=help)
     help = "deleted interpolation with weights by the frequency of the whole context alone (default: off)"
     parser.add_argument("--paper-bins", action="store_true", help=help)
-    arpa = parser.add_argument_group("model of another toolkit")
+    hide_in_help(parser, "word_classes", "paper_bins", "vocabulary", "config", "token", "tokenizer", "corpus")
+    arpa = parser.add_argument_group("model of a different toolkit")
     help = "ARPA file, plain or .gz, to read instead of a corpus (default: none)"
     arpa.add_argument("--arpa", metavar="FILE", help=help)
     help = "vocabulary.txt of a model to mix the ARPA file with (default: the words of the ARPA file)"

@@ -3,9 +3,11 @@
 import argparse
 import dataclasses
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, Option
 from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, Configuration
@@ -60,6 +62,8 @@ def add_flag(parser, option: Option, *, shown: object = ..., default: object = .
         settings |= dict(type=option.type, metavar=metavar, required=required)
         parser.add_argument(option.flag, default=default, **settings)
     parser.get_default("checked").append(dataclasses.replace(option, optional=False))
+    if option.advanced and not required:
+        hide_in_help(parser, option.name)
 
 
 def describe(option: Option, default: object, required: bool = False) -> str:
@@ -148,6 +152,7 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True):
     help = f"{normalise.help}: lower case, one symbol for numbers, lemmas (default: none)"
     group.add_argument(normalise.flag, choices=normalise.choices, nargs="+", default=(), help=help)
     add_data_dir(group)
+    hide_in_help(group, "resample", "fractions", "normalise", "data_dir")
     return group
 
 
@@ -162,10 +167,11 @@ def add_configuration_flags(
         groups: groups of flags that the parser has already, by their key in `GROUPS`.
         shown: defaults to print, of options with a different default in this command.
     """
-    lines = "".join(f"  {name:15} {description}\n" for name, description in DESCRIPTIONS.items())
-    named = parser.add_argument_group("named configuration", f"Flags override its options.\n\n{lines}")
-    help = "named configuration (default: default)"
-    named.add_argument("--config", choices=tuple(CONFIGURATIONS), metavar="NAME", default="default", help=help)
+    lines = "\n".join(f"  {name:15} {description}" for name, description in DESCRIPTIONS.items())
+    parser.epilog = textwrap.fill(f"Named configurations: {', '.join(DESCRIPTIONS)}.", 80, break_on_hyphens=False)
+    parser.set_defaults(full_epilog=f"named configurations:\n{lines}")
+    help = "named configuration; other flags override its options (default: default)"
+    parser.add_argument("--config", choices=tuple(CONFIGURATIONS), metavar="NAME", default="default", help=help)
     groups = dict(groups or {})
     for option in OPTIONS.values():
         if option.name not in names:

@@ -16,6 +16,7 @@ import keras_nplm.cli.sizing as sizing
 import keras_nplm.cli.training as training
 import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
+from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.startup import hide_messages
 from keras_nplm.io.errors import InputError, RunError
 
@@ -108,15 +109,16 @@ def build_parser() -> argparse.ArgumentParser:
         description="Neural probabilistic language models (Bengio et al. 2003), n-gram models and their mixtures.",
     )
     parser.add_argument("--version", action="version", version=f"keras-nplm {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
 
     def command(name, run, show, help, after_interrupt="."):
-        formatter = argparse.RawDescriptionHelpFormatter  # keeps the lines of the named configurations
-        subparser = commands.add_parser(name, help=help, description=help, formatter_class=formatter)
+        subparser = commands.add_parser(name, help=help, description=help)
         subparser.set_defaults(run=run, show=show, after_interrupt=after_interrupt, checked=[])
         subparser.add_argument("--json", action="store_true", help="one JSON object on standard output (default: off)")
         return subparser
 
     for family in FAMILIES:
         family.add(command)
+    for subparser in commands.choices.values():
+        subparser.add_help_all()
     return parser

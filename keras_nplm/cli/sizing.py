@@ -16,12 +16,16 @@ _TOKENS = Option(
 )
 
 
+_WITHOUT_EFFECT = {"activation", "dtype", "proposal", "self_normalisation", "held_out_mass"}  # on size and operations
+
+
 def add(command: AddCommand) -> None:
     """Add the command."""
     parser = command("size", _size, _show_size, "Count a network's parameters and floating-point operations.")
     add_flag(parser, OPTIONS["vocabulary_size"], required=True)
     add_flag(parser, _TOKENS)
-    add_configuration_flags(parser, [*configuration_names("model", "output"), "epochs"])
+    names = configuration_names("model", "output")
+    add_configuration_flags(parser, [name for name in (*names, "epochs") if name not in _WITHOUT_EFFECT])
 
 
 def _size(options: argparse.Namespace) -> dict:

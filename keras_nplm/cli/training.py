@@ -16,6 +16,7 @@ from keras_nplm.cli.flags import (
     open_named_corpus,
     read_configuration,
 )
+from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS
@@ -28,6 +29,7 @@ def add(command: AddCommand) -> None:
     add_output(parser)
     data = add_corpus_flags(parser)
     add_configuration_flags(parser, configuration_names(), groups={"data": data})
+    hide_in_help(parser, "background")
     help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
     add_flag(parser, OPTIONS["strategy"])

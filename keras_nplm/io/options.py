@@ -42,6 +42,7 @@ class Option:
         is_list: whether a string must hold rising integers, separated by commas.
         example: a value that an error message may propose. Default: the default.
         metavar: the name of the value in the usage line. Default: by the type.
+        advanced: whether only `--help-all` shows the flag, not `--help`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Option:
     is_list: bool = False
     example: object = None
     metavar: str | None = None
+    advanced: bool = False
 
     @property
     def flag(self) -> str:
@@ -171,6 +173,7 @@ _DATA = [
     ),
     Option(
         name="normalise",
+        advanced=True,
         group="data",
         type=str,
         default=None,
@@ -181,6 +184,7 @@ _DATA = [
     ),
     Option(
         name="boundary",
+        advanced=True,
         group="data",
         type=str,
         default="sentence",
@@ -189,6 +193,7 @@ _DATA = [
     ),
     Option(
         name="vocabulary_scope",
+        advanced=True,
         group="data",
         type=str,
         default="train",
@@ -205,6 +210,7 @@ _DATA = [
     ),
     Option(
         name="max_size",
+        advanced=True,
         group="data",
         type=int,
         default=None,
@@ -262,6 +268,7 @@ _MODEL = [
     ),
     Option(
         name="averages_after",
+        advanced=True,
         group="model",
         type=str,
         default="4",
@@ -273,6 +280,7 @@ _MODEL = [
     ),
     Option(
         name="activation",
+        advanced=True,
         group="model",
         type=str,
         default="gelu",
@@ -281,6 +289,7 @@ _MODEL = [
     ),
     Option(
         name="residual_blocks",
+        advanced=True,
         group="model",
         type=int,
         default=1,
@@ -290,6 +299,7 @@ _MODEL = [
     ),
     Option(
         name="layer_norm",
+        advanced=True,
         group="model",
         type=bool,
         default=True,
@@ -297,6 +307,7 @@ _MODEL = [
     ),
     Option(
         name="dtype",
+        advanced=True,
         group="model",
         type=str,
         default="float32",
@@ -316,6 +327,7 @@ _OUTPUT = [
     ),
     Option(
         name="num_sampled",
+        advanced=True,
         group="output",
         type=int,
         default=256,
@@ -326,6 +338,7 @@ _OUTPUT = [
     ),
     Option(
         name="proposal",
+        advanced=True,
         group="output",
         type=str,
         default="unigram",
@@ -334,6 +347,7 @@ _OUTPUT = [
     ),
     Option(
         name="self_normalisation",
+        advanced=True,
         group="output",
         type=float,
         default=0.0,
@@ -342,6 +356,7 @@ _OUTPUT = [
     ),
     Option(
         name="held_out_mass",
+        advanced=True,
         group="output",
         default=0.0,
         help="label-smoothing mass for vocabulary words unseen in training; not with the adaptive output",
@@ -349,6 +364,7 @@ _OUTPUT = [
     ),
     Option(
         name="cutoffs",
+        advanced=True,
         group="output",
         type=str,
         default="",
@@ -359,6 +375,7 @@ _OUTPUT = [
     ),
     Option(
         name="output_rank",
+        advanced=True,
         group="output",
         type=int,
         default=None,
@@ -370,6 +387,7 @@ _OUTPUT = [
     ),
     Option(
         name="tied_output",
+        advanced=True,
         group="output",
         type=bool,
         default=False,
@@ -377,6 +395,7 @@ _OUTPUT = [
     ),
     Option(
         name="shortlist_size",
+        advanced=True,
         group="output",
         type=int,
         default=None,
@@ -388,6 +407,7 @@ _OUTPUT = [
     ),
     Option(
         name="outside_output",
+        advanced=True,
         group="output",
         type=bool,
         default=False,
@@ -398,6 +418,7 @@ _OUTPUT = [
 _REGULARISATION = [
     Option(
         name="weight_decay",
+        advanced=True,
         group="regularisation",
         type=float,
         default=3e-5,
@@ -413,6 +434,7 @@ _REGULARISATION = [
     ),
     Option(
         name="embedding_dropout",
+        advanced=True,
         group="regularisation",
         default=0.2,
         help="dropout rate of the components of the context's feature vectors",
@@ -420,6 +442,7 @@ _REGULARISATION = [
     ),
     Option(
         name="word_dropout",
+        advanced=True,
         group="regularisation",
         default=0.0,
         help="dropout rate of whole context words",
@@ -446,6 +469,7 @@ _OPTIMISER = [
     ),
     Option(
         name="schedule",
+        advanced=True,
         group="optimiser",
         type=str,
         default="linear",
@@ -454,6 +478,7 @@ _OPTIMISER = [
     ),
     Option(
         name="decay_rate",
+        advanced=True,
         group="optimiser",
         type=float,
         default=1e-8,
@@ -463,6 +488,7 @@ _OPTIMISER = [
     ),
     Option(
         name="initial_accumulator",
+        advanced=True,
         group="optimiser",
         type=float,
         default=0.1,
@@ -471,6 +497,7 @@ _OPTIMISER = [
     ),
     Option(
         name="weight_average",
+        advanced=True,
         group="optimiser",
         default=0.0,
         help="momentum of the moving average of the weights; 0: no average",
@@ -510,6 +537,7 @@ _RUN = [
     ),
     Option(
         name="patience",
+        advanced=True,
         group="run",
         type=int,
         default=3,

@@ -1,0 +1,81 @@
+"""The parser of a command: `--help` shows its usual options, `--help-all` shows all of them."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser whose `--help` leaves out advanced options, and whose usage line leaves out optional ones.
+
+    Two defaults steer the help: `advanced`, the names of advanced options (see `hide_in_help`), and `full_epilog`, the
+    end of the full help if it differs from `epilog`.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, formatter_class=_Formatter, **kwargs)
+        self.set_defaults(advanced=set(), full_epilog=None)
+
+    def add_help_all(self) -> None:
+        """Add `--help-all` if an option is advanced."""
+        if self.get_default("advanced"):
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
+
+    def format_usage(self) -> str:
+        with self._hide(lambda action: action.option_strings and not action.required):
+            return super().format_usage().replace(self.prog, f"{self.prog} [options]", 1)
+
+    def format_help(self) -> str:
+        """Return the help without advanced options."""
+        with self._hide(lambda action: action.dest in self.get_default("advanced")):
+            return self._format_help()
+
+    def format_full_help(self) -> str:
+        """Return the help with all options, and the full epilog."""
+        epilog, self.epilog = self.epilog, self.get_default("full_epilog") or self.epilog
+        try:
+            return self._format_help()
+        finally:
+            self.epilog = epilog
+
+    def _format_help(self) -> str:
+        self.usage = self.format_usage().removeprefix("usage: ").strip().replace("%", "%%")
+        try:
+            return super().format_help()
+        finally:
+            self.usage = None
+
+    @contextmanager
+    def _hide(self, condition) -> Iterator[None]:
+        """Leave actions out of help and usage within the block."""
+        hidden = [(action, action.help) for action in self._actions if condition(action)]
+        for action, _ in hidden:
+            action.help = argparse.SUPPRESS
+        try:
+            yield
+        finally:
+            for action, help in hidden:
+                action.help = help
+
+
+def hide_in_help(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *names: str) -> None:
+    """Make options advanced: only `--help-all` shows them.
+
+    Args:
+        parser: a command's parser, or a group of its arguments.
+        names: names of options, with underscores.
+    """
+    parser.get_default("advanced").update(names)
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        print(parser.format_full_help(), end="")
+        parser.exit()
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of descriptions, and leaves more room for the text of an option."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=28)
