@@ -69,6 +69,13 @@ def test_probability_0_or_nan_is_refused(value, message, monkeypatch):
         evaluate(Bigram(), TEXT)
 
 
+def test_perplexity_beyond_float64_is_infinite(monkeypatch):
+    monkeypatch.setattr(Bigram, "log_prob", lambda self, contexts, targets: np.full(len(targets), -800.0))
+    result = evaluate(Bigram(), TEXT)
+    assert result["perplexity"] == result["perplexity_without_unk"] == math.inf
+    assert result["bits_per_word"] == pytest.approx(800 / math.log(2))
+
+
 def _models(boundary):
     kneser = kneser_ney(TEXT, V, 3, boundary)
     classes = np.array([0, 4, 2, 3, 4, 5, 5, 4], np.int32)

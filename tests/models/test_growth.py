@@ -119,6 +119,12 @@ def test_renormalised_is_the_softmax_of_all_logits(seed, scale, new):
     np.testing.assert_allclose(renormalise(before[:, 2], log_z, logits[:, 6:])[0], expected[:, 2], atol=1e-9)
 
 
+@pytest.mark.parametrize("new_logit, old, new", [(1000.0, -1000.0, 0.0), (-1000.0, 0.0, -1000.0)])
+def test_renormalised_for_new_words_of_extreme_logits(new_logit, old, new):
+    found = renormalise(np.zeros(1), np.zeros(1), np.array([[new_logit]]))
+    assert [values.ravel().tolist() for values in found] == [[old], [new]]
+
+
 def test_distributions_that_training_samples_from_grow():
     counts = np.array([0, 5, 0, 3, 9, 7, 5, 4, 4, 2, 1, 1, 0, 0])
     rows = _rows(_model())

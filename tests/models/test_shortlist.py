@@ -17,6 +17,7 @@ from keras_nplm import (
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.layers.outputs import FullSoftmax
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, deleted_interpolation, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
 from keras_nplm.models.shortlist import measure_coverage
@@ -133,6 +134,32 @@ def test_list_has_all_mass_if_the_background_leaves_none():
         np.testing.assert_allclose(p.sum(), 1, atol=1e-6)
         one_by_one = np.exp(shortlist.log_prob(np.tile(contexts, (8, 1)), np.arange(8)))
         np.testing.assert_allclose(one_by_one, p[0], rtol=1e-5)
+
+
+class _RoundedAboveOne(NextWordModel):
+    """All mass is on words outside the list, and sums to a little more than 1."""
+
+    order, vocabulary_size, boundary = 2, V, "stream"
+    _p = np.where(np.arange(V) < LISTED, 0, (1 + 1e-6) / (V - LISTED))
+
+    def _log_prob(self, context_ids, target_ids):
+        with np.errstate(divide="ignore"):
+            return np.log(self._p[target_ids])
+
+    def _next_log_probs(self, context_ids):
+        with np.errstate(divide="ignore"):
+            return np.tile(np.log(self._p), (len(context_ids), 1))
+
+
+@pytest.mark.parametrize("outside_output", [False, True])
+def test_outside_mass_rounded_above_1_gives_probabilities(outside_output):
+    model = Shortlist(_network(2, outside_output), _RoundedAboveOne())
+    contexts = np.full((V, 1), 5)
+    assert model.outside_mass(contexts[:1]).tolist() == [1]
+    p = np.exp(model.next_log_probs(contexts))[0]
+    np.testing.assert_allclose(np.exp(model.log_prob(contexts, np.arange(V))), p, rtol=1e-5)
+    assert p.sum() == pytest.approx(1, abs=2e-6)
+    assert outside_output or p[:LISTED].tolist() == [0] * LISTED
 
 
 def test_network_computes_each_context_of_listed_words_once(monkeypatch):

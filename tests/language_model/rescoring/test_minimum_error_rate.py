@@ -60,6 +60,43 @@ def test_line_search_reports_an_error_that_its_weights_reach(case):
     assert candidates.error_with(weights + step * direction) == error
 
 
+@pytest.mark.parametrize(
+    "corners, middle",
+    [([0, 1, 2, 12], 7.0), ([0, 10, 11, 12], 5.0), ([0, 1, 2, 3], 0.5)],
+    ids=["the second is wider", "the first is wider", "the first of equals"],
+)
+def test_line_search_takes_the_widest_interval(corners, middle):
+    """Lines of the slopes 0 to 4 that meet at the corners. Between corners 1 and 2, and 3 and 4, the error is 0."""
+    lines = np.column_stack([-np.cumsum([0, *corners]), np.arange(5)]).astype(np.float64)
+    candidates = Candidates(lines, np.array([0]), np.array([[1.0], [0], [1], [0], [1]]))
+    assert line_search(candidates, np.array([1.0, 0]), np.array([0, 1.0])) == (middle, 0.0)
+
+
+def test_line_search_checks_one_interval_if_its_weights_reach_the_error(monkeypatch):
+    computed, error_with = [], Candidates.error_with
+    monkeypatch.setattr(Candidates, "error_with", lambda *given: computed.append(given) or error_with(*given))
+    rng = np.random.default_rng(2)
+    candidates = Candidates(rng.normal(size=(40, 2)), np.arange(0, 40, 5), rng.integers(0, 5, (40, 1)).astype(float))
+    line_search(candidates, np.array([1.0, 0]), np.array([0.3, 1.0]))
+    assert len(computed) == 1
+
+
+def test_first_of_equal_hypotheses_is_best():
+    candidates = Candidates(np.ones((5, 1)), np.array([0, 3]), np.arange(5.0)[:, None])
+    assert candidates.find_best(np.ones(1)).tolist() == [0, 3]
+    assert line_search(candidates, np.ones(1), np.ones(1)) == (0.0, 3.0)
+
+
+def test_search_ends_where_no_step_reduces_the_error(monkeypatch):
+    """One round along 2 axes and 2 random directions from each start; the first of equally good weights is kept."""
+    searched = []
+    module = "keras_nplm.language_model.rescoring.minimum_error_rate"
+    monkeypatch.setattr(f"{module}.line_search", lambda *given: searched.append(given) or line_search(*given))
+    candidates = Candidates(np.array([[3.0, 1], [1, 3], [0, 0]]), np.array([0]), np.array([[1.0], [1], [2]]))
+    weights, error = minimise_error(candidates, [np.array([3.0, 1]), np.array([1.0, 3])], restarts=0)
+    assert (weights.tolist(), error, len(searched)) == ([0.75, 0.25], 1.0, 2 * 4)
+
+
 def test_the_line_search_takes_any_metric_of_sums():
     """Precision times recall, which is no sum over inputs."""
     rng = np.random.default_rng(3)
