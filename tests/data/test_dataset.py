@@ -108,6 +108,12 @@ def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, wh
         assert ((first[:300] - 4) % 100 != (first[300:600] - 4) % 100).mean() > 0.9
 
 
+def test_shards_of_one_block_have_a_new_order_in_each_epoch(tmp_path, write_shards):
+    dataset = ngram_dataset(write_shards(tmp_path, np.arange(4, 404, dtype=np.int32)), 3, 64, seed=1)
+    first, second = (_targets(dataset) for _ in range(2))
+    assert sorted(first) == sorted(second) and (first != second).mean() > 0.9
+
+
 def test_neighbours_in_an_epoch_are_not_neighbours_in_the_text():
     targets = _targets(ngram_dataset(np.arange(4, 100_004, dtype=np.int32), 2, 1000))
     for lag in (1, 2, 8, 1000):

@@ -163,6 +163,7 @@ def fork_tests(project: Path, arguments: Sequence[str], limit: float) -> tuple[i
             status = 70
             try:
                 os.setsid()
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 output = os.open(log, os.O_WRONLY | os.O_CREAT)
                 os.dup2(output, 1)
                 os.dup2(output, 2)
@@ -188,15 +189,17 @@ def fork_tests(project: Path, arguments: Sequence[str], limit: float) -> tuple[i
         return (os.waitstatus_to_exitcode(status) if done else None), first, text
 
 
-def choose_tests(mutant: Mutant) -> Iterator[list[str]]:
+def choose_tests(mutant: Mutant, named_only: bool) -> Iterator[list[str]]:
     """Yield the arguments of pytest: the named tests, then the fast tests of the package and the file's doctests."""
     named = [f"tests/{test}" for test in mutant.tests]
     yield named if mutant.long else ["-m", "not long", *named]
+    if named_only:
+        return
     package, *_ = mutant.file.split("/")
     yield ["-m", "not long", f"keras_nplm/{mutant.file}", *([f"tests/{package}"] if package != mutant.file else [])]
 
 
-def run_mutant(mutant: Mutant, project: Path, limit: float) -> dict:
+def run_mutant(mutant: Mutant, project: Path, limit: float, named_only: bool) -> dict:
     """Run the tests of a mutant on a copy of the project.
 
     Returns:
@@ -205,7 +208,7 @@ def run_mutant(mutant: Mutant, project: Path, limit: float) -> dict:
     begin, verdict = time.monotonic(), SURVIVED
     mutant.apply(project)
     try:
-        for arguments in choose_tests(mutant):
+        for arguments in choose_tests(mutant, named_only):
             status, by, output = fork_tests(project, arguments, limit)
             if status is None:
                 verdict = TIMED_OUT
@@ -220,15 +223,26 @@ def run_mutant(mutant: Mutant, project: Path, limit: float) -> dict:
     return {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - begin, 1)}
 
 
-def check_tests(mutants: Sequence[Mutant], project: Path) -> None:
-    """Check that the named tests pass without a mutant, and exit otherwise."""
-    print(f"Running the tests of {len(mutants)} mutants without a mutant", flush=True)
+def check_tests(mutants: Sequence[Mutant], project: Path, passed: dict[str, str]) -> None:
+    """Check that the named tests pass without a mutant, and exit otherwise.
+
+    Args:
+        mutants: the mutants.
+        project: a copy of the project.
+        passed: the tests that passed before, each with a checksum of package and tests. It is updated.
+    """
+    digest = hashlib.sha256()
+    for path in sorted([*project.glob("keras_nplm/**/*.py"), *project.glob("tests/**/*.py")]):
+        digest.update(path.read_bytes())
     for long in (False, True):
         tests = sorted({f"tests/{test}" for mutant in mutants for test in mutant.tests if mutant.long == long})
+        tests = [test for test in tests if passed.get(test) != digest.hexdigest()]
         if tests:
+            print(f"Running {len(tests)} tests and files of tests without a mutant", flush=True)
             status, by, output = fork_tests(project, tests if long else ["-m", "not long", *tests], float("inf"))
             if status:
                 sys.exit(f"Without a mutant the tests must pass. Received: {by or status}.\n{output}")
+            passed.update(dict.fromkeys(tests, digest.hexdigest()))
 
 
 class Worker:
@@ -243,28 +257,34 @@ class Worker:
         copy_project(cls.project)
 
     @classmethod
-    def run(cls, mutant: Mutant, limit: float) -> tuple[Mutant, dict]:
+    def run(cls, mutant: Mutant, **options) -> tuple[Mutant, dict]:
         """Run the tests of a mutant."""
-        return mutant, run_mutant(mutant, cls.project, limit)
+        return mutant, run_mutant(mutant, cls.project, **options)
 
 
-def run_mutants(mutants: Sequence[Mutant], results: dict, path: Path, workers: int, limit: float) -> None:
+def run_mutants(mutants: Sequence[Mutant], results: dict, path: Path, workers: int, **options) -> None:
     """Run mutants, several at a time, and write each result to the file of results at once."""
     with tempfile.TemporaryDirectory(prefix="mutation", ignore_cleanup_errors=True) as temporary:
         copy_project(Path(temporary) / "unmutated")
-        check_tests(mutants, Path(temporary) / "unmutated")
+        check_tests(mutants, Path(temporary) / "unmutated", results.setdefault("passed", {}))
+        write_results(path, results)
         begin, fork = time.monotonic(), multiprocessing.get_context("fork")
         with fork.Pool(workers, Worker.start, [Path(temporary)]) as pool:
-            finished = pool.imap_unordered(functools.partial(Worker.run, limit=limit), mutants)
+            finished = pool.imap_unordered(functools.partial(Worker.run, **options), mutants)
             for number, (mutant, result) in enumerate(finished, start=1):
                 results[mutant.key] = result
-                part = path.with_suffix(".part")
-                part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-                os.replace(part, path)
+                write_results(path, results)
                 left = (time.monotonic() - begin) / 60 / number * (len(mutants) - number)
                 verdict = f"{result['verdict']} in {result['seconds']} s"
                 print(f"[{number}/{len(mutants)}, {left:.0f} min left] {mutant.area}: {mutant.what}: {verdict}")
                 print(f"    {result['by']}" if result["by"] else "    no test noticed", flush=True)
+
+
+def write_results(path: Path, results: dict) -> None:
+    """Replace the file of results."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(part, path)
 
 
 def write_summary(mutants: Sequence[Mutant], results: dict) -> str:
@@ -298,6 +318,7 @@ def main() -> int:
     parser.add_argument("--areas", nargs="+", choices=AREAS, default=AREAS, metavar="AREA", help=", ".join(AREAS))
     parser.add_argument("--match", default="", help="text that the description or the file contains (default: none)")
     parser.add_argument("--again", action="store_true", help="run survivors and errors of an earlier run again")
+    parser.add_argument("--named-only", action="store_true", help="run the named tests only: fast, for new mutants")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: cores)")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for the tests of a mutant (default: 1800)")
     parser.add_argument("--results", type=Path, default=Path("mutation.json"), help="default: mutation.json")
@@ -308,7 +329,8 @@ def main() -> int:
         sys.exit("\n".join(faults))
     results = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else {}
     if options.again:
-        results = {key: result for key, result in results.items() if result["verdict"] in (KILLED, TIMED_OUT)}
+        results = {k: result for k, result in results.items() if result.get("verdict", KILLED) in (KILLED, TIMED_OUT)}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a worker that ends ends the tests that it started
     if pending := [mutant for mutant in mutants if mutant.key not in results]:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # of processes that a test starts
@@ -316,7 +338,8 @@ def main() -> int:
         for name in IMPORTED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
-        run_mutants(pending, results, options.results, options.workers, options.limit)
+        run = dict(limit=options.limit, named_only=options.named_only)
+        run_mutants(pending, results, options.results, options.workers, **run)
     print(write_summary(mutants, results))
     return int(any(is_unexpected(mutant, results[mutant.key]) for mutant in mutants))
 
