@@ -11,6 +11,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # hide TensorFlow's notices; warnings stay
 
 from keras_nplm.io.import_hooks import run_after_import
+from keras_nplm.io.startup import hide_messages
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,8 @@ _PUBLIC = {
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = ["__version__", *sorted(_MODULE_OF)]
+
+hide_messages()
 
 # Keras and TFDS find classes by name only after the module that registers them was imported
 run_after_import("keras", ["keras_nplm.models.nplm", "keras_nplm.training.optimizers"])

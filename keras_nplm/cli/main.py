@@ -17,7 +17,6 @@ import keras_nplm.cli.training as training
 import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
 from keras_nplm.cli.parser import CommandParser
-from keras_nplm.cli.startup import hide_messages
 from keras_nplm.io.errors import InputError, RunError
 
 FAMILIES = (
@@ -50,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option in options.checked:
             if (value := getattr(options, option.name)) is not None:
                 option.check(value)
-        hide_messages()
         result = options.run(options)
         if options.json:
             print(json.dumps(result, ensure_ascii=False))

@@ -8,7 +8,6 @@ a process and not a thread, so that nothing is lost if TensorFlow aborts. All ot
 import contextlib
 import functools
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -36,7 +35,10 @@ for line in sys.stdin.buffer:
 
 @functools.cache  # one filter, however many commands run in this process
 def hide_messages() -> None:
-    """Filter standard error while TensorFlow is imported later on, unless `TF_CPP_MIN_LOG_LEVEL` is 0."""
+    """Filter standard error while TensorFlow is imported later on, unless `TF_CPP_MIN_LOG_LEVEL` is 0.
+
+    `import keras_nplm` calls this. It has no effect if TensorFlow is already imported.
+    """
     if "tensorflow" not in sys.modules and os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
         run_around_import("tensorflow", _import_quietly)
 
@@ -46,7 +48,13 @@ def _import_quietly() -> Iterator[None]:
     """Import TensorFlow and let it look for devices, with its start-up messages filtered."""
     with filter_standard_error():
         yield
-        sys.modules["tensorflow"].config.list_physical_devices()  # asks for the CUDA driver, and configures nothing
+        if not has_visible_gpu():  # a program may still choose among GPUs by CUDA_VISIBLE_DEVICES
+            sys.modules["tensorflow"].config.list_physical_devices()  # asks for the CUDA driver, and configures nothing
+
+
+def has_visible_gpu() -> bool:
+    """Whether the NVIDIA driver is loaded, and `CUDA_VISIBLE_DEVICES` does not hide all GPUs."""
+    return os.path.exists("/proc/driver/nvidia") and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
 
 
 @contextlib.contextmanager
@@ -58,6 +66,8 @@ def filter_standard_error() -> Iterator[None]:
     >>> with filter_standard_error():
     ...     _ = os.write(2, b"oneDNN custom operations are on. You may see")
     """
+    import subprocess  # here: `import keras_nplm` imports this module
+
     sys.stderr.flush()
     try:
         original = os.dup(2)
