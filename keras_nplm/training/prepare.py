@@ -7,6 +7,7 @@ from pathlib import Path
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
+from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
@@ -54,6 +55,8 @@ def prepare_directory(
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
+    for warning in describe_unusual_text(corpus, encoded, options["boundary"]):
+        print(f"Warning: {warning}", file=sys.stderr)
     write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
     return encoded, vocabulary
 

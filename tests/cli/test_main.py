@@ -99,7 +99,7 @@ def test_help_and_version(arguments, capsys):
 
 def test_help_describes_each_configuration(capsys):
     with pytest.raises(SystemExit, match="0"):
-        main(["train", "--help"])
+        main(["train", "--help-all"])
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split()[:1] == ["bengio2003"] and "Bengio et al. (2003)" in line for line in lines)
 

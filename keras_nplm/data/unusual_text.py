@@ -1,0 +1,122 @@
+"""Warnings about text that a word model cannot learn from: unknown words, scripts without spaces, tables, few words."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from keras_nplm.data.corpora import Corpus
+from keras_nplm.data.corpora.pieces import read_sentence_lines
+from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
+
+_SAMPLE = 200  # lines of the training text that are looked at
+_MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
+_MIN_TOKENS = 10_000  # of the training text
+_MAX_LINE = 200  # tokens of a line, on average
+_MAX_WORD = 8  # characters between spaces, on average, in a script without spaces
+_NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
+)
+_DELIMITERS = (",", ";", "\t", "|")
+_MIN_FIELDS, _MIN_ROWS = 3, 20  # of a table
+_SAME_FIELDS = 0.95  # share of the lines with one number of fields
+
+
+def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> list[str]:
+    """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text.
+
+    Args:
+        corpus: the text. The first 200 lines of its training split are read.
+        encoded: the encoded text, with its counts.
+        boundary: `"sentence"` or `"stream"`.
+
+    Example:
+
+    >>> from keras_nplm.data.encoding import count_vocabulary, encode_corpus
+    >>> import tempfile
+    >>> splits = {split: lambda: iter([["我今天去北京大学看书"]]) for split in ("train", "validation", "test")}
+    >>> corpus = Corpus("zh", "words", splits)
+    >>> encoded = encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tempfile.mkdtemp())
+    >>> describe_unusual_text(corpus, encoded, "sentence")[1]
+    'The text is in a script without spaces between words. Fix: use `--token character`.'
+    """
+    is_words = parse_tokenizer(corpus.tokenizer)[0] != CHARACTERS
+    found = [_describe_size(encoded, boundary)]
+    if is_words:
+        found += [_describe_script(corpus), *_describe_unknown(encoded)]
+    found.append(_describe_table(corpus))
+    return [sentence for sentence in found if sentence]
+
+
+def _describe_size(encoded: EncodedCorpus, boundary: str) -> str:
+    counts = encoded.splits["train"]
+    if counts["tokens"] < _MIN_TOKENS:
+        return (
+            f"The training text has only {counts['tokens']:,} tokens. Fix: add text, or compare with an n-gram model "
+            "(`keras-nplm ngram`)."
+        )
+    if boundary == "sentence" and counts["tokens"] > _MAX_LINE * counts["sentences"]:
+        mean = counts["tokens"] // counts["sentences"]
+        return (
+            f"Each line counts as one sentence, and lines have {mean:,} tokens on average. Fix: put each sentence on "
+            "its own line, or use `--boundary stream`."
+        )
+    return ""
+
+
+def _describe_unknown(encoded: EncodedCorpus) -> Iterator[str]:
+    for split, counts in encoded.splits.items():
+        share = counts["unk_tokens"] / max(1, counts["tokens"])
+        if share > _MAX_UNKNOWN:
+            yield (
+                f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), which makes the perplexity look "
+                "good. Fix: lower `--min-count`, add text, or use `--token character`."
+            )
+
+
+def _describe_script(corpus: Corpus) -> str:
+    words = [word for line in _read_sample(corpus) for word in line.split() if _NO_SPACES.search(word)]
+    if words and sum(map(len, words)) > _MAX_WORD * len(words):
+        return "The text is in a script without spaces between words. Fix: use `--token character`."
+    return ""
+
+
+def _describe_table(corpus: Corpus) -> str:
+    split = corpus.splits["train"]
+    if not isinstance(split, TextSplit):
+        return ""
+    path = split.pieces[0].ranges[0][0]
+    if Path(path).suffix in (".csv", ".tsv") or _find_delimiter(_read_sample(corpus)):
+        return (
+            f"{path} looks like a table, not like sentences. Fix: extract the column with the text to a "
+            "file with one sentence per line."
+        )
+    return ""
+
+
+def _read_sample(corpus: Corpus) -> list[str]:
+    """Return the first lines of the training text, of other texts than files as tokens separated by spaces."""
+    split = corpus.splits["train"]
+    if isinstance(split, TextSplit):
+        lines = itertools.chain.from_iterable(map(read_sentence_lines, split.pieces))
+    else:
+        lines = map(" ".join, corpus.sentences("train"))
+    return [*itertools.islice(lines, _SAMPLE)]
+
+
+def _find_delimiter(lines: Sequence[str]) -> str | None:
+    """Return the delimiter that cuts nearly all lines into the same number of fields; None for prose.
+
+    Example:
+
+    >>> _find_delimiter(["1,the cat,x"] * 20), _find_delimiter(["The cat, the dog."] * 20)
+    (',', None)
+    """
+    for delimiter in _DELIMITERS if len(lines) >= _MIN_ROWS else ():
+        fields = [line.count(delimiter) + 1 for line in lines]
+        usual = max(set(fields), key=fields.count)
+        if usual >= _MIN_FIELDS and fields.count(usual) >= _SAME_FIELDS * len(lines):
+            return delimiter
+    return None
