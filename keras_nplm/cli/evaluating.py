@@ -2,15 +2,21 @@
 
 import argparse
 import dataclasses
+import itertools
 import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_preset_directory
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.language_model.presets import find_preset
+
+if TYPE_CHECKING:
+    from keras_nplm.language_model.scoring import SentenceScore
 
 _TOP_K = Option(name="top_k", type=int, default=5, least=1, metavar="K", help="number of words per context")
 _DRAW_FROM = Option(
@@ -73,11 +79,13 @@ def _evaluate(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
     from keras_nplm.language_model.language_model import LanguageModel
 
-    sentences = list(read_lines(expand_patterns(options.text))) if options.text else None
-    model = LanguageModel.load(options.directory)
-    if sentences is not None:
-        return model.evaluate(sentences, ln_z=options.ln_z)
-    return model.evaluate(options.split, ln_z=options.ln_z)
+    text = _read_first(read_lines(expand_patterns(options.text))) if options.text else options.split
+    return LanguageModel.load(options.directory).evaluate(text, ln_z=options.ln_z)
+
+
+def _read_first(lines: Iterator[str]) -> Iterator[str]:
+    """Read the first line now: a file that cannot be read is refused before the model is loaded."""
+    return itertools.chain(list(itertools.islice(lines, 1)), lines)
 
 
 def _show_evaluate(result: dict) -> None:
@@ -92,17 +100,17 @@ def _score(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import read_lines
     from keras_nplm.language_model.language_model import LanguageModel
 
-    if options.file:
-        sentences = list(read_lines([Path(options.file)]))
-    else:
-        sentences = list(decode_lines(sys.stdin.buffer, "standard input"))
+    lines = read_lines([Path(options.file)]) if options.file else decode_lines(sys.stdin.buffer, "standard input")
+    lines = _read_first(lines)
     model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.self_normalised:
         print(_describe_log_z(Path(options.directory)), file=sys.stderr)
-    scores = [dataclasses.asdict(score) for score in model.score(sentences)]
-    for score in scores:
-        score["log_prob"] = score["log_prob"] if math.isfinite(score["log_prob"]) else None  # JSON has no infinity
-    return {"sentences": scores}
+    return {"sentences": map(_list_score, model.score(lines))}
+
+
+def _list_score(score: "SentenceScore") -> dict:
+    log_prob = score.log_prob if math.isfinite(score.log_prob) else None  # JSON has no infinity
+    return {"log_prob": log_prob, "tokens": score.tokens, "unk_tokens": score.unk_tokens}
 
 
 def _describe_log_z(directory: Path) -> str:

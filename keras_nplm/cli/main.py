@@ -1,7 +1,6 @@
 """The command line `keras-nplm COMMAND …`: its parser, its errors and its exit status."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ import keras_nplm.cli.training as training
 import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
 from keras_nplm.cli.parser import CommandParser
+from keras_nplm.cli.printing import print_json
 from keras_nplm.io.errors import InputError, RunError
 
 FAMILIES = (
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 option.check(value)
         result = options.run(options)
         if options.json:
-            print(json.dumps(result, ensure_ascii=False))
+            print_json(result)
         else:
             options.show(result)
         sys.stdout.flush()

@@ -1,4 +1,31 @@
-"""Figures of a model, printed for people."""
+"""Results of commands, printed for people or as JSON."""
+
+import json
+import sys
+from collections.abc import Iterator
+
+
+def print_json(result: dict) -> None:
+    """Print an object as one line of JSON, in bounded memory: an iterator becomes a list, printed item by item.
+
+    An error in the first item of an iterator leaves its name and all that follows unprinted.
+
+    Example:
+
+    >>> print_json({"sentences": iter([{"tokens": 2}, {"tokens": 3}]), "unit": "nats"})
+    {"sentences": [{"tokens": 2}, {"tokens": 3}], "unit": "nats"}
+    """
+    opening = "{"
+    for name, value in result.items():
+        items = value if isinstance(value, Iterator) else [value]
+        texts = (json.dumps(item, ensure_ascii=False) for item in items)
+        first = next(texts, "")
+        is_list = isinstance(value, Iterator)
+        sys.stdout.write(f"{opening}{json.dumps(name, ensure_ascii=False)}: {'[' * is_list}{first}")
+        sys.stdout.writelines(f", {text}" for text in texts)
+        sys.stdout.write("]" * is_list)
+        opening = ", "
+    print("}" if result else "{}")
 
 
 def print_splits(result: dict) -> None:

@@ -18,8 +18,14 @@ from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, encode_chunks, 
 from keras_nplm.data.tokenizers import load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import merge_counts
+from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json, remove_temporary_files, replace_file, write_json
+from keras_nplm.io.files import (
+    read_json,
+    remove_temporary_files,
+    replace_file,
+    write_json,
+)
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 
@@ -212,17 +218,17 @@ def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
 
 
 def describe_text(corpus: Corpus) -> dict:
-    """Describe the state of text files, to notice changed text: the size and modification time of each file.
+    """Describe text files, to notice changed text: the content of each file, and the pieces of each split.
 
     Returns:
-        `{"text": …}`, JSON values only, or `{}` for a corpus that is not in text files.
+        `{"files": …, "pieces": …}`, JSON values only, or `{}` for a corpus that is not in text files.
     """
     if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         return {}
-    return {"text": {split: list(map(_describe_piece, text.pieces)) for split, text in corpus.splits.items()}}
+    pieces = {split: list(map(_describe_piece, text.pieces)) for split, text in corpus.splits.items()}
+    paths = dict.fromkeys(path for text in corpus.splits.values() for piece in text.pieces for path, *_ in piece.ranges)
+    return {"files": {path: identify_content(path) for path in paths}, "pieces": pieces}
 
 
 def _describe_piece(piece: Piece) -> list:
-    stats = {path: Path(path).stat() for path, _, _ in piece.ranges}
-    ranges = [[*place, stats[place[0]].st_size, stats[place[0]].st_mtime_ns] for place in piece.ranges]
-    return [*ranges, list(piece.sentences or [])]
+    return [*map(list, piece.ranges), list(piece.sentences or [])]

@@ -1,5 +1,7 @@
 """N-grams of token ids as NumPy arrays: arrange ids so that every n-gram is a contiguous slice."""
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
@@ -71,6 +73,52 @@ def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: in
     [[2, 7], [7, 8], [8, 3]]
     """
     return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
+
+
+def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: int) -> Iterator[np.ndarray]:
+    """Yield the n-grams of a text that comes in parts, in the order of the text and in bounded memory.
+
+    The blocks are the same wherever the text is cut into parts.
+
+    Args:
+        parts: the ids of the text: int32 arrays, cut at any place.
+        order: n, 2 or more.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
+        size: number of n-grams in a block. The last block may be smaller.
+
+    Yields:
+        n-grams int32 [size, n].
+
+    Raises:
+        InputError: an option is out of range, or the text has no target.
+
+    Example:
+
+    >>> parts = [np.array([7, 8], np.int32), np.array([3, 9], np.int32)]
+    >>> [block.tolist() for block in ngram_blocks(parts, order=3, boundary="sentence", size=3)]
+    [[[2, 2, 7], [2, 7, 8], [7, 8, 3]], [[2, 2, 9]]]
+    """
+    held = np.zeros((0, max(order, 0)), np.int32)
+    context = None  # the last n-1 tokens of the part before, if the next n-grams contain them
+    is_empty = True
+    for ids in parts:
+        if not (len(ids) and (boundary == "sentence" or (ids != EOS_ID).any())):
+            continue  # without a target
+        tokens, positions = ngram_positions(ids, order, boundary)
+        if context is not None:
+            tokens[: order - 1] = context
+        context = None if boundary == "sentence" and ids[-1] == EOS_ID else tokens[1 - order :].copy()
+        is_empty, start = False, 0
+        while start < len(positions):
+            some = positions[start : start + size - len(held)]
+            held, start = np.concatenate([held, gather_ngrams(tokens, some, order)]), start + len(some)
+            if len(held) == size:
+                yield held
+                held = held[:0]
+    if is_empty:
+        ngram_positions(np.zeros(0, np.int32), order, boundary)  # raises the error of an empty text
+    if len(held):
+        yield held
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:

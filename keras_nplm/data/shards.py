@@ -1,13 +1,12 @@
 """Shards of token ids on disk: flat little-endian int32, each sentence closed by `</s>`."""
 
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.corpora.pieces import Piece, read_piece
+from keras_nplm.data.corpora.pieces import Piece, chunk_sentences, read_piece
 from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.data.vocabulary import (
     EOS,
@@ -21,7 +20,6 @@ from keras_nplm.data.vocabulary import (
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 
-CHUNK_SENTENCES = 1 << 14  # sentences that are encoded at a time
 _PART = 1 << 22  # ids that are read at a time for counting
 DTYPE = np.dtype("<i4")
 
@@ -29,7 +27,7 @@ DTYPE = np.dtype("<i4")
 def encode_chunks(
     sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray]
 ) -> Iterator[np.ndarray]:
-    """Encode sentences as ids, each closed by `</s>`, in chunks of 2**14 sentences.
+    """Encode sentences as ids, each closed by `</s>`, in chunks of whole sentences and about 2**18 ids.
 
     Args:
         sentences: lists of tokens.
@@ -38,8 +36,7 @@ def encode_chunks(
     Raises:
         InputError: a sentence is a string, or holds a reserved token (`<pad>`, `<s>` or `</s>`).
     """
-    sentences = iter(sentences)
-    while chunk := list(itertools.islice(sentences, CHUNK_SENTENCES)):
+    for chunk in chunk_sentences(sentences):
         check_tokens(*chunk)
         tokens = [token for sentence in chunk for token in (*sentence, EOS)]
         ids = encode(tokens)

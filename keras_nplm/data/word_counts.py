@@ -9,13 +9,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from keras_nplm.data.corpora.pieces import Piece, read_piece
+from keras_nplm.data.corpora.pieces import Piece, chunk_sentences, read_piece
 from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.io.files import replace_file
 
 TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
 _PARTS = 64  # parts of a run: the same part of all runs is merged at a time
-_SENTENCES = 1 << 12  # sentences that are counted at a time
 
 
 class WordCounts:
@@ -97,9 +96,8 @@ class PieceCounter:
         self._counts = WordCounts(directory)
 
     def __call__(self, piece: dict) -> dict:
-        sentences = read_piece(Piece(**piece), self._tokenize)
-        while some := list(itertools.chain.from_iterable(itertools.islice(sentences, _SENTENCES))):
-            self._counts.update(some)
+        for chunk in chunk_sentences(read_piece(Piece(**piece), self._tokenize)):
+            self._counts.update(itertools.chain.from_iterable(chunk))
         return {}
 
     def finish(self) -> dict:

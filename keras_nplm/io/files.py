@@ -6,13 +6,13 @@ import os
 import re
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.json_text import check_json_size, parse_json
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.paths import check_output_path, output_error
 
@@ -109,17 +109,12 @@ def read_json(path: str | os.PathLike) -> dict:
     """Read a JSON object from `path`.
 
     Raises:
-        InputError: the file is absent, is not UTF-8, is not valid JSON, or does not hold an object.
+        InputError: the file is absent, is not UTF-8, is not valid JSON, does not hold an object, has more than 16 MiB
+            or is nested deeper than 64 levels.
     """
-    text = read_text(path)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise InputError(f"{path} is not valid JSON ({reason}). {_RESTORE}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}")
-    return value
+    check_is_file(path)
+    check_json_size(path, os.path.getsize(path))
+    return parse_json(path, read_text(path))
 
 
 def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
@@ -245,29 +240,6 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
 def summarize_error(error: Exception) -> str:
     """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
-
-
-def checksum_file(path: Path) -> int:
-    """Return the CRC-32 of a file's bytes, about a second per GB.
-
-    Raises:
-        InputError: the file cannot be read.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "text.txt"
-    >>> _ = path.write_bytes(b"the cat")
-    >>> f"{checksum_file(path):08x}"
-    'f1136bc8'
-    """
-    checksum = 0
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                checksum = zlib.crc32(block, checksum)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Fix: check its permissions.") from error
-    return checksum
 
 
 def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import BOUNDARIES
+from keras_nplm.data.shards import encode_chunks
 from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import (
     BOS_ID,
@@ -31,15 +31,13 @@ from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.rescoring.ranking import rank_lists
-from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, score_sentences
+from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, batch_sentences, score_sentences
 from keras_nplm.language_model.word_vectors import analogies, nearest
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 
 if TYPE_CHECKING:
     from keras_nplm.models.nplm import NPLM
-
-_CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
 
 
 class LanguageModel:
@@ -160,12 +158,13 @@ class LanguageModel:
             config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
             write_json(directory / "config.json", config)
 
-    def evaluate(self, text: str | Sequence[str] | np.ndarray = "test", ln_z: bool = False) -> dict:
+    def evaluate(self, text: str | Iterable[str] | np.ndarray = "test", ln_z: bool = False) -> dict:
         """Return the exact perplexity of a text; see `keras_nplm.models.evaluation.evaluate`.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by `</s>`; or a split
-                of the training corpus: `"train"`, `"validation"` or `"test"`.
+                of the training corpus: `"train"`, `"validation"` or `"test"`. Lines are read once and in bounded
+                memory, so an iterator over a large file will do.
             ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM. A self-normalised model has log Z close
                 to 0. See `keras_nplm.models.self_normalised.evaluate_with_ln_z`.
 
@@ -197,8 +196,8 @@ class LanguageModel:
 
         return evaluate_with_ln_z(self.model, ids, self.boundary)
 
-    def _encode(self, text: str | Sequence[str] | np.ndarray) -> np.ndarray:
-        """Return the ids of lines of text or of a split, int32 [T]; ids are returned as they are."""
+    def _encode(self, text: str | Iterable[str] | np.ndarray) -> np.ndarray | Iterator[np.ndarray]:
+        """Return the ids of a split, int32 [T], or of lines of text, part by part; ids are returned as they are."""
         if isinstance(text, str):
             if self.corpus is None:
                 raise InputError(
@@ -206,37 +205,26 @@ class LanguageModel:
                     "Fix: evaluate lines of text (`--text FILE`)."
                 )
             return self.corpus.ids(text)
-        if len(text) and not isinstance(text[0], str):
+        if isinstance(text, Sequence | np.ndarray) and len(text) and not isinstance(text[0], str):
             return np.asarray(text, np.int32)
-        return encode_sentences(filter(None, map(self.tokenize, text)), self.vocabulary)
+        return encode_chunks(filter(None, map(self.tokenize, text)), self.vocabulary.encode)
 
     def score(
-        self, sentences: Sequence[str], *, min_log_prob: float = -np.inf, counts: ScoringCounts | None = None
+        self, sentences: Iterable[str], *, min_log_prob: float = -np.inf, counts: ScoringCounts | None = None
     ) -> Iterator[SentenceScore]:
         """Yield the log-probability of each sentence; see `keras_nplm.language_model.scoring.score_sentences`.
 
         Args:
-            sentences: texts. Sentences do not see each other as context.
+            sentences: texts, which may be an iterator over a large file. Sentences do not see each other as context.
             min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
             counts: counters of n-grams that are increased.
 
         Raises:
             InputError: a sentence holds a reserved token.
         """
-        start = size = 0
-        for end, sentence in enumerate(sentences, start=1):
-            size += len(sentence) + 1
-            if size >= _CHARACTERS or end == len(sentences):
-                yield from score_sentences(
-                    self.model,
-                    self.vocabulary,
-                    self.tokenize,
-                    self.boundary,
-                    sentences[start:end],
-                    min_log_prob=min_log_prob,
-                    counts=counts,
-                )
-                start, size = end, 0
+        own = self.model, self.vocabulary, self.tokenize, self.boundary
+        for batch in batch_sentences(sentences):
+            yield from score_sentences(*own, batch, min_log_prob=min_log_prob, counts=counts)
 
     def rescore(
         self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME

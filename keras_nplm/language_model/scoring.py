@@ -4,7 +4,7 @@ Sentences become n-grams. Each distinct word is looked up once, and each distinc
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from keras_nplm.data.vocabulary import (
     Vocabulary,
     check_reserved,
 )
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import NextWordModel, row_blocks
+
+_CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +50,19 @@ class ScoringCounts:
     ngrams: int = 0
     distinct_ngrams: int = 0
     contexts: int = 0
+
+
+def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """Group sentences into batches of about 2 million characters, which are scored together."""
+    batch, size = [], 0
+    for sentence in sentences:
+        batch.append(sentence)
+        size += len(sentence) + 1
+        if size >= _CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def build_sentence_ngrams(
@@ -108,7 +123,8 @@ def score_sentences(
 
         ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
 
-    An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once.
+    An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once. Where a
+    single text is so long that the sentences have more than 2**22 n-grams, this holds for each 2**22 of them.
     With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0.
 
     Args:
@@ -136,12 +152,14 @@ def score_sentences(
     """
     tokens = [tokenize(sentence) for sentence in sentences]
     ngrams, owners = build_sentence_ngrams(tokens, vocabulary, model.order, boundary)
-    distinct, which = find_distinct_rows(ngrams)
-    log_prob = np.maximum(model.log_prob(distinct[:, :-1], distinct[:, -1]), min_log_prob)[which]
-    if counts is not None:
-        counts.ngrams += len(ngrams)
-        counts.distinct_ngrams += len(distinct)
-        counts.contexts += len(find_distinct_rows(distinct[:, :-1])[0])
+    log_prob = np.empty(len(ngrams))
+    for block in row_blocks(len(ngrams), 2 * _CHARACTERS):  # one block, unless a sentence is larger than a batch
+        distinct, which = find_distinct_rows(ngrams[block])
+        log_prob[block] = np.maximum(model.log_prob(distinct[:, :-1], distinct[:, -1]), min_log_prob)[which]
+        if counts is not None:
+            counts.ngrams += len(which)
+            counts.distinct_ngrams += len(distinct)
+            counts.contexts += len(find_distinct_rows(distinct[:, :-1])[0])
     number = len(sentences)
     columns = (
         np.bincount(owners, log_prob, number),

@@ -5,22 +5,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
+from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
 
 _BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
+_PART_SIZE = 1 << 20  # ids of an array that are arranged as n-grams at a time
 
 
 def log_probs(
-    model: NextWordModel, ids: np.ndarray, boundary: str | None = None
+    model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the log-probability of every n-gram of a text, in the order of the text, in blocks.
 
     Args:
         model: any language model; `order` and `log_prob` suffice.
-        ids: int32 [T], each sentence closed by `</s>`.
+        ids: as in `evaluate`.
         boundary: `"sentence"` or `"stream"`. Default: the model's; see `evaluate`.
 
     Yields:
@@ -29,20 +30,24 @@ def log_probs(
     Raises:
         InputError: the text is empty, or `boundary` differs from the model's.
     """
-    tokens, positions = ngram_positions(ids, model.order, choose_boundary(model, boundary))
-    for block in row_blocks(len(positions), _BLOCK_SIZE):
-        ngrams = gather_ngrams(tokens, positions[block], model.order)
+    if not isinstance(ids, Iterator):
+        whole = np.asarray(ids, np.int32)
+        ids = (whole[part] for part in row_blocks(len(whole), _PART_SIZE))
+    for ngrams in ngram_blocks(ids, model.order, choose_boundary(model, boundary), _BLOCK_SIZE):
         yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
 
 
-def evaluate(model: NextWordModel, ids: np.ndarray, boundary: str | None = None) -> dict[str, float | int | None]:
+def evaluate(
+    model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
+) -> dict[str, float | int | None]:
     """Return the perplexity of a text, summed in float64.
 
         perplexity = exp(-1/T sum_t ln P(w_t | context))
 
     Args:
         model: any language model; `order` and `log_prob` suffice.
-        ids: int32 [T], each sentence closed by `</s>`.
+        ids: int32 [T], each sentence closed by `</s>`; or an iterator over parts of them, for a text larger than
+            memory. The figures do not depend on where the text is cut.
         boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are predicted. `"stream"`:
             contexts cross sentence ends, and only words are predicted. Perplexities of different boundaries are not
             comparable. Default: `model.boundary`, or `"sentence"` for a model without one.

@@ -1,7 +1,7 @@
 """Load `model.keras` from an untrusted source: only known classes, no more weights than the file holds."""
 
 import io
-import json
+import math
 import os
 import zipfile
 from pathlib import Path
@@ -15,6 +15,7 @@ import keras_nplm.layers.hidden as hidden_layers
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, open_archive, summarize_error
+from keras_nplm.io.json_text import check_json_size, parse_json
 from keras_nplm.io.shapes import number_of_blocks
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.nplm import NPLM
@@ -26,8 +27,12 @@ _HIDDEN = (hidden_layers.TanhHidden, hidden_layers.DeepHidden)
 _CLASSES = {f"keras_nplm>{kind.__name__}" for kind in (NPLM, *_CONTEXTS, *_HIDDEN, *OUTPUTS.values())}
 _KERAS_CLASSES = {("keras", "DTypePolicy")}
 _FLOAT = 4  # bytes
+_WEIGHT = 32  # bytes in a file: float64, with at most three numbers of an optimiser
+_OVERHEAD = 1 << 15  # weights that need as much as HDF5's descriptions of a residual block
 _MOST = 1 << 10  # residual blocks, and the order: the limits of `keras_nplm.io.options`
 _MOST_SAMPLED = 1 << 20
+_MAX_CONFIG = 1 << 20  # bytes of config.json and of metadata.json; a network of this package needs 10,000
+_LONGEST = 1000  # characters of its strings, items of its lists
 
 
 def load_network(path: Path) -> NPLM:
@@ -74,10 +79,7 @@ def _check_parts(archive: zipfile.ZipFile, path: Path) -> None:
     """
     if sorted(archive.namelist()) != sorted(_PARTS):
         raise ValueError(f"its parts must be {', '.join(sorted(_PARTS))}")
-    described = json.loads(archive.read("config.json"))
-    weights = archive.read(_WEIGHTS)
-    if not isinstance(described, dict):
-        raise ValueError("its config.json holds no object")
+    described, _ = (_read_part(archive, path, name) for name in ("config.json", "metadata.json"))
     described.pop("compile_config", None)  # loading does not compile
     described.pop("build_config", None)  # NPLM is built by then
     _refuse_foreign_classes(described)
@@ -87,10 +89,22 @@ def _check_parts(archive: zipfile.ZipFile, path: Path) -> None:
             f"{path} must be written by this version of keras_nplm. Received: a network of the time before the layers "
             "were arguments of NPLM. Fix: train the model again."
         )
+    least, most = _bound_weights(config)
+    size = archive.getinfo(_WEIGHTS).file_size
+    if size > _WEIGHT * most:
+        raise ValueError(f"its {size:,} bytes of weights are more than the described network can have")
+    weights = archive.read(_WEIGHTS)
     with h5py.File(io.BytesIO(weights), "r") as stored:
         number = _count_stored_weights(stored, len(weights))
-    if _count_described_weights(config) > number:
+    if least > number:
         raise ValueError(f"it describes more weights than the {number:,} that it holds")
+
+
+def _read_part(archive: zipfile.ZipFile, path: Path, name: str) -> dict:
+    """Read a JSON object of the archive. Keras copies the name of a model into the name of each weight."""
+    source = f"{name} in {path}"
+    check_json_size(source, archive.getinfo(name).file_size, _MAX_CONFIG)
+    return parse_json(source, archive.read(name).decode("utf-8"), _LONGEST)
 
 
 def _refuse_foreign_classes(value: object) -> None:
@@ -133,8 +147,11 @@ def _count_stored_weights(stored: h5py.File, size: int) -> int:
     return sum(part.size for part in found)
 
 
-def _count_described_weights(config: object) -> int:
-    """Return a lower bound of the number of weights that a configuration describes, from its matrices."""
+def _bound_weights(config: object) -> tuple[int, float]:
+    """Return a lower and an upper bound of the number of weights that a configuration describes.
+
+    The lower bound counts the matrices only. There is no upper bound for a hidden layer of a different package.
+    """
     if not isinstance(config, dict):
         raise ValueError("its config.json describes no network")
     context, hidden, output = (_layer_config(config, part) for part in ("context", "hidden", "output"))
@@ -153,8 +170,10 @@ def _count_described_weights(config: object) -> int:
     linear = any(kind in (name, known.__name__) for name, known in OUTPUTS.items() if known.has_rows)
     kernel = rows * columns if linear else columns
     hidden_kind = _class_name(config.get("hidden"))
-    matrix = h * width if hidden_kind is None or hidden_kind in {known.__name__ for known in _HIDDEN} else 0
-    return size * m + matrix + blocks * h * h + kernel + (features * columns if tied or rank else 0)
+    is_known = hidden_kind is None or hidden_kind in {known.__name__ for known in _HIDDEN}
+    least = size * m + h * width * is_known + blocks * h * h + kernel + (features * columns if tied or rank else 0)
+    most = size * (m + 2 * features + rank + 4) + 4 * features * (features + columns) + 2 * h * (width + m + blocks * h)
+    return least, most + _OVERHEAD * (blocks + 32) if is_known else math.inf
 
 
 def _layer_config(config: dict, part: str) -> dict:

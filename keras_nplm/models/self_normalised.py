@@ -1,6 +1,7 @@
 """Self-normalised scoring: logits as log-probabilities, a few lookups and one dot product per n-gram."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from keras import ops
@@ -135,12 +136,12 @@ class SelfNormalised(NextWordModel):
         return z
 
 
-def evaluate_with_ln_z(model: NPLM, ids: np.ndarray, boundary: str | None = None) -> dict:
+def evaluate_with_ln_z(model: NPLM, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:
     """Evaluate the exact perplexity of a text and the log Z of its contexts, in one pass.
 
     Args:
         model: a network whose output is linear or energy-based.
-        ids: int32 [T], each sentence closed by `</s>`.
+        ids: as in `evaluate`.
         boundary: as in `evaluate`.
 
     Returns:
@@ -151,29 +152,37 @@ def evaluate_with_ln_z(model: NPLM, ids: np.ndarray, boundary: str | None = None
     """
     recorder = _LogZRecorder(model)
     figures = evaluate(recorder, ids, boundary)
-    log_z = np.concatenate(recorder.log_z)
-    return figures | {
-        "ln_z": {
-            "mean": float(log_z.mean()),
-            "standard_deviation": float(log_z.std()),
-            "mean_absolute": float(np.abs(log_z).mean()),
-        }
-    }
+    return figures | {"ln_z": recorder.summarise()}
 
 
 class _LogZRecorder(NextWordModel):
-    """A network that records ln Z of each n-gram, the difference of its logit and its exact log-probability."""
+    """A network that sums up ln Z of n-grams, the difference of their logits and exact log-probabilities."""
 
     def __init__(self, model: NPLM):
         self.model = model
         self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
         self.scores = SelfNormalised(model)
-        self.log_z: list[np.ndarray] = []
+        self._number = 0
+        self._mean = self._squares = self._absolute = 0.0  # squares of the differences from the mean
 
     def _log_prob(self, context_ids, target_ids):
         exact = self.model.log_prob(context_ids, target_ids)
-        self.log_z.append(self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact)
+        log_z = self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact
+        number, shift = self._number + len(log_z), log_z.mean() - self._mean
+        with np.errstate(invalid="ignore"):  # infinite log-probabilities: `evaluate` reports them
+            self._squares += log_z.var() * len(log_z) + shift**2 * self._number * len(log_z) / number
+        self._mean += shift * len(log_z) / number
+        self._absolute += np.abs(log_z).sum()
+        self._number = number
         return exact
+
+    def summarise(self) -> dict[str, float]:
+        """Return the figures of ln Z of all n-grams so far."""
+        return {
+            "mean": float(self._mean),
+            "standard_deviation": math.sqrt(self._squares / self._number),
+            "mean_absolute": float(self._absolute / self._number),
+        }
 
 
 def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:

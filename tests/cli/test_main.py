@@ -81,6 +81,14 @@ def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch):
     assert all(float(row[0]) < 0 for row in rows)
 
 
+def test_a_text_that_is_refused_prints_no_scores(tmp_path, ngram_directory, capsys):
+    (tmp_path / "text").write_bytes(b"the cat sat\n\xff\n")
+    for flags in ([], ["--json"]):
+        assert main(["score", str(ngram_directory), str(tmp_path / "text"), *flags]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "" and "not UTF-8 text (byte 12)" in captured.err
+
+
 def test_standard_input_must_be_utf8(ngram_directory, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"ok\n\xff\n")))
     assert main(["score", str(ngram_directory)]) == 2

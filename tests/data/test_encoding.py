@@ -39,7 +39,7 @@ def _read_bytes(directory: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("shard_tokens, shards", [(1 << 24, 1), (3, 2), (1, 3)])
 def test_shards_hold_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, vocabulary, shard_tokens, shards):
     monkeypatch.setattr(encoding, "SHARD_TOKENS", shard_tokens)
-    monkeypatch.setattr("keras_nplm.data.shards.CHUNK_SENTENCES", 1)
+    monkeypatch.setattr(pieces, "CHUNK_TOKENS", 1)
     encode_corpus(corpus, vocabulary, tmp_path)
     encoded = EncodedCorpus.load(tmp_path)
     assert encoded.ids("train").tolist() == [4, 5, 3, 1, 3, 4, 6, 4, 3]
@@ -223,13 +223,13 @@ def _interrupt(monkeypatch, text: str, directory: Path) -> None:
     assert len(list((directory / "corpus").glob("train.*.ids"))) == 2
 
 
-@pytest.mark.parametrize("change", ["nothing", "text", "vocabulary"])
+@pytest.mark.parametrize("change", ["nothing", "time", "text", "vocabulary"])
 def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypatch, write_text, change):
     monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
     text = write_text(tmp_path / "text.txt", b"the cat sat\nthe dog sat\n" * 10)
     _interrupt(monkeypatch, text, tmp_path / "model")
     shard = tmp_path / "model" / "corpus" / "train.00000.ids"
-    before = shard.stat().st_mtime_ns
+    before, written = shard.stat().st_mtime_ns, os.stat(text).st_mtime_ns
     if change == "vocabulary":
         corpus = open_corpus(train=[text], fractions=(0.8, 0.1, 0.1))
         encoded = encode_corpus(corpus, Vocabulary(["dog", "cat"]), tmp_path / "model" / "corpus")
@@ -238,13 +238,14 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypat
         Vocabulary(["dog", "cat"]).save(tmp_path / "model" / "vocabulary.txt")
     else:
         if change == "text":
-            write_text(tmp_path / "text.txt", b"the cow sat\nthe dog sat\n" * 10)  # of the same size
-            os.utime(text, ns=(1, 1))
+            write_text(tmp_path / "text.txt", b"the cow sat\nthe dog sat\n" * 10)  # of the same size and time
+        os.utime(text, ns=(1, 1) if change == "time" else (written, written))
         encoded = _prepare(text, tmp_path / "model")
-    assert (shard.stat().st_mtime_ns == before) == (change == "nothing")
+    assert (shard.stat().st_mtime_ns == before) == (change in ("nothing", "time"))
     vocabulary = Vocabulary.load(tmp_path / "model" / "vocabulary.txt")
     words = {
         "nothing": ["sat", "the", "cat", "dog"],
+        "time": ["sat", "the", "cat", "dog"],
         "text": ["sat", "the", "cow", "dog"],
         "vocabulary": ["dog", "cat"],
     }

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_nplm.data.ngram_arrays import check_ngrams, extract_ngrams, find_distinct_rows, predicted_ids
+from keras_nplm.data.ngram_arrays import check_ngrams, extract_ngrams, find_distinct_rows, ngram_blocks, predicted_ids
 from keras_nplm.io.errors import InputError
 
 sentences = st.lists(st.lists(st.integers(4, 9), max_size=6), min_size=1, max_size=6)
@@ -22,6 +22,25 @@ def test_ngrams_are_those_of_a_plain_enumeration(list_ngrams, sentences, order, 
     found = extract_ngrams(ids, order, boundary, targets_below)
     assert found.dtype == np.int32 and list(map(tuple, found.tolist())) == expected
     assert {ngram[-1] for ngram in expected} <= set(predicted_ids(10, boundary).tolist())
+
+
+@given(
+    st.lists(st.sampled_from([3, 4, 5, 6]), min_size=1, max_size=20),
+    st.lists(st.integers(0, 20), max_size=6),
+    st.integers(2, 5),
+    st.sampled_from(["stream", "sentence"]),
+    st.integers(1, 7),
+)
+def test_blocks_are_the_same_wherever_a_text_is_cut(list_ngrams, ids, cuts, order, boundary, size):
+    parts = np.split(np.array(ids, np.int32), sorted(cuts))
+    expected = list_ngrams(ids, order, boundary)
+    if not expected:
+        with pytest.raises(InputError, match="no word to predict"):
+            list(ngram_blocks(parts, order, boundary, size))
+        return
+    blocks = list(ngram_blocks(parts, order, boundary, size))
+    assert list(map(tuple, np.concatenate(blocks).tolist())) == expected
+    assert [len(block) for block in blocks[:-1]] == [size] * (len(blocks) - 1) and len(blocks[-1]) <= size
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,12 @@ def test_json_is_written_and_read_back(tmp_path):
     "content, message",
     [
         (b"{", "a.json is not valid JSON .line 1"),
-        (b"[" * 100_000, "a.json is not valid JSON"),
+        (b"[" * 100_000, "a.json must be nested at most 64 levels deep"),
+        (
+            b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}",
+            "a.json must be nested at most 64 levels deep. Received: more levels",
+        ),
+        (b'{"a": "' + b"x" * (1 << 24) + b'"}', "a.json must have at most 16,777,216 bytes. Received: 16,777,225. Fix"),
         (b"[1]", "must hold a JSON object. Received: list"),
         (b"\xff", r"a.json is not UTF-8 text \(byte 0\)"),
         (None, "Cannot read .*a.json: No such file"),

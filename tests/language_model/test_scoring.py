@@ -24,9 +24,32 @@ def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start
 def test_scores_do_not_depend_on_the_batches(build_ngram_model, monkeypatch):
     language_model = build_ngram_model("sentence")
     together = list(language_model.score(SENTENCES))
-    monkeypatch.setattr("keras_nplm.language_model.language_model._CHARACTERS", 4)
-    assert list(language_model.score(SENTENCES)) == together
+    monkeypatch.setattr("keras_nplm.language_model.scoring._CHARACTERS", 4)
+    counts = ScoringCounts()
+    assert list(language_model.score(SENTENCES, counts=counts)) == together
+    assert counts.ngrams == sum(score.tokens for score in together)
     assert list(language_model.score([])) == []
+
+
+def test_a_long_text_is_scored_while_it_is_read(build_ngram_model, monkeypatch):
+    monkeypatch.setattr("keras_nplm.language_model.scoring._CHARACTERS", 1000)
+    read = []
+    lines = (read.append(number) or "the cat sat" for number in range(1000))
+    scores = build_ngram_model("sentence").score(lines)
+    assert next(scores).tokens == 4 and len(read) < 100
+    assert len(list(scores)) == 999
+
+
+def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatch):
+    monkeypatch.setattr("keras_nplm.data.corpora.pieces.CHUNK_TOKENS", 50)
+    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
+    language_model, read, seen = build_ngram_model("sentence"), [], []
+    whole = language_model.evaluate(["the cat sat"] * 1000)
+    kind = type(language_model.model)
+    log_prob = kind.log_prob
+    monkeypatch.setattr(kind, "log_prob", lambda *ids: seen.append(len(read)) or log_prob(*ids))
+    assert language_model.evaluate(read.append(number) or "the cat sat" for number in range(1000)) == whole
+    assert seen[0] < 100 and max(np.diff(seen)) < 100
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])

@@ -58,8 +58,21 @@ def test_long_text_is_summed_in_float64():
 
 
 def test_empty_text_is_refused():
-    with pytest.raises(InputError, match="no word to predict"):
-        evaluate(Bigram(), np.array([], np.int32))
+    for text in (np.array([], np.int32), iter([]), iter([np.array([], np.int32)])):
+        with pytest.raises(InputError, match="no word to predict"):
+            evaluate(Bigram(), text)
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+def test_figures_do_not_depend_on_where_a_text_is_cut(boundary, monkeypatch):
+    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
+    ids = np.random.default_rng(0).choice([1, 3, 4, 5, 6, 7], 2000).astype(np.int32)
+    for model in _models(boundary):
+        whole = evaluate(model, ids)
+        for cuts in ([1000], range(1, 2000), [3, 3, 1999]):
+            assert evaluate(model, iter(np.split(ids, cuts))) == whole
+        monkeypatch.setattr("keras_nplm.models.evaluation._PART_SIZE", 7)
+        assert evaluate(model, ids) == whole
 
 
 @pytest.mark.parametrize(("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")])

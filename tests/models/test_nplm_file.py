@@ -1,6 +1,7 @@
 """Model files from an untrusted source: what is loaded, and what is refused before Keras reads it."""
 
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -50,13 +51,14 @@ def saved(tmp_path_factory) -> Path:
     return path
 
 
-def _rewrite(saved: Path, target: Path, edit: Callable[[dict], None]) -> Path:
-    """Copy a model file with an edited config.json."""
+def _rewrite(saved: Path, target: Path, edit: Callable[[dict], None] = lambda _: None, **others: bytes) -> Path:
+    """Copy a model file with an edited config.json, and with other contents of parts such as `metadata`."""
     with zipfile.ZipFile(saved) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     described = json.loads(parts["config.json"])
     edit(described)
     parts["config.json"] = json.dumps(described).encode()
+    parts |= {name: others[name.split(".")[0]] for name in parts if name.split(".")[0] in others}
     with zipfile.ZipFile(target, "w") as archive:
         for name, part in parts.items():
             archive.writestr(name, part)
@@ -104,6 +106,48 @@ def test_sizes_that_the_weights_do_not_have_are_refused(part, options, saved, tm
 
     with pytest.raises(InputError, match="must be a whole model file"):
         load_network(_rewrite(saved, tmp_path / "model.keras", edit))
+
+
+def _nest(depth: int) -> dict:
+    return {"x": _nest(depth - 1)} if depth else {}
+
+
+@pytest.mark.parametrize(
+    "part, edit, message",
+    [
+        ("config", {"name": "x" * 50_000_000}, "config.json in .* must have at most 1,048,576 bytes. Received: 50,0"),
+        (
+            "config",
+            {"name": "x" * 1001},
+            "A string or list in config.json in .* must be at most 1,000 long. Received: 1,001",
+        ),
+        ("config", {"cutoffs": [*range(1001)]}, "must be at most 1,000 long. Received: 1,001"),
+        ("config", _nest(80), "config.json in .* must be nested at most 64 levels deep"),
+        ("metadata", {"x": "x" * 2_000_000}, "metadata.json in .* must have at most 1,048,576 bytes"),
+        ("metadata", {"x": "x" * 1001}, "metadata.json in .* must be at most 1,000 long"),
+    ],
+    ids=["size", "string", "list", "depth", "metadata", "string of metadata"],
+)
+def test_huge_descriptions_are_refused_before_they_are_parsed(part, edit, message, saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.models, "load_model", lambda *_, **__: pytest.fail("Keras reads the file"))
+    others = {"metadata": json.dumps(edit).encode()} if part == "metadata" else {}
+    change = lambda described: None if others else described["config"].update(edit)  # noqa: E731
+    path = _rewrite(saved, tmp_path / "model.keras", change, **others)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=message):
+        load_network(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
+
+
+def test_more_weights_than_the_described_network_has_are_refused(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.models, "load_model", lambda *_, **__: pytest.fail("Keras reads the file"))
+    path = _rewrite(saved, tmp_path / "model.keras", model=bytes(50_000_000))
+    with pytest.raises(
+        InputError, match="its 50,000,000 bytes of weights are more than the described network can have"
+    ):
+        load_network(path)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def test_scores_are_the_logits(name):
     assert scores.log_prob(contexts[:0], targets[:0]).shape == (0,)
 
 
-def test_figures_of_log_z():
+def test_figures_of_log_z(monkeypatch):
+    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 7)
     model = _model(boundary="stream")
     ids = np.random.default_rng(3).integers(4, V, 50).astype(np.int32)
     contexts = np.stack([np.concatenate([np.zeros(3, int), ids])[i : i + 3] for i in range(50)])

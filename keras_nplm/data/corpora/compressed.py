@@ -1,32 +1,47 @@
-"""Text files, plain or compressed (`.gz` by gzip, `.zst` by Zstandard), read as a stream in bounded memory."""
+"""Text files, plain or compressed (`.gz` by gzip, `.zst` by Zstandard), read as a stream in bounded memory.
+
+A line has at most 16 MiB, so that no file, however it is compressed, claims much memory. The total is not limited: all
+readers take a text line by line.
+"""
 
 import contextlib
+import functools
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, utf8_error
 
+MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
 _SUFFIXES = (".gz", ".zst")
-_READ = 1 << 17  # compressed bytes at a time
+_BUFFER = 1 << 17  # bytes of decompressed text that are handed on at a time
+_COUNTED = 1 << 20  # bytes in which line ends are counted at a time
+_READ = 1 << 9  # compressed bytes at a time, which expand to 16 MiB at most
 
 
-def decode_lines(file: Iterable[bytes], name: str, offset: int = 0) -> Iterator[str]:
+def decode_lines(file: BinaryIO, name: str, start: int = 0, stop: int | None = None) -> Iterator[str]:
     """Decode the UTF-8 lines of an open binary file, without line ends (LF or CR LF) and without a byte order mark.
 
     Args:
-        file: lines of bytes.
-        name: name of the file, for errors.
-        offset: position of the first line in the file.
+        file: the file, at the position `start`.
+        name: path of the file, for errors.
+        start: position of the first line in the file.
+        stop: position after the last line. Default: the end of the file.
 
     Raises:
-        InputError: the file is not UTF-8 text, or holds a NUL character.
+        InputError: the file is not UTF-8 text, holds a NUL character, or has a line of more than 16 MiB.
     """
-    for line in file:
+    offset = start
+    lines = iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MAX_LINE_BYTES:
+            raise _line_length_error(name, number, start)
+        if stop is not None:
+            line = line[: stop - offset]
         try:
             text = line.decode("utf-8-sig" if offset == 0 else "utf-8")
         except UnicodeDecodeError as error:
@@ -36,6 +51,18 @@ def decode_lines(file: Iterable[bytes], name: str, offset: int = 0) -> Iterator[
             raise utf8_error(name, offset + line.index(b"\0"), "UTF-16")
         yield text.rstrip("\r\n")
         offset += len(line)
+        if offset == stop:
+            return
+
+
+def _line_length_error(name: str, number: int, start: int) -> InputError:
+    """Return the error for a line that is too long: the one of this `number`, from 1, after the position `start`."""
+    with open(name, "rb") if start else contextlib.nullcontext() as file:
+        before = sum(file.read(min(_COUNTED, start - at)).count(b"\n") for at in range(0, start, _COUNTED))
+    return InputError(
+        f"{name}, line {before + number}: a line must have at most {MAX_LINE_BYTES:,} bytes. Received: a longer line. "
+        "Fix: put each sentence into a line of its own, or break lines at spaces with `fold -s -w 9999`."
+    )
 
 
 def is_compressed(path: str | Path) -> bool:
@@ -84,7 +111,7 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
 def _open(path: str | Path) -> BinaryIO:
     suffix = Path(path).suffix
     if suffix == ".zst":
-        return io.BufferedReader(_ZstandardFile(path), _READ)
+        return io.BufferedReader(_ZstandardFile(path), _BUFFER)
     return gzip.open(path, "rb") if suffix == ".gz" else open(path, "rb")
 
 

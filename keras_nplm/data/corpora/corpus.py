@@ -15,8 +15,8 @@ from keras_nplm.data.corpora.text_files import (
     split_by_lines,
 )
 from keras_nplm.data.tokenizers import CHARACTERS, add_steps, get_tokenizer, parse_tokenizer
+from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import checksum_file
 
 SPLITS = ("train", "validation", "test")
 FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines, if only --train is given
@@ -173,4 +173,4 @@ def _describe_resampled(resampled: Sequence[tuple[float, Sequence[Path]]]) -> li
 
 def _describe_files(paths: Sequence[Path]) -> str:
     """Return the path, size and checksum of each file: a text edited to the same size is a different text."""
-    return " ".join(f"{path} ({path.stat().st_size} bytes, crc32 {checksum_file(path):08x})" for path in paths)
+    return " ".join(f"{path} ({identify_content(path)})" for path in paths)

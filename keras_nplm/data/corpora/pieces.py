@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.data.corpora.compressed import decode_lines, is_compressed, open_text
@@ -12,6 +12,7 @@ from keras_nplm.io.progress import open_progress
 
 PIECE_BYTES = 1 << 25  # of text
 PARALLEL_BYTES = 1 << 26  # smaller texts are read in one process: starting more would take longer
+CHUNK_TOKENS = 1 << 18  # tokens, sentence ends included, that are counted or encoded at a time
 _COMPRESSION = 4  # assumed ratio of text bytes to compressed bytes
 
 Tokenize = Callable[[str], list[str]]
@@ -87,15 +88,20 @@ def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Ite
         if not start and not file.peek(1):
             raise InputError(f"{path} is empty. Fix: name a file that holds text, one sentence a line.")
         file.seek(start) if start else None
-        yield from decode_lines(file if stop is None else _read_until(file, stop - start), str(path), start)
+        yield from decode_lines(file, str(path), start, stop)
 
 
-def _read_until(file, length: int) -> Iterator[bytes]:
-    for line in file:
-        yield line[:length]
-        length -= len(line)
-        if length <= 0:
-            return
+def chunk_sentences(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    """Group sentences into chunks of about 2**18 tokens, so that memory is bounded however long the sentences are."""
+    chunk, size = [], 0
+    for sentence in sentences:
+        chunk.append(sentence)
+        size += len(sentence) + 1
+        if size >= CHUNK_TOKENS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tuple[list[dict], list[dict]]:

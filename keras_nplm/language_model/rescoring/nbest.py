@@ -15,6 +15,8 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file
 
 FORMATS = ("moses", "kaldi", "tsv")
+_MAX_LIST_SIZE = 1 << 27  # of a list: characters of its lines, and for each line what an empty one takes in memory
+_LINE_SIZE = 512
 
 
 @dataclasses.dataclass
@@ -82,7 +84,8 @@ class NBestFile:
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
       `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    The lines of one id must be adjacent. `.gz` and `.zst` are decompressed.
+    The lines of one id must be adjacent. `.gz` and `.zst` are decompressed. A list has at most 128 MiB: about 200,000
+    hypotheses of ordinary length.
 
     Args:
         path: the file.
@@ -141,7 +144,7 @@ class NBestFile:
             rows = (self._parse_row(number, line, archives) for number, line in lines)
             seen: set[int] = set()
             for name, group in itertools.groupby(rows, key=lambda row: row[0]):
-                numbers, texts, features, raw_lines = zip(*(row[1:] for row in group), strict=True)
+                numbers, texts, features, raw_lines = zip(*self._limit_size(name, group), strict=True)
                 if hash(name) in seen:
                     message = f"the id {name} occurs again; the lines of one id must be adjacent"
                     raise line_error(self.path, numbers[0], message)
@@ -152,6 +155,16 @@ class NBestFile:
             for path, archive in zip(self.archives.values(), archives, strict=True):
                 for number, _ in archive:
                     raise line_error(path, number, f"{self.path} has no hypothesis for this line")
+
+    def _limit_size(self, name: str, rows: Iterator[tuple]) -> Iterator[tuple]:
+        """Yield the rows of a list without their id."""
+        size = 0
+        for _, number, *rest, line in rows:
+            size += len(line) + _LINE_SIZE
+            if size > _MAX_LIST_SIZE:
+                message = f"list {name} must have at most {_MAX_LIST_SIZE:,} bytes. Received: more hypotheses. "
+                raise line_error(self.path, number, message + "Fix: keep the best of each list")
+            yield number, *rest, line
 
     def _parse_row(self, number: int, line: str, archives: list) -> tuple[str, int, str, dict[str, float], str]:
         """Return id, line number, hypothesis, features and the line."""

@@ -1,10 +1,16 @@
+import gzip
+import io
+import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+import keras_nplm.data.corpora.compressed as compressed
+import keras_nplm.data.corpora.pieces as pieces
 from keras_nplm import InputError
-from keras_nplm.data.corpora.text_files import read_lines
+from keras_nplm.data.corpora.text_files import cut_files, read_lines
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -27,3 +33,74 @@ def test_zst_without_zstandard_names_the_package(tmp_path, write_text, monkeypat
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"needs the package zstandard. Fix: `pip install keras-nplm\[zstd\]`"):
         list(read_lines([Path(path)]))
+
+
+def _lines_of(path: Path) -> list[str]:
+    return [line for piece in cut_files([path]) for line in pieces.read_sentence_lines(piece)]
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".gz", ".zst"])
+def test_a_line_that_is_too_long_is_named(tmp_path, write_text, monkeypatch, suffix):
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 20)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)  # a piece of its own for the line
+    path = tmp_path / f"text{suffix}"
+    write_text(path, b"short\n" * 9 + b"x" * 19 + b"\nshort\n" + b"y" * 20)
+    assert _lines_of(path)[9:] == ["x" * 19, "short", "y" * 20]
+    write_text(path, b"short\n" * 9 + b"x" * 20 + b"\nshort\n")
+    with pytest.raises(InputError, match=f"text{suffix}, line 10: a line must have at most 20 bytes. .* Fix: "):
+        _lines_of(path)
+    with pytest.raises(InputError, match="standard input, line 2: a line must have at most 20 bytes"):
+        list(compressed.decode_lines(io.BytesIO(b"ok\n" + b"x" * 99), "standard input"))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_memory_is_bounded_however_small_an_archive_is(tmp_path, write_text, suffix):
+    path = Path(write_text(tmp_path / f"text{suffix}", b"a" * 63_999_999 + b"\n"))
+    assert path.stat().st_size < 70_000
+    tracemalloc.start()
+    with pytest.raises(InputError, match="line 1: a line must have at most 16,777,216 bytes"):
+        next(read_lines([path]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 52 * 2**20
+
+
+def test_chunks_of_sentences_hold_a_bounded_number_of_tokens(monkeypatch):
+    monkeypatch.setattr(pieces, "CHUNK_TOKENS", 6)
+    sentences = [["a"] * size for size in (1, 1, 1, 1, 9, 2, 3, 1)]
+    chunks = list(pieces.chunk_sentences(iter(sentences)))
+    assert [[len(sentence) for sentence in chunk] for chunk in chunks] == [[1, 1, 1], [1, 9], [2, 3], [1]]
+
+
+PEAK = """
+import resource, sys
+from keras_nplm.cli.main import main
+status = main(sys.argv[1:])
+print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr)
+"""
+
+
+def _run_measured(*command: object) -> tuple[int, int, str]:
+    """Return the exit status of a command, its largest memory in MiB, and its messages."""
+    run = subprocess.run([sys.executable, "-c", PEAK, *map(str, command)], capture_output=True, text=True)
+    *messages, last = run.stderr.splitlines()
+    return *map(int, last.split()), "\n".join(messages)
+
+
+@pytest.mark.long
+def test_commands_read_large_texts_in_constant_memory(tmp_path, write_text):
+    """Peaks for texts of 4 MB and of 40 MB, and for archives of a huge line."""
+    lines = b"the cat sat on the mat and the dog saw a bird in the old tree\n"
+    small, large, model = tmp_path / "small.txt", tmp_path / "large.txt.gz", tmp_path / "model"
+    write_text(small, lines * 64_000)
+    large.write_bytes(gzip.compress(lines * 640_000, 1))
+    train = ["ngram", "--train", small, "--validation", small, "--test", small, "--order", 3, "--output", model]
+    assert _run_measured(*train)[0] == 0
+    for command in (["evaluate", model, "--text"], ["score", model], ["score", "--json", model]):
+        (status, least, _), (large_status, most, _) = (_run_measured(*command, text) for text in (small, large))
+        assert status == large_status == 0 and most < least + 64
+    for suffix in (".gz", ".zst"):
+        bomb = write_text(tmp_path / f"bomb{suffix}", b"the " * 75_000_000)
+        for command in (["evaluate", model, "--text"], ["score", model], ["ngram", "--output", "x", "--train"]):
+            status, most, messages = _run_measured(*command, bomb)
+            assert status == 2 and "line 1: a line must have at most" in messages and most < 400

@@ -24,6 +24,17 @@ TSV = "id\thypothesis\tacoustic\tlm\n7\tthe cat\t-1.5\t-2\n7\tcat \t-3\t-1\n9\t\
 FILES = {"moses": MOSES, "kaldi": KALDI, "tsv": TSV}
 
 
+def test_a_list_of_too_many_hypotheses_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_nplm.language_model.rescoring.nbest._MAX_LIST_SIZE", 2000)
+    file = _written(tmp_path / "list.tsv", "tsv", "0\ta\n0\tb\n0\tc\n1\ta\n1\tb\n1\tc\n1\td\n")
+    lists = iter(file)
+    assert next(lists).texts == ["a", "b", "c"]
+    with pytest.raises(
+        InputError, match="line 7: list 1 must have at most 2,000 bytes. Received: more hypotheses. Fix"
+    ):
+        next(lists)
+
+
 def _written(path, format, text):
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return NBestFile(path)
