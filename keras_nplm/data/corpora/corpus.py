@@ -70,8 +70,8 @@ def open_corpus(
         name: `"python_reference"` (embedded, no download), `"brown"`, `"brown/marks"` (with tokens between texts and
             paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text feature. If such a set has no
             validation or test split, the last 5% of its training split serve instead.
-        train: text files or globs, one sentence a line. Files ending with `.gz` or `.zst` are decompressed. Without
-            `validation` and `test` the lines are split by `fractions`.
+        train: text files or globs, one sentence a line, at most 16 MiB long. Files ending with `.gz` or `.zst` are
+            decompressed. Without `validation` and `test` the lines are split by `fractions`.
         resample: (c, text files or globs) of each out-of-domain training text. An epoch has the share c in (0, 1] of
             its n-grams, and the next epoch has the next ones; see `keras_nplm.Resampled`. Such text is not split by
             lines. All its words are counted for the vocabulary.

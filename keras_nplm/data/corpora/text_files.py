@@ -32,7 +32,7 @@ def read_lines(paths: Sequence[Path]) -> Iterator[str]:
     """Read the lines of UTF-8 files, `.gz` and `.zst` decompressed; see `decode_lines`.
 
     Raises:
-        InputError: a file is absent, damaged, empty, or not UTF-8.
+        InputError: a file is absent, damaged, empty, or not UTF-8, or has a line of more than 16 MiB.
     """
     return itertools.chain.from_iterable(map(read_range, paths))
 
