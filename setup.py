@@ -13,6 +13,9 @@ from setuptools import find_packages, setup
 
 root = pathlib.Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (root / "keras_nplm" / "__init__.py").read_text(encoding="utf-8"))[1]
+readme = (root / "README.md").read_text(encoding="utf-8")
+# a package index has none of the README's files: their pictures go, their links become their text
+readme = re.sub(r"!?\[([^]]*)\]\((?!https://)[^)]*\)", lambda link: "" if link[0][0] == "!" else link[1], readme)
 tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
 litert = ["ai-edge-litert>=2"]
 onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
@@ -23,11 +26,15 @@ setup(
     name="keras-nplm",
     version=version,
     description="The neural probabilistic language model of Bengio et al. (2003) for Keras and TensorFlow",
-    long_description=(root / "README.md").read_text(encoding="utf-8"),
+    author="The keras_nplm authors",
+    keywords="language model, n-gram, neural probabilistic language model, Kneser-Ney, Keras, TensorFlow, perplexity",
+    project_urls={"Paper": "https://www.jmlr.org/papers/v3/bengio03a.html"},
+    long_description=readme,
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["keras_nplm*"]),
     package_data={
+        "keras_nplm": ["py.typed"],
         "keras_nplm.language_model.presets": ["*/*"],
         "keras_nplm.experiments.records": ["*.json"],
     },
@@ -58,9 +65,16 @@ setup(
     },
     entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli.main:main"]},
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
     ],
 )
