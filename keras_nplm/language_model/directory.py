@@ -9,7 +9,7 @@ from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, remove_temporary_files
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
@@ -107,16 +107,23 @@ def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Ite
         raise
 
 
-def lock_run(directory: Path) -> contextlib.AbstractContextManager:
-    """Lock the directory of a run, unless the run is finished: reading its figures needs no lock.
+@contextlib.contextmanager
+def lock_run(directory: Path) -> Iterator[None]:
+    """Lock the directory of a run until the end of the block. A finished run is read without a lock.
 
     Raises:
         InputError: the directory cannot be created or written.
         RunError: a different process writes it; see `lock_directory`.
     """
     check_output_path(directory)
-    is_finished = all((directory / name).exists() for name in ("config.json", "metrics.json"))
-    return contextlib.nullcontext() if is_finished else lock_directory(directory)
+    if not all((directory / name).exists() for name in ("config.json", "metrics.json")):
+        with lock_directory(directory):
+            yield
+        return
+    if (directory / LOCK_NAME).exists():  # perhaps of a process that was killed as it wrote the report
+        with contextlib.suppress(InputError, RunError), lock_directory(directory):
+            remove_temporary_files(directory)
+    yield
 
 
 @contextlib.contextmanager

@@ -132,8 +132,11 @@ def test_finished_run_is_read_without_a_lock(text, model, capsys, monkeypatch):
     def acquire(*_):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("keras_nplm.io.lock._acquire", acquire)
     command = ["ngram", "--train", str(text), "--output", str(model), "--min-count", "1"]
+    (model / ".lock").touch()  # of a process that was killed at the end
+    os.utime(model / ".lock", (0, 0))
+    assert main(command) == 0 and not (model / ".lock").exists()
+    monkeypatch.setattr("keras_nplm.io.lock._acquire", acquire)
     with _names_unchanged(model):
         assert main(command) == 0
         assert "is finished" in capsys.readouterr().err
