@@ -15,6 +15,7 @@ are processes of their own, so the comparison also covers the fork.
 
 import argparse
 import collections
+import contextlib
 import glob
 import io
 import json
@@ -121,10 +122,8 @@ def list_times(directory: Path, patterns: list[str]) -> set:
     """The files of some patterns with their modification times."""
     found = set()
     for path in (path for pattern in patterns for path in glob.glob(str(directory / pattern))):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             found.add((path, os.stat(path).st_mtime_ns))
-        except FileNotFoundError:
-            pass
     return found
 
 
@@ -174,15 +173,12 @@ def read_contents(directory: Path) -> dict:
     for path in sorted(directory.rglob("*")):
         name = str(path.relative_to(directory))
         if not path.is_file() or name.startswith("logs") or name == "report.html":
-            contents |= {name: "present"} if name == "report.html" else {}
+            contents.update({name: "present"} if name == "report.html" else {})
         elif path.suffix == ".keras":
-            with zipfile.ZipFile(path) as archive:
-                contents[f"{name} config"] = archive.read("config.json")
-                with h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as file:
-                    file.visititems(lambda key, value, name=name: _add_array(contents, f"{name} {key}", value))
+            contents.update({f"{name} {key}": value for key, value in _read_network(path)})
         elif path.suffix == ".npz":
             with np.load(path) as arrays:
-                contents |= {f"{name} {key}": arrays[key].tobytes() for key in arrays}
+                contents.update({f"{name} {key}": arrays[key].tobytes() for key in arrays})
         elif path.name in ("metrics.json", "history.json"):
             contents[name] = _remove_times(json.loads(path.read_text()))
         else:
@@ -190,9 +186,14 @@ def read_contents(directory: Path) -> dict:
     return contents
 
 
-def _add_array(contents: dict, name: str, value: object) -> None:
-    if isinstance(value, h5py.Dataset):
-        contents[name] = value[()].tobytes()
+def _read_network(path: Path) -> list[tuple[str, bytes]]:
+    """The configuration of a .keras file and its arrays, those of the optimiser included."""
+    arrays = []
+    with zipfile.ZipFile(path) as archive, h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as file:
+        file.visititems(
+            lambda name, value: arrays.append((name, value[()].tobytes())) if isinstance(value, h5py.Dataset) else None
+        )
+        return [("config.json", archive.read("config.json")), *arrays]
 
 
 def _remove_times(value: object) -> object:
