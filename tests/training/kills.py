@@ -9,13 +9,14 @@ model directory by up to 30 ms, so that counting, encoding, checkpoints and figu
 Weights, the optimiser's state in model.keras, vocabulary, encoded text, n-gram tables and figures must be equal, and no
 further files may be left. Standard output has a JSON report: the kills of each kind and phase, and the differences.
 
-This process imports TensorFlow once and runs none of its operations: each run is a fork of it. The uninterrupted runs
-are processes of their own, so the comparison also covers the fork.
+This process imports TensorFlow once and runs none of its operations: each run is a fork of it. The first output layer's
+uninterrupted run is a process of its own, so the comparison also covers the fork.
 """
 
 import argparse
 import collections
 import contextlib
+import copy
 import glob
 import io
 import json
@@ -207,67 +208,76 @@ def compare(whole: dict, resumed: dict) -> list[str]:
     return [name for name in sorted(whole.keys() | resumed.keys()) if whole.get(name) != resumed.get(name)]
 
 
-def run_whole(output: str, command: list[str], log: Path) -> float:
-    """Train without interruption in a process of its own. Return its seconds, without the imports."""
-    code = f"import sys, time; sys.path.insert(0, {str(Path(__file__).parent)!r}); import kills; kills.set_small("
-    code += f"{output!r}); began = time.time(); status = kills.main({command!r}); print('seconds', time.time() - began)"
-    with open(log, "ab") as file:
-        run = subprocess.run([sys.executable, "-c", f"{code}; sys.exit(status)"], stdout=subprocess.PIPE, stderr=file)
-    if run.returncode:
-        raise RuntimeError(f"The uninterrupted run of {output} ended with status {run.returncode}: see {log}")
-    return float(run.stdout.split()[-1])
+def run_whole(output: str, command: list[str], log: Path, is_fork: bool) -> None:
+    """Train without interruption, in a fork of this process or in a process of its own."""
+    if is_fork:
+        status = wait(fork_run(output, command, log))
+    else:
+        code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import kills; kills.set_small("
+        code += f"{output!r}); sys.exit(kills.main({command!r}))"
+        with open(log, "ab") as file:
+            status = subprocess.run([sys.executable, "-c", code], stdout=file, stderr=file).returncode
+    if status:
+        raise RuntimeError(f"The uninterrupted run of {output} ended with status {status}: {log.read_text()[-2000:]}")
 
 
-def try_output(output: str, kills: int, texts: dict[str, Path], root: Path, rng: np.random.Generator) -> dict:
-    """Kill runs of one output layer until the number of kills is reached; compare each when it has ended."""
-    seconds = run_whole(output, build_command(output, texts, root / output / "whole"), root / f"{output}.log")
-    whole = read_contents(root / output / "whole")
-    report = {"kills": 0, "runs": 0, "signals": collections.Counter(), "phases": collections.Counter()}
-    report |= {"differences": [], "unexpected": []}
-    while report["kills"] < kills:
-        report["runs"] += 1
-        directory = root / output / str(report["runs"])
-        command, most = build_command(output, texts, directory), int(rng.integers(3, 9))
-        for number in range(most + 1):
-            process = fork_run(output, command, root / f"{output}.log")
-            if number < most and report["kills"] < kills:
-                name, status = kill_once(process, directory, seconds, rng)
-            else:
-                name, status = "", wait(process)
-            if not name:
-                break
-            report["kills"] += 1
-            report["signals"][name] += 1
-            phase = describe_phase(directory)
-            report["phases"][phase] += 1
-            wanted = {"SIGKILL": (-9,), "SIGTERM": (-15, 130, 0)}[name]
-            if status not in wanted:
-                report["unexpected"].append([name, status, phase, report["runs"]])
-        if status:
-            report["unexpected"].append(["end", status, "", report["runs"]])
-        if names := compare(whole, read_contents(directory)):
-            report["differences"].append([report["runs"], *names])
-        print(f"{output}: {report['kills']} kills, {report['runs']} runs, {report['differences']}", file=sys.stderr)
-    return report
+def kill_and_resume(
+    command: list[str], output: str, seconds: float, kills: int, directory: Path, log: Path, rng: np.random.Generator
+) -> dict:
+    """Kill a run up to a number of times, then let it end. Return the kills and the unexpected exit statuses."""
+    report = {"kills": 0, "signals": collections.Counter(), "phases": collections.Counter(), "unexpected": []}
+    while True:
+        process = fork_run(output, command, log)
+        name, status = kill_once(process, directory, seconds, rng) if report["kills"] < kills else ("", wait(process))
+        if not name:
+            report["unexpected"] += [["end", status, directory.name]] if status else []
+            return report
+        phase = describe_phase(directory)
+        report["kills"] += 1
+        report["signals"][name] += 1
+        report["phases"][phase] += 1
+        if status not in {"SIGKILL": (-9,), "SIGTERM": (-15, 130, 0)}[name]:
+            report["unexpected"].append([name, status, phase, directory.name])
 
 
 def run(kills: int, seed: int, outputs: list[str], root: Path) -> dict:
-    """Try all output layers. Return the report."""
+    """Kill runs of all output layers in turn, and compare each run when it has ended. Return the report."""
     rng, began = np.random.default_rng(seed), time.time()
-    texts = write_texts(root)
-    shares = [kills // len(outputs) + (number < kills % len(outputs)) for number in range(len(outputs))]
-    report = {"seed": seed, "outputs": {}}
-    for output, share in zip(outputs, shares, strict=True):
-        (root / output).mkdir()
-        report["outputs"][output] = try_output(output, share, texts, root, rng)
-        assert not context.context()._initialized, "this process must run no operation, so that it can be forked"
-    for name in ("kills", "runs"):
-        report[name] = sum(part[name] for part in report["outputs"].values())
+    texts, wholes, total = write_texts(root), {}, 0
+    counted = {"kills": 0, "runs": 0, "differences": [], "unexpected": []}
+    reports = {
+        output: copy.deepcopy(counted) | {"signals": collections.Counter(), "phases": collections.Counter()}
+        for output in outputs
+    }
+    while total < kills:
+        for number, output in enumerate(outputs):
+            report, log = reports[output], root / f"{output}.log"
+            share = kills // len(outputs) + (number < kills % len(outputs)) - report["kills"]
+            if share <= 0:
+                continue
+            if output not in wholes:
+                start = time.monotonic()
+                run_whole(output, build_command(output, texts, root / output / "0"), log, is_fork=bool(wholes))
+                wholes[output] = read_contents(root / output / "0"), time.monotonic() - start
+            whole, seconds = wholes[output]
+            report["runs"] += 1
+            directory = root / output / str(report["runs"])
+            command, most = build_command(output, texts, directory), min(share, int(rng.integers(2, 9)))
+            for name, value in kill_and_resume(command, output, seconds, most, directory, log, rng).items():
+                report[name] += value
+            if names := compare(whole, read_contents(directory)):
+                report["differences"].append([directory.name, *names])
+            total = sum(part["kills"] for part in reports.values())
+            said = {name: report[name] for name in ("kills", "differences", "unexpected")}
+            print(f"{time.time() - began:.0f} s, {total} kills; {output}: {said}", file=sys.stderr)
+            assert not context.context()._initialized, "this process must run no operation, so that it can be forked"
+    result = {"seed": seed, "seconds": round(time.time() - began), "kills": total, "outputs": reports}
+    for name in ("runs", "differences", "unexpected"):
+        values = [report[name] for report in reports.values()]
+        result[name] = sum(value if name == "runs" else len(value) for value in values)
     for name in ("signals", "phases"):
-        report[name] = sum((part[name] for part in report["outputs"].values()), collections.Counter())
-    for name in ("differences", "unexpected"):
-        report[name] = sum(len(part[name]) for part in report["outputs"].values())
-    return report | {"seconds": round(time.time() - began)}
+        result[name] = sum((report[name] for report in reports.values()), collections.Counter())
+    return result
 
 
 if __name__ == "__main__":

@@ -1,0 +1,19 @@
+"""Runs killed at random moments resume bit for bit, with every output layer. `kills.py --kills 200` tries more."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.long
+def test_killed_runs_of_every_output_layer_resume_bit_for_bit():
+    """Two kills of each; SIGKILL and SIGTERM from the first lock to the report."""
+    script = Path(__file__).with_name("kills.py")
+    done = subprocess.run([sys.executable, script, "--kills", "16"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    report = json.loads(done.stdout)
+    assert report["kills"] == 16 and report["differences"] == report["unexpected"] == 0
+    assert all(part["kills"] == 2 for part in report["outputs"].values())
