@@ -18,6 +18,17 @@ _NUMBER = dict(default=None, optional=True)  # None: not given, which flags of o
 _TOP_K = Option(
     name="top_k", type=int, least=1, example=10, metavar="K", help="saved-model: number of suggested words", **_NUMBER
 )
+_MAX_TEXT_LENGTH = Option(
+    name="max_text_length",
+    type=int,
+    least=1,
+    below=(1 << 30) + 1,
+    example=1 << 16,
+    metavar="BYTES",
+    help="saved-model: longest text that is scored, and most bytes that are read of a context",
+    **_NUMBER,
+)
+_SERVING = (_TOP_K, _MAX_TEXT_LENGTH)
 ORDER = Option(
     name="order",
     type=int,
@@ -60,7 +71,8 @@ def add(command: AddCommand) -> None:
     help = "file format: saved-model or arpa of any model; litert, onnx or word2vec of a network (default: by the "
     help += "ending of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec)"
     parser.add_argument("--format", choices=tuple(_ENDINGS), help=help)
-    add_flag(parser, _TOP_K, shown=_TOP_K.example)
+    for option in _SERVING:
+        add_flag(parser, option, shown=option.example)
     help = "litert: 8-bit matrices, a quarter of the size (default: off)"
     parser.add_argument("--quantise", action="store_true", help=help)
     arpa = parser.add_argument_group("arpa", "A model other than Kneser-Ney is approximated by a back-off model.")
@@ -117,7 +129,8 @@ def _export_graph(options: argparse.Namespace, format: str, language_model: "Lan
         return export_onnx(language_model, options.target)
     directory = Path(options.directory)
     card = {"config": read_config(directory), "metrics": read_metrics(directory, missing_ok=True)}
-    return [export_saved_model(language_model, options.target, top_k=options.top_k or _TOP_K.example, **card)]
+    card |= {option.name: getattr(options, option.name) or option.example for option in _SERVING}
+    return [export_saved_model(language_model, options.target, **card)]
 
 
 def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageModel") -> "BackoffModel":
@@ -165,7 +178,8 @@ def _choose_format(options: argparse.Namespace) -> str:
             f"`TARGET` must have an ending of the format {format}. Received: {options.target!r}. Fix: let it end in "
             f"{_ENDINGS[format] or 'no known ending'}, or change --format."
         )
-    flags = [("--quantise", options.quantise or None, "litert"), ("--top-k", options.top_k, "saved-model")]
+    flags = [("--quantise", options.quantise or None, "litert")]
+    flags += [(option.flag, getattr(options, option.name), "saved-model") for option in _SERVING]
     flags += [(f"--{name.replace('_', '-')}", getattr(options, name), "arpa") for name in _ARPA_FLAGS]
     for flag, given, wanted in flags:
         if given is not None and format != wanted:

@@ -1,7 +1,7 @@
 """Base class of language models as TensorFlow graphs, and the tensor operations that its subclasses share."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -9,13 +9,16 @@ import tensorflow as tf
 from keras_nplm.models.base import NextWordModel
 
 BLOCK_ROWS = 512  # rows computed at a time, so that memory does not grow with the batch
+_LEAST_ROWS = 16  # of a block, with the largest vocabularies
+_BLOCK_NUMBERS = 1 << 24  # of a block [rows, |V|]: 64 MiB
 _TOP_K_BLOCK = 128  # columns whose maximum `find_top_k` compares first
 
 
 class GraphModel(tf.Module):
     """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors of word ids.
 
-    A subclass gives the same numbers as the Python class that it is made from.
+    A subclass gives the same numbers as the Python class that it is made from. Its memory grows with B |V|: callers
+    cut large batches into blocks of rows.
 
     Args:
         model: the language model.
@@ -23,12 +26,14 @@ class GraphModel(tf.Module):
     Attributes:
         order: int, n. A context has n-1 words.
         vocabulary_size: int, |V|, special tokens included.
+        block_rows: int, how many rows to compute at a time; see `compute_in_blocks`.
     """
 
     def __init__(self, model: NextWordModel):
         super().__init__()
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
+        self.block_rows = min(BLOCK_ROWS, max(_LEAST_ROWS, _BLOCK_NUMBERS // model.vocabulary_size))
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(target | context), float [B] in nats, for int32 [B, n-1] and int32 [B] in the vocabulary."""
@@ -54,29 +59,37 @@ def take_last_words(context_ids: tf.Tensor, size: int) -> tf.Tensor:
     return context_ids[:, context_ids.shape[1] - size :]
 
 
-def compute_in_blocks(compute: Callable[[slice], tf.Tensor], num_rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Concatenate `compute(rows)`, one number a row, over blocks of `BLOCK_ROWS` rows.
+def compute_in_blocks(
+    compute: Callable[[slice], tuple[tf.Tensor, ...]],
+    num_rows: tf.Tensor,
+    block_rows: int,
+    specs: Sequence[tf.TensorSpec],
+) -> tuple[tf.Tensor, ...]:
+    """Concatenate the tensors of `compute(rows)` over blocks of rows. A single block costs no loop.
+
+    The numbers of a row are those of a separate request with the rows of its block.
 
     Args:
-        compute: from a slice of at most `BLOCK_ROWS` rows to a tensor [rows] of `dtype`.
+        compute: from a slice of at most `block_rows` rows to a tuple of tensors, each with one row per row.
         num_rows: int32 scalar.
-        dtype: the type of the result.
-
-    Returns:
-        `dtype` [num_rows].
+        block_rows: int.
+        specs: shape [None, …] and dtype of each tensor.
     """
+    number = (num_rows + block_rows - 1) // block_rows
 
-    def has_more(start, results):
-        del results
-        return start < num_rows
+    def add_block(block, *arrays):
+        start = block * block_rows
+        results = compute(slice(start, start + block_rows))
+        written = [array.write(block, result) for array, result in zip(arrays, results, strict=True)]
+        return block + 1, *written
 
-    def add_block(start, results):
-        block = compute(slice(start, start + BLOCK_ROWS))
-        return start + BLOCK_ROWS, tf.concat([results, block], axis=0)
+    def compute_blocks():
+        options = dict(size=number, infer_shape=False)
+        arrays = [tf.TensorArray(spec.dtype, element_shape=spec.shape, **options) for spec in specs]
+        _, *arrays = tf.while_loop(lambda block, *_: block < number, add_block, [0, *arrays], parallel_iterations=1)
+        return tuple(array.concat() for array in arrays)
 
-    shapes = [tf.TensorShape([]), tf.TensorShape([None])]
-    _, results = tf.while_loop(has_more, add_block, [0, tf.zeros([0], dtype)], shapes, parallel_iterations=1)
-    return results
+    return tf.cond(number <= 1, lambda: tuple(compute(slice(0, None))), compute_blocks)
 
 
 def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -13,7 +13,6 @@ from keras_nplm.models.shortlist import Shortlist
 from keras_nplm.serving.graph_model import (
     GraphModel,
     combine_log_probs,
-    compute_in_blocks,
     store_array,
     take_last_words,
 )
@@ -89,12 +88,8 @@ class SummedMassGraph(tf.Module):
 
     def compute_mass(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return the mass after each context, float64 [B]."""
-
-        def compute(rows: slice) -> tf.Tensor:
-            log_probs = self.model.next_log_probs(context_ids[rows])[:, self.first :]
-            return tf.reduce_sum(tf.exp(tf.cast(log_probs, tf.float64)), axis=1)
-
-        return compute_in_blocks(compute, tf.shape(context_ids)[0], tf.float64)
+        log_probs = self.model.next_log_probs(context_ids)[:, self.first :]
+        return tf.reduce_sum(tf.exp(tf.cast(log_probs, tf.float64)), axis=1)
 
 
 class ShortlistGraph(GraphModel):

@@ -7,7 +7,7 @@ from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.evaluation import format_perplexity
-from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
+from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION, MAX_TEXT_LENGTH
 from keras_nplm.training.configuration import train_command
 
 _KINDS = {
@@ -36,7 +36,14 @@ _STEPS = {
 }
 
 
-def model_card(name: str, language_model: LanguageModel, signatures: dict, config: dict, metrics: dict) -> str:
+def model_card(
+    name: str,
+    language_model: LanguageModel,
+    signatures: dict,
+    config: dict,
+    metrics: dict,
+    max_text_length: int = MAX_TEXT_LENGTH,
+) -> str:
     """Return the model card of an exported model, in Markdown.
 
     Args:
@@ -45,6 +52,7 @@ def model_card(name: str, language_model: LanguageModel, signatures: dict, confi
         signatures: its served functions by name.
         config: content of `config.json` of the model directory; `{}` if unknown.
         metrics: content of `metrics.json` of the model directory; `{}` if unknown.
+        max_text_length: limit of a text in bytes; see `export_saved_model`.
     """
     sections = [
         f"# {name}\n\n{_describe_model(language_model, metrics)}",
@@ -52,7 +60,7 @@ def model_card(name: str, language_model: LanguageModel, signatures: dict, confi
         _format_perplexities(language_model, metrics),
         _format_configuration(config),
         _explain_serving(name),
-        _explain_requests(name, signatures),
+        _explain_requests(name, signatures, max_text_length),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 
@@ -136,7 +144,7 @@ tensorflow_model_server --port=8500 --rest_api_port=8501 --model_config_file=/mo
 ```"""
 
 
-def _explain_requests(name: str, signatures: dict) -> str:
+def _explain_requests(name: str, signatures: dict, max_text_length: int) -> str:
     sections = [
         f"""## Requests
 
@@ -146,10 +154,14 @@ curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:
 
 Select a signature with `"signature_name"` in the request. The default, `serving_default`, is `{DEFAULT_SIGNATURE}`. B
 is any batch size, and the result of a row does not depend on other rows. Text is UTF-8; invalid bytes are read as
-U+FFFD. A request with a wrong dtype or shape fails, together with the other requests in its server-side batch."""
+U+FFFD. A request with a wrong dtype or shape fails, together with the other requests in its server-side batch. A text
+beyond the limit of {max_text_length:,} bytes has the result NaN, and the other rows keep theirs. The limit is an option
+of the export, `--max-text-length`."""
     ]
     for signature, function in signatures.items():
-        documented = DOCUMENTATION[signature]
+        documented = {
+            key: text.format(max_text_length=max_text_length) for key, text in DOCUMENTATION[signature].items()
+        }
         tensors = [("input", spec.name, spec) for spec in function.input_signature]
         outputs = function.get_concrete_function().structured_outputs
         tensors += [("output", name, spec) for name, spec in sorted(outputs.items())]

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_nplm.layers.ops import log_sum_exp
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.serving.graph_model import GraphModel, compute_in_blocks, find_top_k
+from keras_nplm.serving.graph_model import GraphModel, find_top_k
 
 _LOG_ZERO = float("-inf")
 
@@ -36,13 +36,9 @@ class NetworkGraph(GraphModel):
     def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(output | context), float32 [B]."""
         network = self._network()
-
-        def compute(rows: slice) -> tf.Tensor:
-            if network.prob.owns_hidden:  # its `log_prob` needs XLA, which a server may not have
-                return tf.gather(self.next_log_probs(context_ids[rows]), output_ids[rows], batch_dims=1)
-            return network.prob.log_prob(network.features(context_ids[rows]), output_ids[rows])
-
-        return compute_in_blocks(compute, tf.size(output_ids), tf.float32)
+        if network.prob.owns_hidden:  # its `log_prob` needs XLA, which a server may not have
+            return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
+        return network.prob.log_prob(network.features(context_ids), output_ids)
 
     def next_output_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(output | context) for every output, float [B, outputs]."""

@@ -20,7 +20,7 @@ from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, output_error
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.model_card import model_card
-from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, ServingModule
+from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, MAX_TEXT_LENGTH, ServingModule
 
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
 _MARKER = "models.config"  # its presence means that `export_saved_model` wrote the directory
@@ -69,6 +69,7 @@ def export_saved_model(
     target: str | os.PathLike,
     *,
     top_k: int = 10,
+    max_text_length: int = MAX_TEXT_LENGTH,
     config: dict | None = None,
     metrics: dict | None = None,
 ) -> Path:
@@ -84,6 +85,8 @@ def export_saved_model(
         language_model: a language model of any kind.
         target: directory of the served model: absent, empty, or with versions that this function wrote.
         top_k: int >= 1, number of words that `predict_next` returns; see `ServingModule`.
+        max_text_length: int >= 1, limit of a text in bytes of UTF-8. `score` returns NaN for a longer text.
+            `predict_next` accepts texts of any length and reads at most so many bytes at the end.
         config: content of `config.json` of the model directory, for the model card.
         metrics: content of `metrics.json` of the model directory, for the model card.
 
@@ -92,18 +95,19 @@ def export_saved_model(
 
     Raises:
         InputError: `target` cannot be created or written, is a file, holds other files or has a name that TF Serving
-            cannot use, or `top_k` is out of range.
+            cannot use, or an option is out of range.
         RunError: the files cannot be written.
     """
     target = Path(target)
     name = target.resolve().name
     _check_target(target, name)
-    served = ServingModule(language_model, top_k)
+    served = ServingModule(language_model, top_k, max_text_length)
     signatures = served.signatures()
     values = dict(name=name, batch=_MAX_BATCH, cores=os.cpu_count() or 1)
     files = {file: template.format(**values) for file, template in _SERVER_FILES.items()}
     files = {file: text for file, text in files.items() if not (target / file).exists()}
-    files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {})
+    card = (config or {}, metrics or {}, max_text_length)
+    files["README.md"] = model_card(name, language_model, signatures, *card)
     try:
         with _temporary_directory(target) as temporary:
             with lock_directory(temporary):  # notices the deletion of the target

@@ -3,29 +3,36 @@
 import tensorflow as tf
 
 from keras_nplm.data.vocabulary import UNK_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.serving.graph_model import compute_in_blocks
 from keras_nplm.serving.graphs import build_graph
-from keras_nplm.serving.text import TextGraph
+from keras_nplm.serving.text import TextGraph, gather_ngrams
 
 DEFAULT_SIGNATURE = "predict_next"
+MAX_TEXT_LENGTH = 1 << 16  # bytes
+_LONGEST = 1 << 30  # TensorFlow counts bytes in int32
 _NAN = float("nan")
 _CONTEXT_IDS = (
     "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, with 2 (`<s>`) if the "
     "model reads sentences and with 0 (`<pad>`) if it reads a stream"
 )
-# For each signature: its description under "", and that of each input and output
+# For each signature: its description under "", and that of each input and output. {max_text_length} is filled in
 DOCUMENTATION = {
     "predict_next": {
         "": "The k most probable next words with their probabilities, in descending order. `<unk>` is never returned.",
-        "contexts": "texts; only the last n-1 tokens of each are used; an empty text is the start of a text",
-        "words": "next words",
-        "probabilities": "P(word | context), normalised over the whole vocabulary",
+        "contexts": "texts of any length; only the last n-1 tokens of each are read; an empty text is the start of a "
+        "text",
+        "words": "next words; empty strings where `probabilities` is NaN",
+        "probabilities": "P(word | context), normalised over the whole vocabulary; NaN if the last "
+        "{max_text_length:,} bytes of a longer text do not hold n-1 tokens",
     },
     "score": {
         "": "The log-probability of each sentence, independent of the other sentences.",
-        "sentences": "texts; an empty text has `log_prob` 0 and 0 tokens if the model does not predict `</s>`",
-        "log_prob": "sum of ln P(token | context) over the tokens of the sentence, in nats",
+        "sentences": "texts of at most {max_text_length:,} bytes (UTF-8); an empty text has `log_prob` 0 and 0 tokens "
+        "if the model does not predict `</s>`",
+        "log_prob": "sum of ln P(token | context) over the tokens of the sentence, in nats; NaN, with 0 tokens, if "
+        "the text is longer than {max_text_length:,} bytes",
         "tokens": "number of predicted tokens, including `</s>` if the model predicts it",
         "unk_tokens": "number of predicted tokens that are out-of-vocabulary (`<unk>`)",
     },
@@ -55,14 +62,17 @@ class ServingModule(tf.Module):
 
     The tokenizer and the vocabulary lookup are part of the graph. All inputs and outputs share their first dimension,
     so the server can batch requests. The result of a row does not depend on other rows, and a batch may be empty.
+    Large batches are computed in blocks of rows: no array [B, |V|] is made. A text beyond the limit has the result NaN,
+    since an error would fail all requests that the server batches together.
 
     Args:
         language_model: the model with its vocabulary, tokenizer and boundary.
         top_k: int >= 1, k, the number of words that `predict_next` and `predict_next_ids` return. A model with fewer
             words returns all of them.
+        max_text_length: int >= 1, bytes that a text may have in `score`, and that `predict_next` reads at most.
 
     Raises:
-        InputError: `top_k` out of range, or a class of model that has no graph.
+        InputError: an option out of range, or a class of model that has no graph.
 
     Example:
 
@@ -75,12 +85,15 @@ class ServingModule(tf.Module):
     (array([4, 3], dtype=int32), array([0, 1], dtype=int32))
     """
 
-    def __init__(self, language_model: LanguageModel, top_k: int = 10):
+    def __init__(self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH):
         super().__init__(name="keras_nplm")
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        in_range = 1 <= max_text_length <= _LONGEST
+        check_argument("max_text_length", in_range, f"1 to {_LONGEST:,}", max_text_length, "give a number of bytes.")
         proposed = language_model.proposed_ids
         self.top_k = min(top_k, len(proposed))
+        self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
         self._first = int(proposed[0])  # the first id that `predict_next` may return
@@ -105,31 +118,56 @@ class ServingModule(tf.Module):
         return functions
 
     def predict_next(self, contexts):
-        context_ids = self.text.contexts(contexts, self.model.order)
-        ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
-        return {"words": tf.gather(self.text.words, ids), "probabilities": probabilities}
+        def predict(rows):
+            context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
+            ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
+            words = tf.where(found[:, None], tf.gather(self.text.words, ids), "")
+            return words, tf.where(found[:, None], probabilities, _NAN)
+
+        words, probabilities = self._compute_top_k(predict, tf.size(contexts), tf.string)
+        return {"words": words, "probabilities": probabilities}
 
     def score(self, sentences):
-        ngrams, rows = self.text.ngrams(sentences, self.model.order)
-        log_prob = tf.cast(self.model.log_prob(ngrams[:, :-1], ngrams[:, -1]), tf.float64)
-        is_unknown = tf.cast(ngrams[:, -1] == UNK_ID, tf.int32)
-        columns = {"log_prob": log_prob, "tokens": tf.ones_like(is_unknown), "unk_tokens": is_unknown}
+        order, is_short = self.model.order, tf.strings.length(sentences) <= self.max_text_length
+        ids, places, rows = self.text.ngrams(tf.where(is_short, sentences, ""), order)
+        log_prob = self._log_prob(lambda block: gather_ngrams(ids, places[block], order), tf.size(places), tf.float64)
+        is_predicted = tf.gather(is_short, rows)  # not so the </s> of a text that is too long
+        is_unknown = tf.cast(tf.gather(ids, places) == UNK_ID, tf.int32)
+        columns = {"log_prob": log_prob, "tokens": tf.cast(is_predicted, tf.int32), "unk_tokens": is_unknown}
         sums = {name: tf.math.unsorted_segment_sum(c, rows, tf.size(sentences)) for name, c in columns.items()}
-        return sums | {"log_prob": tf.cast(sums["log_prob"], tf.float32)}
+        return sums | {"log_prob": tf.where(is_short, tf.cast(sums["log_prob"], tf.float32), _NAN)}
 
     def predict_next_ids(self, context_ids):
-        valid, context_ids = self._check_ids(context_ids)
-        ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
-        return {"ids": ids, "probabilities": tf.where(valid[:, None], probabilities, _NAN)}
+        def predict(rows):
+            valid, checked = self._check_ids(context_ids[rows])
+            ids, probabilities = self.model.most_probable(checked, self._first, self.top_k)
+            return ids, tf.where(valid[:, None], probabilities, _NAN)
+
+        ids, probabilities = self._compute_top_k(predict, tf.shape(context_ids)[0], tf.int32)
+        return {"ids": ids, "probabilities": probabilities}
 
     def log_prob_ids(self, context_ids, target_ids):
         valid, ngrams = self._check_ids(tf.concat([context_ids, target_ids[:, None]], axis=1))
-        log_prob = tf.cast(self.model.log_prob(ngrams[:, :-1], ngrams[:, -1]), tf.float32)
+        log_prob = self._log_prob(lambda block: ngrams[block], tf.size(target_ids), tf.float32)
         return {"log_prob": tf.where(valid, log_prob, _NAN)}
 
     def embed(self, words):
         ids = self.text.look_up(words)
         return {"vectors": tf.gather(self.C, ids), "ids": ids}
+
+    def _log_prob(self, ngrams, number, dtype):
+        """Return ln P of n-grams [N], in blocks; `ngrams` is a function from a slice to their ids [b, n]."""
+
+        def compute(rows):
+            ids = ngrams(rows)
+            return (tf.cast(self.model.log_prob(ids[:, :-1], ids[:, -1]), dtype),)
+
+        specs = [tf.TensorSpec([None], dtype)]
+        return compute_in_blocks(compute, number, self.model.block_rows, specs)[0]
+
+    def _compute_top_k(self, predict, number, dtype):
+        specs = [tf.TensorSpec([None, self.top_k], dtype), tf.TensorSpec([None, self.top_k], tf.float32)]
+        return compute_in_blocks(predict, number, self.model.block_rows, specs)
 
     def _check_ids(self, ids):
         """Return which rows have only ids of the vocabulary, bool [B], and the ids clipped to its range."""

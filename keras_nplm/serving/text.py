@@ -17,6 +17,9 @@ from keras_nplm.data.vocabulary import (
     Vocabulary,
 )
 
+_BYTES_PER_TOKEN, _MORE_BYTES = 16, 64  # of a text, that `contexts` reads first
+_GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
+
 
 class TextGraph(tf.Module):
     """The tokenizer and the vocabulary of a language model as TensorFlow operations.
@@ -35,13 +38,18 @@ class TextGraph(tf.Module):
     Example:
 
     >>> text = TextGraph(Vocabulary(["the", "cat"]), "words", "sentence")
-    >>> text.contexts(tf.constant(["the cat, the", ""]), order=4).numpy().tolist()
+    >>> context_ids, found = text.contexts(tf.constant(["the cat, the", ""]), order=4, max_length=65536)
+    >>> context_ids.numpy().tolist()
     [[5, 1, 4], [2, 2, 2]]
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
         super().__init__()
-        self.split = _build_tokenizer(tokenizer_name)  # string [B] to string [B, (T)]
+        texts = tf.TensorSpec([None], tf.string)
+        self._tokenize = tf.function(
+            _build_tokenizer(tokenizer_name), [texts], autograph=False
+        )  # one copy of its tables
+        self._partial_token = _match_partial_token(tokenizer_name)
         self.boundary = boundary
         self.words = tf.constant(vocabulary.words)  # [|V|]
         ids = {word: number for number, word in enumerate(vocabulary.words) if number >= len(SPECIALS)}
@@ -53,37 +61,106 @@ class TextGraph(tf.Module):
         """Return the ids of words, int32 of the same shape; the id of `<unk>` for an out-of-vocabulary word."""
         return tf.cast(self.table.lookup(words), tf.int32)
 
+    def split(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the tokens of texts: string [B] to string [B, (T)]."""
+        return self._tokenize(_decode(texts))
+
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the token ids of texts: string [B] to int32 [B, (T)]."""
         return tf.ragged.map_flat_values(self.look_up, self.split(texts))
 
-    def contexts(self, texts: tf.Tensor, order: int) -> tf.Tensor:
-        """Return the last n-1 tokens of each text, int32 [B, n-1], padded at the front with `<s>` or `<pad>`."""
-        ids = self.ids(texts)
-        places = ids.row_limits()[:, None] + tf.range(1 - order, 0, dtype=tf.int64)  # [B, n-1]
+    def contexts(self, texts: tf.Tensor, order: int, max_length: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the last n-1 tokens of each text, and whether they lie within its last `max_length` bytes.
+
+        The tokens are those of the whole text, but only its end is read: more and more bytes, until they hold n-1
+        tokens after a place where a token surely begins.
+
+        Args:
+            texts: string [B].
+            order: n.
+            max_length: the largest number of bytes to read.
+
+        Returns:
+            int32 [B, n-1], padded at the front with `<s>` or `<pad>`, and bool [B].
+        """
+
+        def read(texts, size):
+            lengths = tf.strings.length(texts)
+            is_cut = lengths > size
+            ends = _decode(tf.strings.substr(texts, tf.maximum(lengths - size, 0), tf.fill(tf.shape(lengths), size)))
+            whole = tf.strings.regex_replace(ends, self._partial_token, "", replace_global=False)
+            tokens = self._tokenize(tf.where(is_cut, whole, ends))
+            ids = tf.ragged.map_flat_values(self.look_up, tokens)
+            return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)
+
+        def has_more(size, context_ids, found):
+            del context_ids
+            return (size < max_length) & ~tf.reduce_all(found)
+
+        def read_more(size, context_ids, found):
+            size = tf.where(size > max_length // _GROWTH, max_length, size * _GROWTH)
+            rows = tf.where(~found)  # [R, 1]
+            ids_of_rows, found_in_rows = read(tf.gather(texts, rows[:, 0]), size)
+            context_ids = tf.tensor_scatter_nd_update(context_ids, rows, ids_of_rows)
+            return size, context_ids, tf.tensor_scatter_nd_update(found, rows, found_in_rows)
+
+        size = tf.constant(min(_BYTES_PER_TOKEN * (order - 1) + _MORE_BYTES, max_length))
+        _, context_ids, found = tf.while_loop(has_more, read_more, [size, *read(texts, size)])
+        return context_ids, found
+
+    def _take_last(self, ids: tf.RaggedTensor, number: int) -> tf.Tensor:
+        """Return the last ids of each row, int32 [B, number], padded at the front."""
+        places = ids.row_limits()[:, None] + tf.range(-number, 0, dtype=tf.int64)  # [B, number]
         inside = places >= ids.row_starts()[:, None]
         padded = tf.concat([[self._padding_id], ids.flat_values], axis=0)
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
-    def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the n-grams of all predicted tokens, int32 [N, n], and the sentence of each, int64 [N]."""
+    def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return ids int32 [T], the places of all predicted tokens in them, int64 [N], and their sentences, int64 [N].
+
+        The n-1 ids before a place are the context of its token: see `gather_ngrams`.
+        """
         ids, number = self.ids(sentences), tf.size(sentences)
         parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], self._padding_id)), ids]
         if self.boundary == "sentence":
             parts.append(tf.RaggedTensor.from_tensor(tf.fill([number, 1], EOS_ID)))
         padded = tf.concat(parts, axis=1)
-        counts = padded.row_lengths() - (order - 1)
         places = tf.ragged.range(padded.row_starts() + (order - 1), padded.row_limits())
-        windows = places.flat_values[:, None] + tf.range(1 - order, 1, dtype=tf.int64)
-        return tf.gather(padded.flat_values, windows), tf.repeat(tf.range(tf.cast(number, tf.int64)), counts)
+        return padded.flat_values, places.flat_values, places.value_rowids()
 
     @property
     def _padding_id(self) -> int:
         return BOS_ID if self.boundary == "sentence" else PAD_ID
 
 
+def gather_ngrams(ids: tf.Tensor, places: tf.Tensor, order: int) -> tf.Tensor:
+    """Return the n-grams of ids, int32 [T], that end at some places, int64 [N]: int32 [N, n]."""
+    return tf.gather(ids, places[:, None] + tf.range(1 - order, 1, dtype=tf.int64))
+
+
+def _decode(texts: tf.Tensor) -> tf.Tensor:
+    """Return texts whose invalid bytes are replaced by U+FFFD."""
+    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
+
+
+def _match_partial_token(tokenizer_name: str) -> str:
+    """Return a regular expression for the start of a text cut at any byte, up to where a token surely begins.
+
+    The rest of the text has the tokens that it has within the whole text. A character that is cut begins with at most
+    three bytes that become U+FFFD. So U+FFFD says nothing about where tokens begin.
+    """
+    base, _ = parse_tokenizer(tokenizer_name)
+    if base == CHARACTERS:
+        return r"^\x{fffd}{0,3}"
+    # `words`: a mark that cannot lie within a word is a token, and the next token begins after it
+    letter, space = _character_ranges(_is_word_character), _character_ranges(str.isspace)
+    within = f"{letter}'’\\x{{fffd}}-"
+    inside, after = (f"[{within}]", f"[^{within}]") if base == "words" else (f"[^{space}]", f"[{space}]")
+    return f"^{inside}*({after}|$)"
+
+
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    """Return a tokenizer as a function of tensors: string [B] to string [B, (T)]."""
+    """Return a tokenizer as a function of tensors: valid UTF-8, string [B], to string [B, (T)]."""
     base, steps = parse_tokenizer(tokenizer_name)
     space, letter = _character_ranges(str.isspace), _character_ranges(_is_word_character)
     token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"  # as in `split_words`
@@ -92,7 +169,6 @@ def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTens
     _lower_case_codes()  # fills its cache before `split` is traced
 
     def split(texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
         texts = _lower(texts) if "lower" in steps else texts  # lower case does not change where tokens start
         texts = tf.strings.regex_replace(texts, f"[{space}]+", " ")
         if base == "words":

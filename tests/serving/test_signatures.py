@@ -1,5 +1,7 @@
 """The served functions: results, documentation, empty batches, bad requests."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -104,11 +106,67 @@ def test_bytes_that_are_not_text_are_scored(loaded):
 
 
 @pytest.mark.long
-def test_long_texts_are_scored(loaded):
+def test_long_texts_are_scored(language_model):
+    signatures = ServingModule(language_model, max_text_length=1 << 22).signatures()
     texts = tf.constant(["the " * 400_000, "é" * 1_000_000, " " * 1_000_000])
-    scored = loaded.signatures["score"](sentences=texts)
+    scored = signatures["score"](sentences=texts)
     assert np.isfinite(scored["log_prob"]).all() and scored["tokens"].numpy().tolist() == [400_001, 2, 1]
-    assert np.isfinite(loaded.signatures["predict_next"](contexts=texts)["probabilities"]).all()
+    assert np.isfinite(signatures["predict_next"](contexts=texts)["probabilities"]).all()
+
+
+def test_texts_beyond_the_limit_are_nan_in_their_row_only(language_model):
+    signatures = ServingModule(language_model, top_k=2, max_text_length=20).signatures()
+    texts = ["The value of", "é" * 10, "é" * 11, "The value of " * 9, " " * 21]
+    scored = {name: value.numpy() for name, value in signatures["score"](sentences=tf.constant(texts)).items()}
+    assert np.isfinite(scored["log_prob"]).tolist() == [True, True, False, False, False]
+    assert scored["tokens"].tolist() == [4, 2, 0, 0, 0] and scored["unk_tokens"].tolist() == [0, 1, 0, 0, 0]
+    expected = signatures["score"](sentences=tf.constant(texts[:1]))["log_prob"]
+    assert scored["log_prob"][0] == pytest.approx(float(expected[0]), rel=1e-6)
+    predicted = {n: value.numpy() for n, value in signatures["predict_next"](contexts=tf.constant(texts)).items()}
+    assert np.isfinite(predicted["probabilities"][:, 0]).tolist() == [True, True, False, True, False]
+    for row in (0, 3):  # the last 20 bytes hold the last 3 words
+        expected = [word.encode() for word, _ in language_model.next_words(texts[row], 2)]
+        assert predicted["words"][row].tolist() == expected
+    assert predicted["words"][2].tolist() == [b"", b""]
+
+
+def _make_inputs(language_model, rows: int) -> dict[str, dict]:
+    """Inputs of each signature that predicts, with many rows."""
+    random = np.random.default_rng(0)
+    contexts, targets = random.integers(4, 24, (rows, 3)).astype(np.int32), random.integers(4, 24, rows)
+    texts = [" ".join(language_model.vocabulary.words[i] for i in context) for context in contexts]
+    inputs = {
+        "predict_next": {"contexts": texts},
+        "score": {"sentences": texts},
+        "predict_next_ids": {"context_ids": contexts},
+        "log_prob_ids": {"context_ids": contexts, "target_ids": targets.astype(np.int32)},
+    }
+    return {name: {key: tf.constant(value) for key, value in given.items()} for name, given in inputs.items()}
+
+
+def test_a_large_batch_has_the_results_of_its_blocks(language_model, monkeypatch):
+    monkeypatch.setattr("keras_nplm.serving.graph_model.BLOCK_ROWS", 8)
+    signatures = ServingModule(language_model, top_k=3).signatures()
+    for name, inputs in _make_inputs(language_model, 21).items():
+        whole = signatures[name](**inputs)
+        for start in range(0, 21, 8):
+            block = signatures[name](**{key: value[start : start + 8] for key, value in inputs.items()})
+            for key, value in block.items():  # the n-grams of `score` lie in blocks with those of other rows
+                check = np.testing.assert_array_equal if name != "score" else np.testing.assert_allclose
+                check(value, whole[key][start : start + 8])
+
+
+def test_a_large_batch_is_computed_in_blocks(language_model, monkeypatch):
+    monkeypatch.setattr("keras_nplm.serving.graph_model.BLOCK_ROWS", 8)
+    served, rows = ServingModule(language_model, top_k=3), []
+    for method in ("log_prob", "most_probable"):
+        compute = getattr(served.model, method)
+        record = functools.partial(lambda compute, ids, *args: rows.append(len(ids)) or compute(ids, *args), compute)
+        monkeypatch.setattr(served.model, method, record)
+    for name, inputs in _make_inputs(language_model, 21).items():
+        rows.clear()
+        getattr(served, name)(**inputs)  # not a graph: the rows of each block are known
+        assert max(rows) == 8 and sum(rows) == (21 if name != "score" else 4 * 21)
 
 
 @pytest.mark.long
@@ -124,3 +182,9 @@ def test_any_batch_of_bytes_has_a_result(loaded, batch):
 def test_top_k_must_be_positive(language_model):
     with pytest.raises(InputError, match="`top_k` must be 1 or more. Received: 0"):
         ServingModule(language_model, top_k=0)
+
+
+@pytest.mark.parametrize("length", [0, (1 << 30) + 1])
+def test_the_limit_of_a_text_has_a_range(language_model, length):
+    with pytest.raises(InputError, match="`max_text_length` must be 1 to 1,073,741,824. Received: "):
+        ServingModule(language_model, max_text_length=length)
