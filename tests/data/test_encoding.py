@@ -160,7 +160,9 @@ def test_a_vocabulary_of_normalised_words_has_their_forms(tmp_path, monkeypatch,
 
 def _prepare(text: str, directory: Path) -> EncodedCorpus:
     corpus = open_corpus(train=[text], fractions=(0.8, 0.1, 0.1))
-    return prepare_directory(directory, corpus, {}, vocabulary_scope="train", min_count=1, max_size=None)[0]
+    return prepare_directory(
+        directory, corpus, {"boundary": "sentence"}, vocabulary_scope="train", min_count=1, max_size=None
+    )[0]
 
 
 KILLED = """
@@ -170,7 +172,8 @@ from keras_nplm import open_corpus
 from keras_nplm.training.prepare import prepare_directory
 pieces.PIECE_BYTES, pieces.PARALLEL_BYTES, pieces.count_processes = 200_000, 0, lambda: 2
 corpus = open_corpus(train=[sys.argv[1]], fractions=(0.8, 0.1, 0.1))
-prepare_directory(Path(sys.argv[2]), corpus, {}, vocabulary_scope="train", min_count=1, max_size=None)
+options = dict(vocabulary_scope="train", min_count=1, max_size=None)
+prepare_directory(Path(sys.argv[2]), corpus, {"boundary": "sentence"}, **options)
 """
 
 
