@@ -142,7 +142,7 @@ def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory:
     for number, ids in enumerate(_join_chunks(encode_chunks(sentences, vocabulary.encode))):
         names.append(name_shard(split, number))
         with replace_file(directory / names[-1]) as temporary:
-            ids.astype(DTYPE, copy=False).tofile(temporary)
+            temporary.write_bytes(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
         parts.append(count_ids(ids))
         checksums.append(zlib.crc32(ids.astype(DTYPE, copy=False)))
     return _describe_split(corpus, split, parts, names, checksums)

@@ -82,7 +82,7 @@ class PieceEncoder:
         parts = []
         with replace_file(self._directory / shard) as temporary, open(temporary, "wb") as file:
             for ids in encode_chunks(read_piece(Piece(**piece), self._tokenize), self._encode):
-                ids.astype(DTYPE, copy=False).tofile(file)
+                file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
                 parts.append(count_ids(ids))
         return sum_counts(parts)
 

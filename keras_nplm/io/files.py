@@ -66,7 +66,8 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
         note = "Its old content, if any, is unchanged."
         raise output_error(path, error, note, was_writable=locked is not None) from error
     finally:
-        temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _create_directory(directory: Path, locked: str | None) -> None:

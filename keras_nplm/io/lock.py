@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
+import errno
 import json
 import os
 import shlex
@@ -174,8 +175,7 @@ def _acquire(directory: str, content: bytes) -> int | None:
         try:
             taken, has_flock = _take(file, is_new, directory)
             if taken:
-                os.ftruncate(file, 0)
-                os.write(file, content)
+                _write(file, path, content)
         except BaseException:
             os.close(file)
             raise
@@ -184,6 +184,17 @@ def _acquire(directory: str, content: bytes) -> int | None:
         os.close(file)  # without `flock` the file itself is the lock
         if taken:
             return None
+
+
+def _write(file: int, path: str, content: bytes) -> None:
+    """Write the whole content, or remove the file."""
+    try:
+        os.ftruncate(file, 0)
+        if os.write(file, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        os.unlink(path)
+        raise
 
 
 def _take(file: int, is_new: bool, directory: str) -> tuple[bool, bool]:

@@ -1,4 +1,5 @@
 import collections
+import contextlib
 import itertools
 import os
 import signal
@@ -76,6 +77,26 @@ def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, corpus, vocab
     with pytest.raises(RunError, match=r"Cannot write .*train.00000.ids: No space left on device"):
         encode_corpus(corpus, vocabulary, tmp_path)
     assert _read_bytes(tmp_path) == before
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_full_disk_is_noticed_at_the_last_byte(tmp_path, write_text, corpus, vocabulary, in_files):
+    """The disk takes all files but the shards, which are smaller than the buffer of a file."""
+    resource = pytest.importorskip("resource")
+    if in_files:
+        text = write_text(tmp_path / "text.txt", b"the cat sat on the mat\n" * 20)
+        corpus = open_corpus(train=[text], fractions=(0.5, 0.25, 0.25))
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr("keras_nplm.data.encoding.write_json", lambda *_: None)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        context.setattr("keras_nplm.data.encoding.lock_directory", lambda _: contextlib.nullcontext())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8, limits[1]))
+        try:
+            with pytest.raises(RunError, match=r"Cannot write .*train.00000.ids: File too large"):
+                encode_corpus(corpus, vocabulary, tmp_path / "ids")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "ids").iterdir())
 
 
 def test_no_line_is_tokenised_more_than_once_a_pass(tmp_path, monkeypatch, write_text):

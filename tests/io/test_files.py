@@ -74,6 +74,17 @@ def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
     assert sorted(tmp_path.iterdir()) == names
 
 
+def test_temporary_file_that_cannot_be_removed_hides_no_error(tmp_path, monkeypatch):
+    """On a read-only file system `unlink` fails even if the file is absent."""
+
+    def unlink(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("pathlib.Path.unlink", unlink)
+    with pytest.raises(KeyError), replace_file(tmp_path / "a.txt"):
+        raise KeyError
+
+
 @pytest.mark.parametrize("locked", [False, True])
 def test_unwritable_directory_is_invalid_input(tmp_path, locked):
     """A directory that was locked was writable: its later change is a failure of the run."""

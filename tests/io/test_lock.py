@@ -161,6 +161,20 @@ def test_damaged_lock_is_replaced(tmp_path, brief, content):
         assert json.loads((tmp_path / ".lock").read_text())["process"] == os.getpid()
 
 
+@pytest.mark.parametrize("limit", [0, 20])
+def test_full_disk_leaves_no_lock(tmp_path, limit):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))  # of 20 bytes: a part is written
+    try:
+        message = "Cannot write .*model: (File too large|No space left on device). Fix: free some space"
+        with pytest.raises(RunError, match=message), lock_directory(tmp_path / "model"):
+            raise AssertionError
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
+
+
 def test_link_in_place_of_the_lock_is_not_followed(tmp_path):
     (tmp_path / "precious").write_text("text")
     (tmp_path / "model").mkdir()
