@@ -111,6 +111,8 @@ def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Ite
 def lock_run(directory: Path) -> Iterator[None]:
     """Lock the directory of a run until the end of the block. A finished run is read without a lock.
 
+    The temporary files of a killed process are removed, also those of components.
+
     Raises:
         InputError: the directory cannot be created or written.
         RunError: a different process writes it; see `lock_directory`.
@@ -118,6 +120,7 @@ def lock_run(directory: Path) -> Iterator[None]:
     check_output_path(directory)
     if not all((directory / name).exists() for name in ("config.json", "metrics.json")):
         with lock_directory(directory):
+            remove_temporary_files(directory)
             yield
         return
     if (directory / LOCK_NAME).exists():  # perhaps of a process that was killed as it wrote the report

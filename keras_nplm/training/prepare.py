@@ -10,11 +10,7 @@ from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_cor
 from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import (
-    read_json,
-    remove_temporary_files,
-    write_json,
-)
+from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
 
@@ -50,7 +46,6 @@ def prepare_directory(
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         return load_encoded_corpus(directory, len(vocabulary)), vocabulary
     check_run_directory(directory)
-    remove_temporary_files(directory)
     splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")

@@ -21,7 +21,7 @@ from keras_nplm.io.files import (
     read_json,
     write_json,
 )
-from keras_nplm.io.lock import LockedError, lock_directory
+from keras_nplm.io.lock import LockedError
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
@@ -167,7 +167,7 @@ def _prepare(
     _wait_for_all_workers(devices)
     while not (directory / "config.json").exists():
         try:
-            with lock_directory(directory):
+            with lock_run(directory):
                 return prepare_directory(directory, corpus, options, **text)
         except LockedError:  # a worker that sees the same directory prepares it
             time.sleep(1)
@@ -179,10 +179,12 @@ def _wait_for_all_workers(devices: tf.distribute.Strategy) -> None:
 
 
 def _read_finished_run(directory: Path) -> dict:
-    """Read metrics.json, and write report.html if it is missing."""
+    """Read metrics.json. Complete what a process killed after it left: remove last.npz, write report.html."""
     metrics = read_metrics(directory)
     wanted = dict(parameters=int, best_epoch=int, seconds=NUMBER, cpu_seconds=NUMBER, ngrams_per_second=int)
     check_fields(directory / "metrics.json", metrics, wanted)
+    with contextlib.suppress(OSError):  # of a read-only file system
+        (directory / "last.npz").unlink()
     if not (directory / "report.html").exists():
         _write_report(directory, metrics)
     return metrics

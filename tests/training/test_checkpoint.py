@@ -111,6 +111,16 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(tmp_path, monkeypatch, s
     _assert_same_weights(whole, tmp_path / "interrupted")
 
 
+def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, options, whole):
+    """SIGKILL after metrics.json was written."""
+    shutil.copytree(whole, tmp_path / "model")
+    left = [tmp_path / "model" / name for name in (".lock", "last.npz", ".report.4711.html")]
+    for path in left:
+        path.touch()
+    train(options, short_corpus, tmp_path / "model")
+    assert not any(path.exists() for path in left)
+
+
 @pytest.mark.parametrize("boundary", ["sentence", pytest.param("stream", marks=pytest.mark.long)])
 def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corpus, short_configuration, boundary):
     """Training text too large for memory, read in blocks; killed at the third checkpoint, in the first epoch."""
