@@ -91,11 +91,9 @@ def _run_measured(*command: object) -> tuple[int, int, str]:
 
 def _write_repeatedly(path: Path, part: bytes, times: int) -> Path:
     """Write a part many times, without holding the text in memory."""
-    openers = {
-        ".gz": lambda: gzip.open(path, "wb", 1),
-        ".zst": lambda: pytest.importorskip("zstandard").open(path, "wb"),
-    }
-    with openers.get(path.suffix, lambda: open(path, "wb"))() as file:
+    zstandard = pytest.importorskip("zstandard") if path.suffix == ".zst" else None
+    writers = {".gz": gzip, ".zst": zstandard}
+    with writers.get(path.suffix, io).open(path, "wb") as file:
         for _ in range(times):
             file.write(part)
     return path
