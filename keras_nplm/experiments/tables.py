@@ -54,6 +54,8 @@ def format_benchmark(result: dict) -> str:
 
 
 def _format_speed(row: dict) -> list[str]:
+    if "failure" in row:
+        return [row["benchmark"], row["name"], f"failed: {row['failure']}", *[""] * 4]
     ratios = row.get("ratio_to", {}).items()
     return [
         row["benchmark"],

@@ -1,8 +1,12 @@
 """Speed benchmarks: n-grams per CPU second, as a ratio to peers and as a share of the processor's peak.
 
+Contenders run on one core and take turns, so that each round compares them under the same load. A rate is the median
+over the rounds. A ratio is the median of the ratios within the rounds. Each peer runs in its own process.
+
 Each benchmark is the module of its name: training, scoring, windows, estimation, serving, cost, corpora, workers.
-contenders: timing in turns, on one core. networks: the networks that are timed. peers: PyTorch, KenLM, LiteRT and
-ONNX Runtime. TensorFlow is imported when a benchmark runs.
+contenders: timing in turns. networks: the networks that are timed. peers: PyTorch, KenLM, LiteRT and ONNX Runtime.
+peer_process: a peer in its own process. children: processes that end with their parent. TensorFlow is imported when a
+benchmark runs.
 """
 
 import importlib
@@ -30,6 +34,7 @@ def run_benchmarks(names: Sequence[str], corpus: "Corpus", rounds: int = 5, toke
     - `share_of_peak`: share of the processor's floating-point peak, where the number of operations is known
     - `milliseconds`: latency of a single request, [p50, p99]
     - `ratio_to`: for each peer the ratio of the rates, [median, low, high]
+    - `failure`: the signal or the error that ended a peer; such a row has no rates
     - `wall_rate` (per second of the clock) and `peak_memory` (bytes): in the rows of `corpora`
 
     Args:

@@ -1,5 +1,6 @@
 """Timing of contenders in turns: rates per CPU second, ratios to peers, share of the processor's peak, latency."""
 
+import contextlib
 import dataclasses
 import gc
 import resource
@@ -9,11 +10,17 @@ import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import tensorflow as tf
+
+from keras_nplm.io.errors import RunError
 
 Work = Callable[[], int]  # does a piece of work and returns its number of n-grams
 MIN_REQUESTS, CONTEXTS_PER_ROUND = 20, 1000
 _PEAK = "matrix product"
+_UNIT = "n-grams/s"
+
+
+class PeerError(RunError):
+    """A peer cannot be measured; the message says how it failed."""
 
 
 @dataclasses.dataclass
@@ -26,6 +33,7 @@ class Contender:
         flops: floating-point operations of one n-gram. 0: the share of the peak is not reported.
         peer: whether the other contenders of the group are compared with it.
         request_seconds: the duration of each request, which `work` appends to, if the work is a series of requests.
+        clock: returns the CPU seconds that the work has used. Default: `read_cpu_seconds`.
     """
 
     name: str
@@ -33,6 +41,22 @@ class Contender:
     flops: float = 0
     peer: bool = False
     request_seconds: list[float] = dataclasses.field(default_factory=list)
+    clock: Callable[[], float] | None = None
+
+    def run_round(self) -> float:
+        """Do the work once and return its n-grams per CPU second.
+
+        Raises:
+            PeerError: the work is done by a peer that failed.
+        """
+        gc.collect()
+        clock = self.clock or read_cpu_seconds
+        began = clock()
+        ngrams = self.work()
+        return ngrams / max(clock() - began, 1e-9)
+
+    def close(self) -> None:
+        """Free what the contender holds beside memory."""
 
 
 def measure_groups(groups: Iterable[list[Contender]], rounds: int) -> list[dict]:
@@ -43,6 +67,8 @@ def measure_groups(groups: Iterable[list[Contender]], rounds: int) -> list[dict]
 def measure_group(group: list[Contender], rounds: int) -> list[dict]:
     """Time the contenders of a group in turns, after one round that is not measured.
 
+    A peer that fails has no further turn, and the others are not compared with it.
+
     Args:
         group: the contenders.
         rounds: number of measured rounds.
@@ -52,23 +78,35 @@ def measure_group(group: list[Contender], rounds: int) -> list[dict]:
     """
     if any(contender.flops for contender in group):
         group = [*group, Contender(_PEAK, multiply_matrices())]
-    rates = {contender.name: [] for contender in group}
-    for number in range(rounds + 1):
+    rates, failures = {contender.name: [] for contender in group}, {}
+    with contextlib.ExitStack() as stack:
         for contender in group:
-            gc.collect()
-            began = read_cpu_seconds()
-            ngrams = contender.work()
-            seconds = read_cpu_seconds() - began
-            if number == 0:
-                contender.request_seconds.clear()
-            else:
-                rates[contender.name].append(ngrams / max(seconds, 1e-9))
-        print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
-    peers = [contender.name for contender in group if contender.peer]
-    return [_build_row(contender, rates, peers) for contender in group if contender.name != _PEAK]
+            stack.callback(contender.close)
+        for number in range(rounds + 1):
+            for contender in group:
+                if contender.name not in failures:
+                    try:
+                        rate = contender.run_round()
+                    except PeerError as error:
+                        failures[contender.name] = str(error)
+                        print(f"{contender.name} failed: {error}", file=sys.stderr)
+                        continue
+                    if number == 0:
+                        contender.request_seconds.clear()
+                    else:
+                        rates[contender.name].append(rate)
+            print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
+    peers = [contender.name for contender in group if contender.peer and contender.name not in failures]
+    return [
+        {"name": contender.name, "unit": _UNIT, "failure": failures[contender.name]}
+        if contender.name in failures
+        else _build_row(contender, rates, peers)
+        for contender in group
+        if contender.name != _PEAK
+    ]
 
 
-def summarise_rates(name: str, rates: list[float], unit: str = "n-grams/s") -> dict:
+def summarise_rates(name: str, rates: list[float], unit: str = _UNIT) -> dict:
     """Return the row of a table with the median, the lowest and the highest rate."""
     return {"name": name, "unit": unit, "rate": statistics.median(rates), "low": min(rates), "high": max(rates)}
 
@@ -115,6 +153,8 @@ def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: b
 
 def multiply_matrices(size: int = 2048, times: int = 3) -> Work:
     """Return the work of multiplying large float32 matrices, which reaches the peak; it counts flops, not n-grams."""
+    import tensorflow as tf  # here: the processes of peers import this module
+
     matrix = tf.random.stateless_normal([size, size], seed=[0, 0])
 
     def work() -> int:

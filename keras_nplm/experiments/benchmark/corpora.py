@@ -1,12 +1,13 @@
 """Benchmark `corpora`: speed and peak memory of counting, encoding and reading n-grams, by the size of the text.
 
-Each step runs in its own process, `python -m keras_nplm.experiments.benchmark.corpora STEP DIRECTORY`. Its peak memory
-includes about 500 MB of TensorFlow.
+The text is random, with word frequencies as in real text. Each step runs in its own process on one core. Its peak
+memory includes about 500 MB of TensorFlow.
 """
 
 import gzip
 import itertools
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -23,6 +24,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SMALL_TOKENS
+from keras_nplm.experiments.benchmark.children import end_with_parent, start_child
 from keras_nplm.experiments.benchmark.contenders import read_cpu_seconds, summarise_rates
 from keras_nplm.experiments.benchmark.windows import read_ngrams
 from keras_nplm.io.errors import RunError
@@ -94,7 +96,7 @@ def write_text(directory: Path, tokens: int) -> None:
 
 
 def run_step(step: str, directory: Path) -> dict:
-    """Run a step over the text of a directory in its own process.
+    """Run a step over the text of a directory in its own process: `python -m MODULE STEP DIRECTORY PARENT`.
 
     Args:
         step: `"counting"`, then `"encoding"`, then `"windows"` (one epoch of n-grams from shards).
@@ -106,9 +108,9 @@ def run_step(step: str, directory: Path) -> dict:
     Raises:
         RunError: the process failed.
     """
-    command = [sys.executable, "-m", "keras_nplm.experiments.benchmark.corpora", step, str(directory)]
+    command = [sys.executable, "-m", __name__, step, str(directory), str(os.getpid())]
     peak = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with start_child(command, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             peak = max(peak, _read_memory(process.pid))
             time.sleep(_POLL_SECONDS)
@@ -165,4 +167,5 @@ def _time_step(step: str, directory: Path) -> dict:
 
 
 if __name__ == "__main__":
+    end_with_parent(int(sys.argv[3]))
     print(json.dumps(_time_step(sys.argv[1], Path(sys.argv[2]))))

@@ -1,4 +1,7 @@
-"""Benchmark `cost`: training rate against the vocabulary size |V|, the order n and the hidden units h."""
+"""Benchmark `cost`: training rate against the vocabulary size |V|, the order n and the hidden units h.
+
+One size changes at a time. The full softmax costs time in proportion to |V|; noise-contrastive estimation does not.
+"""
 
 from collections.abc import Iterator
 

@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.benchmark.contenders import Contender, Work
-from keras_nplm.experiments.benchmark.peers import build_torch_network
+from keras_nplm.experiments.benchmark.contenders import Work
+from keras_nplm.experiments.benchmark.peer_process import PeerProcess
+from keras_nplm.experiments.benchmark.peers import run_torch
 from keras_nplm.layers.outputs import NoiseContrastive, Output, SampledSoftmax
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.nplm import NPLM
@@ -110,11 +111,10 @@ def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:
     return lambda: len(model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
 
 
-def build_torch_contender(shape: Shape, task: str) -> Contender:
+def build_torch_contender(shape: Shape, task: str) -> PeerProcess:
     """Return PyTorch as a peer; `task`: `"train"` or `"score"`."""
-    sizes = shape.vocabulary_size, shape.order, shape.embedding_dim, shape.hidden_units, shape.direct
-    network = build_torch_network(*sizes, sample_ngrams(shape, BATCH_SIZE))
-    return Contender("PyTorch", network[task], shape.count_flops(training=task == "train"), peer=True)
+    flops = shape.count_flops(training=task == "train")
+    return run_torch(dataclasses.asdict(shape), sample_ngrams(shape, BATCH_SIZE), task, flops)
 
 
 def sample_ngrams(shape: Shape, number: int) -> np.ndarray:

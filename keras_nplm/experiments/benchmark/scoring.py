@@ -1,4 +1,8 @@
-"""Benchmark `scoring`: log-probabilities of n-grams per CPU second, beside PyTorch and KenLM."""
+"""Benchmark `scoring`: log-probabilities of n-grams per CPU second, beside PyTorch and KenLM.
+
+PyTorch scores with the full softmax. KenLM scores the test text with the Kneser-Ney model that is measured beside it,
+read from its ARPA file.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +23,7 @@ from keras_nplm.experiments.benchmark.networks import (
     sample_ngrams,
     score_ngrams,
 )
-from keras_nplm.experiments.benchmark.peers import is_installed, score_with_kenlm
+from keras_nplm.experiments.benchmark.peers import is_installed, run_kenlm
 from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.models.ngrams import kneser_ney, write_arpa
 from keras_nplm.models.self_normalised import SelfNormalised
@@ -56,4 +60,4 @@ def _build_ngram_contenders(corpus: Corpus, order: int, directory: Path) -> Iter
         path = directory / "kneser-ney.arpa"
         write_arpa(path, model, vocabulary)
         sentences = [" ".join(sentence) for sentence in corpus.sentences("test")]
-        yield Contender("KenLM, full_scores", score_with_kenlm(path, sentences), peer=True)
+        yield run_kenlm(path, sentences)

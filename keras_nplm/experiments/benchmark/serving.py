@@ -1,4 +1,8 @@
-"""Benchmark `serving`: next-word requests to a SavedModel, and to LiteRT and ONNX files, with their latency."""
+"""Benchmark `serving`: next-word requests to a SavedModel, and to LiteRT and ONNX files, with their latency.
+
+The SavedModel takes texts and returns the most probable words. It is compared with the network's two matrix products
+alone. LiteRT and ONNX Runtime take word ids and return the log-probabilities of all words.
+"""
 
 import functools
 import tempfile
@@ -12,7 +16,7 @@ from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.experiments.benchmark.contenders import Contender, measure_groups, time_requests
 from keras_nplm.experiments.benchmark.networks import Shape, build_network, sample_ngrams
-from keras_nplm.experiments.benchmark.peers import is_installed, open_litert, open_onnx
+from keras_nplm.experiments.benchmark.peers import is_installed, run_litert, run_onnx
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
@@ -63,12 +67,10 @@ def _export_on_device(language_model: LanguageModel, directory: Path, context_id
     if is_installed("ai_edge_litert"):
         for title, quantise in (("LiteRT", False), ("LiteRT in 8 bits", True)):
             path, _ = export_litert(language_model, directory / f"{title}.tflite", quantise=quantise)
-            run = functools.partial(open_litert(path), context_ids=context_ids)
-            yield time_requests(f"{title}, {_format_size(path)}", run)
+            yield run_litert(f"{title}, {_format_size(path)}", path, context_ids)
     if is_installed("tf2onnx") and is_installed("onnxruntime"):
         path, _ = export_onnx(language_model, directory / "model.onnx")
-        run = functools.partial(open_onnx(path).run, None, {"context_ids": context_ids})
-        yield time_requests(f"ONNX Runtime, {_format_size(path)}", run)
+        yield run_onnx(f"ONNX Runtime, {_format_size(path)}", path, context_ids)
 
 
 def _format_size(path: Path) -> str:

@@ -1,4 +1,8 @@
-"""Benchmark `windows`: n-grams per CPU second of the input pipeline, alone and as a share of training."""
+"""Benchmark `windows`: n-grams per CPU second of the input pipeline, alone and within training.
+
+The pipeline alone reads n-grams of a text in random order. Training with it is compared with training on precomputed
+batches: a ratio of 0.98 says that the pipeline costs 2%.
+"""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,7 @@
 """Benchmark `workers`: n-grams per second of two workers on one core each, beside one worker on one core.
 
-Each worker is a process, `python -m keras_nplm.experiments.benchmark.workers CORE OUTPUT`, with the same options.
+Workers are processes on one machine that train one network with tf.distribute. Rates are per second of the clock, so
+that waiting for the other worker counts.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.experiments.benchmark.children import end_with_parent, start_child
 from keras_nplm.experiments.benchmark.contenders import summarise_rates, summarise_ratios
 from keras_nplm.experiments.benchmark.networks import Shape, sample_zipf_ids
 from keras_nplm.io.errors import RunError
@@ -56,7 +58,13 @@ def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
 
 
 def measure_rate(workers: int, output: str) -> float:
-    """Return the n-grams per second of so many workers together, with an output layer of this name.
+    """Return the n-grams per second of all workers together.
+
+    Each worker is a process, `python -m MODULE CORE OUTPUT PARENT`.
+
+    Args:
+        workers: number of workers.
+        output: name of the output layer.
 
     Raises:
         RunError: a worker failed.
@@ -66,22 +74,25 @@ def measure_rate(workers: int, output: str) -> float:
         for free in sockets:
             free.bind(("localhost", 0))
         addresses = [f"localhost:{free.getsockname()[1]}" for free in sockets]
-    processes = []
-    for index in range(workers):
-        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        command = [sys.executable, "-m", "keras_nplm.experiments.benchmark.workers", str(index), output]
-        environment = os.environ | {"TF_CONFIG": json.dumps(task)}
-        pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        processes.append(subprocess.Popen(command, env=environment, encoding="utf-8", **pipes))
-    outputs = [process.communicate()[0] for process in processes]
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for index in range(workers):
+            task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            command = [sys.executable, "-m", __name__, str(index), output, str(os.getpid())]
+            environment = os.environ | {"TF_CONFIG": json.dumps(task)}
+            pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            child = start_child(command, env=environment, encoding="utf-8", **pipes)
+            processes.append(stack.enter_context(child))
+        outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         statuses = [process.returncode for process in processes]
         raise RunError(f"A worker of the benchmark failed. Exit statuses of the workers: {statuses}.")
     return float(outputs[0].split()[-1])
 
 
-def main(core: str, output: str) -> None:
+def main(core: str, output: str, parent: str) -> None:
     """Train as one worker, on one core, and print the n-grams per second of all workers together."""
+    end_with_parent(int(parent))
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) % (os.cpu_count() or 1)})
     tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -162,7 +162,8 @@ def _format_section(name: str, report: dict) -> str:
         command, tables = f"study {name} --output paper", module.format_report(report)
     title, text = _split_docstring(module.__doc__)
     if name == "benchmark":
-        text = "\n".join(f"- `{each}`: {_describe_benchmark(each)}" for each in BENCHMARKS)
+        lines = [f"- `{each}`: {_describe_benchmark(each)}" for each in BENCHMARKS]
+        text = join_tables(text.strip().split("\n\n")[0], "\n".join(lines))  # without the map of the modules
     code = f"```bash\nkeras-nplm {command} --record\n```"
     return join_tables(f"## {title}", text.strip(), code, tables.strip(), _format_machines(report["measured"]))
 
