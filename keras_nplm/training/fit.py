@@ -19,6 +19,7 @@ from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import is_chief, shard_batches
+from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
 _VALIDATION_BATCH = 1024
@@ -166,8 +167,15 @@ def _build_board(
         probe=(probe[:, :-1], probe[:, -1]),
         batch_size=batch_size,
         word_counts=targets.counts.sum(axis=0),
-        hparams=dataclasses.asdict(configuration),
+        hparams=_list_different_options(configuration),
+        prompts=choose_prompts(validation_ids, language_model.vocabulary, language_model.tokenizer_name),
     )
+
+
+def _list_different_options(configuration: Configuration) -> dict:
+    """The options that differ from the defaults, by name: what tells runs apart."""
+    default = dataclasses.asdict(Configuration())
+    return {name: value for name, value in dataclasses.asdict(configuration).items() if value != default[name]}
 
 
 def _print_coverage(configuration: Configuration, targets: TrainingTargets, model: NPLM) -> None:

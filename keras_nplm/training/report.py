@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from keras_nplm.data.tokenizers import get_separator, join_tokens
-from keras_nplm.data.vocabulary import EOS_ID, SPECIALS
+from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
@@ -98,7 +98,7 @@ def _describe_run(language_model: LanguageModel, config: dict, metrics: dict) ->
     splits = language_model.corpus.splits
     facts = {
         "corpus": config["corpus"],
-        **{f"{split} tokens": f"{splits[split]['tokens']:,}" for split in ("train", "validation", "test")},
+        **{f"{split} tokens": _describe_tokens(counts, language_model.boundary) for split, counts in splits.items()},
         "vocabulary |V|": f"{len(language_model.vocabulary):,}",
         "parameters": f"{metrics['parameters']:,}",
         "epochs": f"{len(metrics['history'])}, the best {metrics['best_epoch']}",
@@ -114,6 +114,19 @@ def _describe_run(language_model: LanguageModel, config: dict, metrics: dict) ->
         f"{_describe_network(language_model.network)}, {escape_html(config['output_layer'])} output.</p>\n"
         f'{command_line}\n<dl class="facts">{items}</dl>'
     )
+
+
+def _describe_tokens(counts: dict, boundary: str) -> str:
+    """Describe the predicted tokens of a split, as perplexities count them.
+
+    Example:
+
+    >>> _describe_tokens({"tokens": 6246, "sentences": 280, "unk_tokens": 422}, "sentence")
+    '6,526, of these 280 </s> and 422 <unk>'
+    """
+    ends = counts["sentences"] if boundary == "sentence" else 0
+    special = ([f"{ends:,} </s>"] if ends else []) + [f"{counts['unk_tokens']:,} <unk>"]
+    return f"{counts['tokens'] + ends:,}, of these {' and '.join(special)}"
 
 
 def _describe_network(network: NPLM) -> str:
@@ -192,7 +205,8 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> str:
     }
     chart = render_svg(draw_bars(bars), "perplexity of the models")
     return (
-        f"<h2>Perplexity</h2>\n<p>{note} Exact perplexity per predicted token ({predicted}); lower is better.</p>\n"
+        f"<h2>Perplexity</h2>\n<p>{note} Exact perplexity per predicted token ({predicted}); lower is better. "
+        "The last column leaves out &lt;unk&gt;, which stands for every word outside the vocabulary.</p>\n"
         f'<div class="pair"><div class="scroll">{table}</div>{chart}</div>'
     )
 
@@ -203,21 +217,35 @@ def _format_table(header: list[str], rows: list[list[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _choose_contexts(language_model: LanguageModel) -> list[str]:
-    """Choose the first words of some sentences, evenly spread over the validation text; each word has a letter."""
-    ids, words = language_model.corpus.ids("validation"), language_model.vocabulary.words
+def choose_prompts(ids: np.ndarray, vocabulary: Vocabulary, tokenizer_name: str) -> list[str]:
+    """Choose the first words of some sentences, evenly spread over a text; each word has a letter.
+
+    Args:
+        ids: int [T], the ids of the text, each sentence with its `</s>`.
+        vocabulary: the vocabulary of the ids.
+        tokenizer_name: the name of the tokenizer, which says how words are joined.
+
+    Returns:
+        up to four texts of four words, or one empty text if no sentence is long enough.
+
+    Example:
+
+    >>> choose_prompts(np.array([4, 5, 6, 5, 4, 3]), Vocabulary(["a", "b", "c"]), "words")
+    ['a b c b']
+    """
+    words = vocabulary.words
     is_plain = np.array([place >= len(SPECIALS) and _has_letter(word) for place, word in enumerate(words)])
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     starts = starts[starts + _CONTEXT_WORDS <= len(ids)]
     openings = ids[starts[:, None] + np.arange(_CONTEXT_WORDS)]  # [S, W]
     openings = openings[is_plain[openings].all(axis=1)]
     chosen = openings[np.unique(np.linspace(0, len(openings) - 1, _CONTEXTS).astype(int))] if len(openings) else []
-    decode, name = language_model.vocabulary.decode, language_model.tokenizer_name
-    return [join_tokens(decode(opening), name) for opening in chosen] or [""]
+    return [join_tokens(vocabulary.decode(opening), tokenizer_name) for opening in chosen] or [""]
 
 
 def _show_continuations(language_model: LanguageModel) -> str:
-    contexts = _choose_contexts(language_model)
+    ids = language_model.corpus.ids("validation")
+    contexts = choose_prompts(ids, language_model.vocabulary, language_model.tokenizer_name)
     proposals = [language_model.next_words(context, _NEXT_WORDS) for context in contexts]
     largest = max(probability for words in proposals for _, probability in words)
     cards = [

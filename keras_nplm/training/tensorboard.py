@@ -1,4 +1,4 @@
-"""TensorBoard logs of a training run: learning curves, norms, log Z, hyperparameters, samples, embedding projector."""
+"""TensorBoard logs of a training run: perplexity, speed, norms, hyperparameters, samples, embedding projector."""
 
 import os
 import string
@@ -29,19 +29,28 @@ _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation
 
 
 class LanguageModelBoard(keras.callbacks.TensorBoard):
-    """TensorBoard callback for language models: weight and gradient norms, log Z, samples, embedding projector.
+    """TensorBoard callback for language models: perplexity, norms, log Z, samples, embedding projector.
 
-    After each epoch the run `train` gets, beside Keras's `epoch_…` curves and `epoch_learning_rate`:
+    Each quantity has one tag. After each epoch the runs `train` and `validation` both get
 
-        weight_norm/X        |X|, the Euclidean norm of each weight matrix: C, H, U, W
-        gradient_norm/X      |∂L/∂X|, where L is the mean of -ln P(w_t | context) over the probe
-        ln_z/mean            mean of ln Z over the probe, if the output is trained to keep ln Z near 0
-        ln_z/mean_absolute   mean of |ln Z|, likewise
-        ngrams_per_second    of training, without validation
-        continuations        text sampled after each prompt, with the same random numbers in every epoch
+        perplexity              not in `train` if the output is trained by samples
+        run/loss                what is minimised, with the penalty
+        X                       each further metric given to `compile`, under its name
+
+    and the run `train` gets
+
+        run/learning_rate       at the end of the epoch
+        run/ngrams_per_second   of training, without validation
+        run/log_z_mean          mean of ln Z over the probe, if the output is trained to keep ln Z near 0
+        run/log_z_mean_absolute mean of |ln Z|, likewise
+        weights/norm_X          |X|, the Euclidean norm of each weight matrix: C, H, U, W
+        weights/gradient_norm_X |∂L/∂X|, where L is the mean of -ln P(w_t | context) over the probe
+        continuations           text sampled after each prompt, with the same random numbers in every epoch
 
     L is exact, without dropout and without a penalty. A low-rank, tied or adaptive output has several matrices in
     place of [U W]: each has its norm under its own name. A tied output has the norm of C.
+
+    `Model.evaluate` outside `fit` writes Keras's own tags `evaluation_…`.
 
     The directory of the run also gets the files of the embedding projector: `C.tsv`, `metadata.tsv` and
     `projector_config.pbtxt`. TensorBoard reads these once: restart it to see later vectors.
@@ -52,13 +61,13 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         log_dir: the directory of the runs `train` and `validation`. A resumed training continues them.
         language_model: a language model with the very NPLM that is fitted.
         probe: (context_ids int [B, n-1], target_ids int [B]), some hundred n-grams. It is cut so that B |V| < 2^24.
-            None: no `gradient_norm` and no `ln_z`.
-        batch_size: n-grams per update, for `ngrams_per_second`. None: no `ngrams_per_second`.
+            None: no gradient norms and no log Z.
+        batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
         word_counts: int [|V|], frequencies of the ids. The projector then shows counts, the most frequent words first.
             None: words in the order of their ids.
-        hparams: the options of the run, for the page of hyperparameters; options that are None are left out. This page
-            shows scalars of `train` only, which therefore gets `epoch_validation_perplexity`.
-        prompts: texts to continue.
+        hparams: options to compare runs by, for the page of hyperparameters; options that are None are left out. The
+            page shows them next to the validation perplexity (the training perplexity without validation data).
+        prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.
         projector_words: number of words in the projector, without special tokens. 0: no projector.
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
@@ -98,7 +107,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model, self._hparams_callback = language_model.model, None
+        model, self._hparams_callback, self._is_fitting = language_model.model, None, False
         if not isinstance(model, NPLM):
             raise InputError(f"`language_model` must hold an NPLM. Received: {type(model).__name__}.")
         if word_counts is not None and np.shape(word_counts) != (model.vocabulary_size,):
@@ -139,17 +148,13 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        if self.hparams is not None:
-            options = {name: _convert_hparam(value) for name, value in self.hparams.items() if value is not None}
-            directory = Path(self.log_dir).resolve()
-            name = f"{directory.parent.name}/{directory.name}"
-            self._hparams_callback = hp.KerasCallback(self._train_writer, options, trial_id=name)
-            self._hparams_callback.on_train_begin()
-            self._train_writer.flush()
+        self._is_fitting = True
 
     def on_train_end(self, logs=None):
         if self._hparams_callback is not None:
             self._hparams_callback.on_train_end()
+            self._hparams_callback = None
+        self._is_fitting = False
         super().on_train_end(logs)
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -166,30 +171,52 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         super().on_test_begin(logs)
         self._trained_at = self._trained_at or time.perf_counter()
 
+    def on_test_end(self, logs=None):
+        super().on_test_end({} if self._is_fitting else logs)  # in `fit`, on_epoch_end records these values
+
     def on_epoch_end(self, epoch, logs=None):
         self._trained_at = self._trained_at or time.perf_counter()
         check_locks(self.log_dir)
         with self.summary.record_if(True):  # `update_freq` applies to batches only
-            super().on_epoch_end(epoch, logs)
+            super().on_epoch_end(epoch)  # without logs Keras writes no tags of its own
             self._record_epoch(epoch, logs or {})
 
     def _record_epoch(self, epoch: int, logs: dict) -> None:
-        scalars = self._compute_norms("weight_norm", [weight.value for weight, _ in self._list_matrices()])
-        if self.probe is not None:
-            scalars |= self._measure_probe()
+        validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
+        training = {name: value for name, value in logs.items() if not name.startswith("val_")}
+        training["learning_rate"] = float(ops.convert_to_numpy(self.model.optimizer.learning_rate))
         if self.batch_size:
             updates = self._count_updates() - self._updates_before
-            scalars["ngrams_per_second"] = updates * self.batch_size / (self._trained_at - self._began_at)
-        if self._hparams_callback is not None and "val_perplexity" in logs:
-            scalars["epoch_validation_perplexity"] = logs["val_perplexity"]
+            training["ngrams_per_second"] = updates * self.batch_size / (self._trained_at - self._began_at)
+        scalars = _name_tags(training)
+        scalars |= self._compute_norms("weights/norm", [weight.value for weight, _ in self._list_matrices()])
+        if self.probe is not None:
+            scalars |= self._measure_probe()
         with self._train_writer.as_default(step=epoch):
-            for name, value in scalars.items():
-                self.summary.scalar(name, value)
+            self._write_scalars(scalars)
             if self.prompts and np.isfinite(list(logs.values())).all():  # NaN weights cannot be sampled from
                 self.summary.text("continuations", self._sample_continuations())
         self._train_writer.flush()
+        if validation:
+            with self._val_writer.as_default(step=epoch):
+                self._write_scalars(_name_tags(validation))
+        self._begin_session(self._val_writer if validation else self._train_writer)
         if len(self.projector_ids):
             self._write_projector()
+
+    def _write_scalars(self, scalars: dict[str, float]) -> None:
+        for tag, value in scalars.items():
+            self.summary.scalar(tag, value)
+
+    def _begin_session(self, writer: tf.summary.SummaryWriter) -> None:
+        """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
+        if self.hparams is not None and self._hparams_callback is None:
+            options = {name: _convert_hparam(value) for name, value in self.hparams.items() if value is not None}
+            directory = Path(self.log_dir).resolve()
+            name = f"{directory.parent.name}/{directory.name}"
+            self._hparams_callback = hp.KerasCallback(writer, options, trial_id=name)
+            self._hparams_callback.on_train_begin()
+        writer.flush()
 
     def _count_updates(self) -> int:
         optimizer = self.model.optimizer
@@ -218,11 +245,11 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 ids, place = tf.unique(tensor.indices)
                 tensor = tf.math.unsorted_segment_sum(tensor.values, place, tf.size(ids))
             squares = ops.convert_to_numpy(ops.sum(ops.square(tensor), axis=0))  # [columns]
-            norms |= {f"{tag}/{name}": float(np.sqrt(squares[part].sum())) for name, part in columns.items()}
+            norms |= {f"{tag}_{name}": float(np.sqrt(squares[part].sum())) for name, part in columns.items()}
         return norms
 
     def _measure_probe(self) -> dict[str, float]:
-        """Measure `gradient_norm` and `ln_z` by the exact softmax, also where training uses negative samples."""
+        """Measure gradient norms and log Z by the exact softmax, also where training uses negative samples."""
         context_ids, target_ids = map(ops.convert_to_tensor, self.probe)
         output_ids = self.model.prob.output_ids(target_ids)
         prob, scalars = self.model.prob, {}
@@ -231,11 +258,11 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             loss = -ops.mean(ops.take_along_axis(log_probs, ops.expand_dims(output_ids, -1), axis=-1))
         if keras.backend.backend() == "tensorflow":
             gradients = tape.gradient(loss, [weight.value for weight, _ in self._list_matrices()])
-            scalars |= self._compute_norms("gradient_norm", gradients)
+            scalars |= self._compute_norms("weights/gradient_norm", gradients)
         if isinstance(prob, NoiseContrastive) or getattr(prob, "self_normalisation", 0):
             logits = prob.logits(self.model.features(context_ids, training=False))
             log_z = ops.convert_to_numpy(ops.logsumexp(logits, axis=-1))
-            scalars |= {"ln_z/mean": log_z.mean(), "ln_z/mean_absolute": np.abs(log_z).mean()}
+            scalars |= {"run/log_z_mean": log_z.mean(), "run/log_z_mean_absolute": np.abs(log_z).mean()}
         return scalars
 
     def _sample_continuations(self) -> str:
@@ -265,6 +292,12 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 def _escape_formula(word: str) -> str:
     """Return a word that no spreadsheet runs as a formula when it opens the table."""
     return f"'{word}" if len(word) > 1 and word[0] in "=+-@" else word
+
+
+def _name_tags(values: dict[str, float]) -> dict[str, float]:
+    """Return the values by their tags: metrics under their names, what describes the run under `run/`."""
+    of_run = ("loss", "learning_rate", "ngrams_per_second")
+    return {f"run/{name}" if name in of_run else name: value for name, value in values.items()}
 
 
 def _convert_hparam(value: object) -> bool | int | float | str:

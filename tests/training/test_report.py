@@ -122,6 +122,9 @@ def test_figures_are_of_the_run_and_a_kneser_ney_model(text, charts, metrics, sm
     facts = dict(zip(page.of("dl", "div", "dt"), page.of("dl", "div", "dd"), strict=False))
     assert facts["parameters"] == f"{metrics['parameters']:,}" and facts["seconds"] == f"{metrics['seconds']:,}"
     assert page.of("pre")[0].startswith("keras-nplm train --")
+    for split in ("validation", "test"):
+        assert facts[f"{split} tokens"].startswith(f"{metrics[split]['tokens']:,}, of these ")
+        assert facts[f"{split} tokens"].endswith(f" </s> and {metrics[split]['unk_tokens']:,} <unk>")
     ratio = metrics["test"]["perplexity"] / ngrams["test"]["perplexity"]
     assert f"test perplexity is {ratio:.3f} times" in text
     bars = charts["perplexity of the models"][0].patches

@@ -21,7 +21,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
-from keras_nplm import NPLM, DeepHidden, InputError, LanguageModel, Vocabulary
+from keras_nplm import NPLM, Configuration, DeepHidden, InputError, LanguageModel, Vocabulary
 from keras_nplm.layers.outputs import AdaptiveSoftmax, FullSoftmax, NoiseContrastive
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
@@ -115,26 +115,27 @@ def test_norms_and_log_z_agree_with_numpy(tmp_path, output, direct_connections, 
     h = model.hidden_units
     kernel = np.array(model.prob.kernel)
     weights = {"C": np.array(model.embed.C), "H": np.array(model.hidden.H), "U": kernel[:, :h], "W": kernel[:, h:]}
-    norms = {name for name in values if "_norm/" in name}
-    assert norms == {f"{kind}_norm/{name}" for kind in ("weight", "gradient") for name in expected}
+    norms = {name for name in values if name.startswith("weights/")}
+    assert norms == {f"weights/{kind}_{name}" for kind in ("norm", "gradient_norm") for name in expected}
     for name, gradient in expected.items():
-        np.testing.assert_allclose(values[f"gradient_norm/{name}"][1], np.linalg.norm(gradient), rtol=1e-4)
-        np.testing.assert_allclose(values[f"weight_norm/{name}"][1], np.linalg.norm(weights[name]), rtol=1e-5)
-        assert values[f"weight_norm/{name}"][0] != values[f"weight_norm/{name}"][1]
-    assert ("ln_z/mean" in values) == near_zero
+        np.testing.assert_allclose(values[f"weights/gradient_norm_{name}"][1], np.linalg.norm(gradient), rtol=1e-4)
+        np.testing.assert_allclose(values[f"weights/norm_{name}"][1], np.linalg.norm(weights[name]), rtol=1e-5)
+        assert values[f"weights/norm_{name}"][0] != values[f"weights/norm_{name}"][1]
+    assert ("run/log_z_mean" in values) == near_zero
     if near_zero:
         assert log_z.min() < 0 < log_z.max()
-        np.testing.assert_allclose(values["ln_z/mean"][1], log_z.mean(), rtol=1e-4)
-        np.testing.assert_allclose(values["ln_z/mean_absolute"][1], np.abs(log_z).mean(), rtol=1e-4)
+        np.testing.assert_allclose(values["run/log_z_mean"][1], log_z.mean(), rtol=1e-4)
+        np.testing.assert_allclose(values["run/log_z_mean_absolute"][1], np.abs(log_z).mean(), rtol=1e-4)
 
 
 def test_epochs_are_recorded_with_any_update_frequency(tmp_path):
     model = _model()
     _fit(model, [_board(model, tmp_path, batch_size=8, update_freq=5)], epochs=3)
     train, validation = (_values(tmp_path / run) for run in ("train", "validation"))
-    for tag in ("weight_norm/C", "ngrams_per_second", "continuations", "epoch_loss"):
+    for tag in ("perplexity", "weights/norm_C", "run/ngrams_per_second", "continuations", "run/loss"):
         assert set(train[tag]) == {0, 1, 2}, tag
-    assert set(validation["epoch_perplexity"]) == {0, 1, 2}
+    assert set(validation) == {"perplexity", "run/loss"}
+    assert set(validation["perplexity"]) == {0, 1, 2}
     assert "batch_loss" in train
 
 
@@ -161,14 +162,14 @@ def test_each_matrix_of_other_outputs_has_its_norms(tmp_path, options, matrices)
     model, (contexts, targets) = _model(**options), _ngrams(50)
     _fit(model, [_board(model, tmp_path, probe=(contexts, targets))])
     values = _values(tmp_path / "train")
-    assert {name for name in values if "_norm/" in name} == {
-        f"{kind}_norm/{name}" for kind in ("weight", "gradient") for name in matrices
+    assert {name for name in values if name.startswith("weights/")} == {
+        f"weights/{kind}_{name}" for kind in ("norm", "gradient_norm") for name in matrices
     }
     rng = np.random.default_rng(2)
     for name, weight_name in matrices.items():
         (weight,) = [weight for weight in model.trainable_variables if weight.name == weight_name]
         value = weight.numpy()
-        np.testing.assert_allclose(values[f"weight_norm/{name}"][1], np.linalg.norm(value), rtol=1e-5)
+        np.testing.assert_allclose(values[f"weights/norm_{name}"][1], np.linalg.norm(value), rtol=1e-5)
         squares = []
         for _ in range(60):  # the mean square of the slope along a random direction is |gradient|²
             direction = rng.normal(size=value.shape).astype(np.float32)
@@ -178,17 +179,17 @@ def test_each_matrix_of_other_outputs_has_its_norms(tmp_path, options, matrices)
                 slopes.append(model.log_prob(contexts, targets).mean(dtype=np.float64))
             squares.append(((slopes[0] - slopes[1]) / 2e-2) ** 2)
         weight.assign(value)
-        np.testing.assert_allclose(values[f"gradient_norm/{name}"][1], np.sqrt(np.mean(squares)), rtol=0.35)
+        np.testing.assert_allclose(values[f"weights/gradient_norm_{name}"][1], np.sqrt(np.mean(squares)), rtol=0.35)
 
 
 def test_matrices_of_residual_blocks_have_their_norms(tmp_path):
     model = _model(hidden=DeepHidden(6, residual_blocks=2, layer_norm=True), output=FullSoftmax(SIZE, tied=True))
     _fit(model, [_board(model, tmp_path)], epochs=1)
     values = _values(tmp_path / "train")
-    names = {name for name in values if "weight_norm/" in name}
-    assert names == {f"weight_norm/{name}" for name in ("C", "H", "H1", "H2", "P")}
+    names = {name for name in values if name.startswith("weights/")}
+    assert names == {f"weights/norm_{name}" for name in ("C", "H", "H1", "H2", "P")}
     expected = np.linalg.norm(model.hidden.blocks[1].H)
-    np.testing.assert_allclose(values["weight_norm/H2"][0], expected, rtol=1e-5)
+    np.testing.assert_allclose(values["weights/norm_H2"][0], expected, rtol=1e-5)
 
 
 def test_resumed_training_continues_the_curves_of_keras(tmp_path):
@@ -197,14 +198,13 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     rates = [0.5 - 0.4 * min(updates, 40) / 40 for updates in (12, 24, 36)]
     second = _fit(model, [_board(model, tmp_path, hparams={"order": 4})], initial_epoch=2, epochs=3)
     train, validation = _values(tmp_path / "train"), _values(tmp_path / "validation")
-    for name in ("loss", "perplexity"):
+    for tag, name in (("run/loss", "loss"), ("perplexity", "perplexity")):
         for values, key in ((train, name), (validation, f"val_{name}")):
             expected = first.history[key] + second.history[key]
-            assert list(values[f"epoch_{name}"]) == [0, 1, 2]
-            np.testing.assert_allclose(list(values[f"epoch_{name}"].values()), expected, rtol=1e-6)
-    np.testing.assert_allclose(list(train["epoch_learning_rate"].values()), rates, rtol=1e-6)
-    assert train["epoch_validation_perplexity"] == validation["epoch_perplexity"]
-    assert list(train["weight_norm/C"]) == list(train["continuations"]) == [0, 1, 2]
+            assert list(values[tag]) == [0, 1, 2]
+            np.testing.assert_allclose(list(values[tag].values()), expected, rtol=1e-6)
+    np.testing.assert_allclose(list(train["run/learning_rate"].values()), rates, rtol=1e-6)
+    assert list(train["weights/norm_C"]) == list(train["continuations"]) == [0, 1, 2]
 
 
 class _Clock(keras.callbacks.Callback):
@@ -232,7 +232,7 @@ def test_ngrams_per_second_are_without_validation(tmp_path, monkeypatch, steps_p
     monkeypatch.setattr("keras_nplm.training.tensorboard.time", types.SimpleNamespace(perf_counter=lambda: clock.now))
     _fit(model, [clock, _board(model, tmp_path, batch_size=8)])
     executions = -(-12 // steps_per_execution)
-    assert _values(tmp_path / "train")["ngrams_per_second"] == {
+    assert _values(tmp_path / "train")["run/ngrams_per_second"] == {
         0: pytest.approx(96 / executions), 1: pytest.approx(96 / executions)
     }  # fmt: skip
 
@@ -264,7 +264,7 @@ def test_probe_is_cut_to_fit_memory(tmp_path, monkeypatch):
     assert len(board.probe[0]) == len(board.probe[1]) == 9  # 9 |V| < 10 |V|
     _fit(model, [board])
     expected = np.linalg.norm(_gradients(model, probe[0][:9], probe[1][:9])["C"])
-    np.testing.assert_allclose(_values(tmp_path / "train")["gradient_norm/C"][1], expected, rtol=1e-4)
+    np.testing.assert_allclose(_values(tmp_path / "train")["weights/gradient_norm_C"][1], expected, rtol=1e-4)
 
 
 def test_projector_has_the_most_frequent_words_first(tmp_path):
@@ -321,7 +321,7 @@ def test_nan_weights_do_not_stop_the_callback(tmp_path):
     model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
     _fit(model, [board])
     values = _values(tmp_path / "train")
-    assert np.isnan(values["weight_norm/C"][1]) and "continuations" not in values
+    assert np.isnan(values["weights/norm_C"][1]) and "continuations" not in values
 
 
 @pytest.mark.parametrize(
@@ -352,17 +352,26 @@ def test_train_writes_hyperparameters_and_curves(model_directory, small_configur
     values = _values(model_directory / "logs" / "train")
     history = json.loads((model_directory / "history.json").read_text())["epochs"]
     np.testing.assert_allclose(
-        list(values["ngrams_per_second"].values()), [epoch["ngrams_per_second"] for epoch in history], rtol=0.05
+        list(values["run/ngrams_per_second"].values()), [epoch["ngrams_per_second"] for epoch in history], rtol=0.05
     )
-    assert {"weight_norm/U", "gradient_norm/C", "continuations", "epoch_learning_rate"} <= set(values)
-    content = _read(model_directory / "logs" / "train").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
+    assert {"perplexity", "weights/norm_U", "weights/gradient_norm_C", "run/learning_rate"} <= set(values)
+    content = _read(model_directory / "logs" / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
     started = metadata.parse_session_start_info_plugin_data(content.plugin_data.content)
-    for name, option in dataclasses.asdict(small_configuration).items():
-        if option is None:
-            assert name not in started.hparams
-        else:
-            kind = {bool: "bool_value", str: "string_value"}.get(type(option), "number_value")
-            assert getattr(started.hparams[name], kind) == option
+    default = dataclasses.asdict(Configuration())
+    different = {
+        name: option
+        for name, option in dataclasses.asdict(small_configuration).items()
+        if option not in (None, default[name])
+    }
+    assert set(started.hparams) == set(different) and different
+    for name, option in different.items():
+        kind = {bool: "bool_value", str: "string_value"}.get(type(option), "number_value")
+        assert getattr(started.hparams[name], kind) == option
+    texts = values["continuations"]
+    prompts = [re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in texts.values()]
+    page = (model_directory / "report.html").read_text(encoding="utf-8")
+    assert len(prompts[0]) == 4 and all(names == prompts[0] for names in prompts)
+    assert re.findall("<h3><bdi>(.*?)</bdi>", page) == [html.escape(html.unescape(name)) for name in prompts[0]]
     lines = (model_directory / "logs" / "train" / "metadata.tsv").read_text().splitlines()
     vocabulary = (model_directory / "vocabulary.txt").read_text().split("\n")[4:-1]
     assert sorted(line.split("\t")[0] for line in lines[1:]) == sorted(vocabulary)
@@ -464,10 +473,9 @@ def test_browser_shows_all_pages(address, browser, model_directory):
     continuation = _values(logs / "train")["continuations"][1].decode().split("\n")[0]
     words, components = np.loadtxt(logs / "train" / "C.tsv").shape
     pages = {
-        "scalars": {"train", "validation", "epoch_loss", "epoch_perplexity", "epoch_learning_rate"}
-        | {"gradient_norm", "weight_norm", "ngrams_per_second"},
+        "scalars": {"train", "validation", "perplexity", "run", "run/loss", "run/learning_rate", "weights"},
         "text": {"continuations", "step", "1", html.unescape(continuation)},
-        "hparams": {"hidden_units", "boundary", "sentence", "epoch_validation_perplexity"},
+        "hparams": {"hidden_units", "order", "validation.perplexity"},
         "projector": {"C", f"{words}x{components}", "word", "count"},
     }
 
