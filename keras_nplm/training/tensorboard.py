@@ -34,7 +34,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     Each quantity has one tag. After each epoch the runs `train` and `validation` both get
 
         perplexity              not in `train` if the output is trained by samples
-        run/loss                what is minimised, with the penalty
+        run/loss                what is minimised, with the penalty; a sampled loss has its own name
         X                       each further metric given to `compile`, under its name
 
     and the run `train` gets
@@ -297,7 +297,7 @@ def _escape_formula(word: str) -> str:
 def _name_tags(values: dict[str, float]) -> dict[str, float]:
     """Return the values by their tags: metrics under their names, what describes the run under `run/`."""
     of_run = ("loss", "learning_rate", "ngrams_per_second")
-    return {f"run/{name}" if name in of_run else name: value for name, value in values.items()}
+    return {f"run/{name}" if name.endswith(of_run) else name: value for name, value in values.items()}
 
 
 def _convert_hparam(value: object) -> bool | int | float | str:

@@ -393,7 +393,7 @@ _TEXT = """(() => {
   walk(document);
   return texts.join("\\n");
 })()"""
-_SECONDS = 1800  # at most for a page; each takes about two
+_SECONDS = 300  # at most for a page; each takes about two
 
 
 class _Page:
@@ -470,12 +470,13 @@ def browser(tmp_path):
 def test_browser_shows_all_pages(address, browser, model_directory):
     websocket = pytest.importorskip("tornado.websocket", reason="tornado comes with ipykernel")
     logs = model_directory / "logs"
-    continuation = _values(logs / "train")["continuations"][1].decode().split("\n")[0]
+    continuation = html.unescape(_values(logs / "train")["continuations"][1].decode().split("\n")[0])
+    _, prompt, text = map(str.strip, continuation.split("**"))
     words, components = np.loadtxt(logs / "train" / "C.tsv").shape
     pages = {
         "scalars": {"train", "validation", "perplexity", "run", "run/loss", "run/learning_rate", "weights"},
-        "text": {"continuations", "step", "1", html.unescape(continuation)},
-        "hparams": {"hidden_units", "order", "validation.perplexity"},
+        "text": {"continuations", "step", "1", prompt, text},
+        "hparams": {"hidden_units", "order", "perplexity", "run/loss"},
         "projector": {"C", f"{words}x{components}", "word", "count"},
     }
 
