@@ -19,6 +19,7 @@ readme = re.sub(r"!?\[([^]]*)\]\((?!https://)[^)]*\)", lambda link: "" if link[0
 tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
 litert = ["ai-edge-litert>=2"]
 onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
+openvino = ["openvino>=2025.0"]  # only tests read our files with it; 180 MB
 zstd = ["zstandard>=0.22"]
 lemmas = ["simplemma>=2,<3"]
 
@@ -59,6 +60,7 @@ setup(
         "notebooks": ["notebook>=7", *litert],
         "litert": litert,
         "onnx": onnx,
+        "openvino": openvino,
         "zstd": zstd,
         "lemmas": lemmas,
         "benchmark": ["torch>=2.6", "kenlm"],

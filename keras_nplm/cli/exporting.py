@@ -73,7 +73,7 @@ def add(command: AddCommand) -> None:
     parser.add_argument("--format", choices=tuple(_ENDINGS), help=help)
     for option in _SERVING:
         add_flag(parser, option, shown=option.example)
-    help = "litert: 8-bit matrices, a quarter of the size (default: off)"
+    help = "litert and onnx: 8-bit matrices, a quarter of the size (default: off)"
     parser.add_argument("--quantise", action="store_true", help=help)
     arpa = parser.add_argument_group("arpa", "A model other than Kneser-Ney is approximated by a back-off model.")
     add_flag(arpa, ORDER, shown=f"{ORDER.example} or the model's")
@@ -126,7 +126,7 @@ def _export_graph(options: argparse.Namespace, format: str, language_model: "Lan
     if format == "litert":
         return export_litert(language_model, options.target, quantise=options.quantise)
     if format == "onnx":
-        return export_onnx(language_model, options.target)
+        return export_onnx(language_model, options.target, quantise=options.quantise)
     directory = Path(options.directory)
     card = {"config": read_config(directory), "metrics": read_metrics(directory, missing_ok=True)}
     card |= {option.name: getattr(options, option.name) or option.example for option in _SERVING}
@@ -178,7 +178,7 @@ def _choose_format(options: argparse.Namespace) -> str:
             f"`TARGET` must have an ending of the format {format}. Received: {options.target!r}. Fix: let it end in "
             f"{_ENDINGS[format] or 'no known ending'}, or change --format."
         )
-    flags = [("--quantise", options.quantise or None, "litert")]
+    flags = [("--quantise", (options.quantise and format != "onnx") or None, "litert")]
     flags += [(option.flag, getattr(options, option.name), "saved-model") for option in _SERVING]
     flags += [(f"--{name.replace('_', '-')}", getattr(options, name), "arpa") for name in _ARPA_FLAGS]
     for flag, given, wanted in flags:

@@ -31,7 +31,7 @@ def energies(contexts, words, v):
     return _compile_unless_distributed(tf, _energies)(contexts, words, tf.convert_to_tensor(v))
 
 
-def all_energies(contexts, words, v):
+def all_energies(contexts, words, v, loop=True):
     """Return v · tanh(z_i + t_j) of every context i and all words j, with a gradient, context by context.
 
     Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes them again.
@@ -40,6 +40,8 @@ def all_energies(contexts, words, v):
         contexts: float [B, h], z.
         words: float [|V|, h], t.
         v: float [h].
+        loop: False: TensorFlow computes all contexts at once, tile by tile of words. This graph has no loop, which some
+            runtimes refuse. It takes [B, 640, h].
 
     Returns:
         float [B, |V|].
@@ -48,6 +50,9 @@ def all_energies(contexts, words, v):
         return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
     import tensorflow as tf
 
+    if not loop:
+        tiles = tf.split(words, _tiles(words.shape[0], _WORDS))
+        return tf.concat([_energies(contexts, tile, v) for tile in tiles], axis=1)
     forward, backward = _context_by_context(*words.shape, contexts.dtype)
 
     @tf.custom_gradient

@@ -1,8 +1,11 @@
 """Export to LiteRT and ONNX for phones and other runtimes: context ids in, log-probabilities out."""
 
 import importlib
+import logging
 import os
+import tempfile
 from pathlib import Path
+from types import ModuleType
 
 import tensorflow as tf
 
@@ -20,7 +23,7 @@ class _NextWordModule(tf.Module):
 
     def __init__(self, model: NPLM):
         super().__init__(name="keras_nplm")
-        self.model = build_graph(_cast_to_float32(model))
+        self.model = build_graph(_copy_for_devices(model))
         self.signature = [tf.TensorSpec([None, self.model.order - 1], tf.int32, "context_ids")]
         self.function = tf.function(self.log_probs, self.signature, autograph=False)
 
@@ -59,28 +62,44 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
     return _write_with_vocabulary(language_model, Path(target), converted)
 
 
-def export_onnx(language_model: LanguageModel, target: str | os.PathLike) -> list[Path]:
+def export_onnx(language_model: LanguageModel, target: str | os.PathLike, *, quantise: bool = False) -> list[Path]:
     """Export an NPLM as an ONNX file, with the input, output and vocabulary file of `export_litert`.
 
     Args:
         language_model: a language model whose `model` is an NPLM.
         target: the `.onnx` file.
+        quantise: as in `export_litert`.
 
     Returns:
         the files written.
 
     Raises:
-        InputError: the model is not an NPLM, `target` is a directory or lies in a model directory, or tf2onnx is not
-            installed.
+        InputError: the model is not an NPLM, `target` is a directory or lies in a model directory, or tf2onnx or
+            onnxruntime is not installed.
         RunError: the files cannot be written.
     """
     module = _build_module(language_model, Path(target))
     try:
         tf2onnx = importlib.import_module("tf2onnx")
+        quantisation = importlib.import_module("onnxruntime.quantization") if quantise else None
     except ImportError as error:
-        raise InputError("The ONNX export needs tf2onnx. Fix: pip install 'keras-nplm[onnx]'.") from error
+        raise InputError(f"The ONNX export needs {error.name}. Fix: pip install 'keras-nplm[onnx]'.") from error
     converted, _ = tf2onnx.convert.from_function(module.function, module.signature, opset=18)
-    return _write_with_vocabulary(language_model, Path(target), converted.SerializeToString())
+    data = _quantise_onnx(quantisation, converted) if quantise else converted.SerializeToString()
+    return _write_with_vocabulary(language_model, Path(target), data)
+
+
+def _quantise_onnx(quantisation: ModuleType, converted: object) -> bytes:
+    """Return an ONNX model with 8-bit matrices."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # it asks for a preparation that our files do not need
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "8-bit.onnx")
+            quantisation.quantize_dynamic(converted, path)
+            return path.read_bytes()
+    finally:
+        logging.disable(disabled)
 
 
 def _build_module(language_model: LanguageModel, target: Path) -> _NextWordModule:
@@ -94,10 +113,11 @@ def _build_module(language_model: LanguageModel, target: Path) -> _NextWordModul
     return _NextWordModule(model)
 
 
-def _cast_to_float32(model: NPLM) -> NPLM:
-    """Return a copy of the network that computes in float32, which every runtime supports."""
+def _copy_for_devices(model: NPLM) -> NPLM:
+    """Return a copy of the network that computes in float32 and without loops, which every runtime supports."""
     copy = NPLM.from_config(_replace_dtypes(model.get_config()))
     copy.set_weights(model.get_weights())
+    copy.prob.uses_loop = False
     return copy
 
 

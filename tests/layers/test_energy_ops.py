@@ -52,6 +52,16 @@ def test_energies_and_their_gradients(function):
         np.testing.assert_allclose(gradient, wanted, rtol=1e-3, atol=1e-4)
 
 
+def test_energies_without_a_loop():
+    """Several tiles of words, one not full; some runtimes have no loops."""
+    rng = np.random.default_rng(0)
+    z, t, v = (tf.constant(rng.normal(size=shape), tf.float32) for shape in ((3, H), (1500, H), (H,)))
+    unrolled = tf.function(lambda contexts: all_energies(contexts, t, v, loop=False))
+    np.testing.assert_allclose(unrolled(z), all_energies(z, t, v), atol=1e-5)
+    operations = {operation.type for operation in unrolled.get_concrete_function(z).graph.get_operations()}
+    assert not operations & {"While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"}
+
+
 def test_energies_with_one_v_per_context():
     """As dropout of hidden units makes it."""
     rng = np.random.default_rng(0)

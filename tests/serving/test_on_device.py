@@ -9,7 +9,9 @@ from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Uniform, Vo
 from keras_nplm.cli.main import main
 from keras_nplm.layers.context import AveragedContext
 from keras_nplm.layers.hidden import DeepHidden
+from keras_nplm.serving.on_device import _NextWordModule
 
+V = 40
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 20, 7], [0, 0, 5]], np.int32)
 
 
@@ -23,6 +25,13 @@ def _run_onnx(path, context_ids):
     session = runtime.InferenceSession(str(path))
     assert [output.name for output in session.get_outputs()] == ["log_probs"]
     return session.run(None, {"context_ids": context_ids})[0]
+
+
+def _run_openvino(path, context_ids):
+    runtime = pytest.importorskip("openvino", reason="openvino is needed")
+    core = runtime.Core()
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}  # the default is 16 bits on some processors
+    return core.compile_model(core.read_model(str(path)), "CPU", exact)([context_ids])[0]
 
 
 def _check_files(written, target, run, language_model):
@@ -51,6 +60,55 @@ def test_the_command_writes_the_files(directory, tmp_path, capsys):
     assert (tmp_path / "next.tflite").is_file()
 
 
+NETWORKS = {
+    "full": {},
+    "direct connections": {"direct_connections": True},
+    "sampled": {"output": "sampled"},
+    "nce": {"output": "nce"},
+    "adaptive": {"output": "adaptive"},
+    "energy": {"output": "energy"},
+    "low rank": {"output": FullSoftmax(V, rank=3)},
+    "tied": {"output": FullSoftmax(V, tied=True)},
+    "short-list": {"output": FullSoftmax(V, shortlist_size=20)},
+    "short-list with outside output": {"output": FullSoftmax(V, shortlist_size=20, outside_output=True)},
+    "modern": {
+        "context": AveragedContext(V, 6, averages_after=(1,)),
+        "hidden": DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True),
+    },
+}
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def network_files(request, randomise, tmp_path_factory):
+    """A network of each kind, its LiteRT file and its ONNX file."""
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    model = randomise(NPLM(V, order=4, embedding_dim=6, hidden_units=5, **NETWORKS[request.param]))
+    language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence")
+    directory = tmp_path_factory.mktemp("files")
+    exported = export_litert(language_model, directory / "a.tflite"), export_onnx(language_model, directory / "a.onnx")
+    return model, *(paths[0] for paths in exported)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "run, of", [(_run_litert, "LiteRT"), (_run_onnx, "ONNX"), (_run_openvino, "LiteRT"), (_run_openvino, "ONNX")]
+)
+def test_runtimes_give_the_numbers_of_every_network(run, of, network_files):
+    model, litert, onnx = network_files
+    for rows in (1, 4):
+        expected = model.next_log_probs(CONTEXTS[:rows])
+        found = run({"LiteRT": litert, "ONNX": onnx}[of], CONTEXTS[:rows])
+        np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=1e-4, atol=1e-7)
+        inside = np.isfinite(expected)  # ln 0 of words outside a short-list is the least number in some runtimes
+        np.testing.assert_allclose(found[inside], expected[inside], atol=1e-4)
+
+
+def test_files_for_devices_have_no_loops():
+    module = _NextWordModule(NPLM(V, order=3, embedding_dim=2, hidden_units=3, output="energy"))
+    operations = {operation.type for operation in module.function.get_concrete_function().graph.get_operations()}
+    assert "Tanh" in operations and not [name for name in operations if "While" in name or "Call" in name]
+
+
 def _build_layers(kind: str, dtype: str) -> dict:
     if kind == "tied":
         return {"output": FullSoftmax(40, tied=True, dtype=dtype)}
@@ -66,25 +124,26 @@ def _build_layers(kind: str, dtype: str) -> dict:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["nce", "adaptive", "energy", "tied", "modern", "output of another dtype"])
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_networks_of_each_kind_are_converted(kind, dtype, tmp_path):
+def test_networks_of_16_bits_are_converted(kind, tmp_path):
+    dtype = "float32" if "dtype" in kind else "mixed_bfloat16"
     layers = _build_layers(kind, dtype) | {"direct_connections": kind != "energy"}
     model = NPLM(40, order=4, embedding_dim=6, hidden_units=5, dtype=dtype, **layers)
     words = Vocabulary([f"w{i}" for i in range(36)])
     path, _ = export_litert(LanguageModel(model, words, "words", "sentence"), tmp_path / "next.tflite")
-    tolerance = 1e-5 if dtype == "float32" and "dtype" not in kind else 0.02  # files have float32 products
-    np.testing.assert_allclose(_run_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=tolerance)
+    np.testing.assert_allclose(_run_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=0.02)  # of 16 bits
 
 
 @pytest.mark.long
-def test_a_quantised_file_is_small_and_nearly_exact(tmp_path):
+@pytest.mark.parametrize("export, run", [(export_litert, _run_litert), (export_onnx, _run_onnx)])
+def test_a_quantised_file_is_small_and_nearly_exact(export, run, tmp_path, caplog):
     words = Vocabulary([f"w{i}" for i in range(1996)])
     model = NPLM(len(words), order=4, embedding_dim=32, hidden_units=64)
     language_model = LanguageModel(model, words, "words", "sentence")
-    whole, _ = export_litert(language_model, tmp_path / "whole.tflite")
-    small, _ = export_litert(language_model, tmp_path / "small.tflite", quantise=True)
+    whole, _ = export(language_model, tmp_path / "whole")
+    small, _ = export(language_model, tmp_path / "small", quantise=True)
     assert small.stat().st_size < 0.3 * whole.stat().st_size
-    got, expected = (_run_litert(path, CONTEXTS) for path in (small, whole))
+    assert not caplog.records
+    got, expected = (run(path, CONTEXTS) for path in (small, whole))
     assert 0 < np.abs(got - expected).max() < 0.1
     np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-4)
 

@@ -59,6 +59,7 @@ class EnergyOutput(SampledOutput):
     loss_name = "sampled_loss"
     owns_hidden = True
     uses_embedding = True
+    uses_loop = True  # of `logits`, over contexts: less memory, but runtimes of devices may have no loops
 
     def __init__(self, vocabulary_size: int, hidden_units: int = 100, dropout: float = 0.0, **kwargs):
         wanted = "1 or more with the energy output"
@@ -124,7 +125,7 @@ class EnergyOutput(SampledOutput):
 
     def logits(self, features):
         contexts, v = self.project(features)
-        return all_energies(contexts, self.words(), v) + self.b
+        return all_energies(contexts, self.words(), v, loop=self.uses_loop) + self.b
 
     def log_prob(self, features, output_ids, which=None):
         output_ids, known = self.in_range(output_ids)
