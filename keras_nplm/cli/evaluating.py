@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_preset_directory
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.foreign_text import escape_controls
 from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.language_model.presets import find_preset
 
@@ -151,9 +152,9 @@ def _find_reference() -> Path:
 
 def _show_complete(result: dict) -> None:
     for context, words in result.items():
-        print(f"{context} …")
+        print(f"{escape_controls(context)} …")
         for word, probability in words.items():
-            print(f"  {probability:.4f} {word}")
+            print(f"  {probability:.4f} {escape_controls(word)}")
 
 
 def _generate(options: argparse.Namespace) -> dict:
@@ -175,4 +176,4 @@ def _generate(options: argparse.Namespace) -> dict:
 
 
 def _show_generate(result: dict) -> None:
-    print(result["whole"])
+    print(escape_controls(result["whole"]))

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_output, check_network
+from keras_nplm.io.foreign_text import escape_controls
 from keras_nplm.io.options import Option
 
 _MOST_PRINTED = 20
@@ -67,7 +68,7 @@ def _add_words(options: argparse.Namespace) -> dict:
 
 def _show_add_words(result: dict) -> None:
     counts = result["added_words"]
-    printed = ", ".join(f"{word} ({count})" for word, count in list(counts.items())[:_MOST_PRINTED])
+    printed = ", ".join(f"{escape_controls(word)} ({count})" for word, count in list(counts.items())[:_MOST_PRINTED])
     more = f" and {len(counts) - _MOST_PRINTED:,} more" if len(counts) > _MOST_PRINTED else ""
     print(f"added {len(counts):,} words (count in the text): {printed}{more}")
     print(f"the model is in {result['directory']}; next: keras-nplm evaluate {result['directory']} --text FILE")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.foreign_text import escape_controls, escape_formula
 from keras_nplm.io.options import Option
 
 _MOST_MAPPED = 2000  # t-SNE takes time and memory quadratic in the number of words
@@ -70,9 +71,9 @@ def _analogy(options: argparse.Namespace) -> dict:
 
 def _show_words(result: dict) -> None:
     for question, answers in result.items():
-        print(question)
+        print(escape_controls(question))
         for word, cosine in answers.items():
-            print(f"  {cosine:.4f} {word}")
+            print(f"  {cosine:.4f} {escape_controls(word)}")
 
 
 def _map(options: argparse.Namespace) -> dict:
@@ -112,7 +113,8 @@ def _map(options: argparse.Namespace) -> dict:
 def _draw_map(words: list[str], coordinates, suffix: str, rank: dict[str, int]) -> str:
     """Return the contents of a map: an SVG picture, or words and coordinates separated by tabs."""
     if suffix == ".tsv":
-        return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in zip(words, coordinates.tolist(), strict=True))
+        rows = zip(map(escape_formula, words), coordinates.tolist(), strict=True)
+        return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in rows)
 
     from keras_nplm.training.charts import draw_words, render_svg_file
 

@@ -22,7 +22,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_table(header: list[str], rows: list[list]) -> str:
-    """Format a Markdown table. A `|` in a cell of the body is escaped.
+    """Format a Markdown table. In a cell of the body a `|` is escaped, and a line end becomes a space.
 
     Args:
         header: the names of the columns.
@@ -36,5 +36,5 @@ def markdown_table(header: list[str], rows: list[list]) -> str:
     | NPLM | 272.8 |
     """
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    cells = ([str(cell).replace("|", "\\|") for cell in row] for row in rows)
+    cells = ([" ".join(str(cell).splitlines()).replace("|", "\\|") for cell in row] for row in rows)
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in cells)])

@@ -122,7 +122,9 @@ def _format_configuration(config: dict) -> str:
         return ""
     command = train_command(config)
     block = f"```bash\n{command} --output runs/model\n```\n\n" if command else ""
-    return f"## Training\n\n{block}```json\n{json.dumps(config, indent=2, ensure_ascii=False)}\n```"
+    shown = json.dumps(config, indent=2, ensure_ascii=False)
+    shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in shown)
+    return f"## Training\n\n{block}```json\n{shown}\n```"
 
 
 def _explain_serving(name: str) -> str:
@@ -150,6 +152,21 @@ def _explain_requests(name: str, signatures: dict, max_text_length: int) -> str:
 
 ```bash
 curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:8501/v1/models/{name}:predict
+```
+
+gRPC, which needs `pip install tensorflow-serving-api`:
+
+```python
+import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+request = predict_pb2.PredictRequest()
+request.model_spec.name, request.model_spec.signature_name = "{name}", "score"
+request.inputs["sentences"].CopyFrom(tf.make_tensor_proto(["The value is a string."]))
+with grpc.insecure_channel("localhost:8500") as channel:
+    response = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, timeout=10)
+print(tf.make_ndarray(response.outputs["log_prob"]))
 ```
 
 Select a signature with `"signature_name"` in the request. The default, `serving_default`, is `{DEFAULT_SIGNATURE}`. B

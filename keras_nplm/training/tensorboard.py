@@ -17,6 +17,7 @@ from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
+from keras_nplm.io.foreign_text import escape_formula
 from keras_nplm.io.lock import check_locks
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.ops import rows
@@ -278,7 +279,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _write_projector(self) -> None:
         """Write the embedding projector's files: vectors and words, one per line; then the file that names both."""
         words, vectors = self.language_model.vocabulary.words, rows(self.model.embed.C, self.projector_ids)
-        lines = [_escape_formula(words[i]) for i in self.projector_ids]
+        lines = [escape_formula(words[i]) for i in self.projector_ids]
         if self.word_counts is not None:
             counts = (self.word_counts[i] for i in self.projector_ids)
             lines = ["word\tcount", *(f"{word}\t{count}" for word, count in zip(lines, counts, strict=True))]
@@ -287,11 +288,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         for name, text in ("metadata.tsv", "\n".join(lines) + "\n"), ("projector_config.pbtxt", _PROJECTOR):
             with replace_file(os.path.join(self._train_dir, name)) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _escape_formula(word: str) -> str:
-    """Return a word that no spreadsheet runs as a formula when it opens the table."""
-    return f"'{word}" if len(word) > 1 and word[0] in "=+-@" else word
 
 
 def _name_tags(values: dict[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The README's clients run against TensorFlow's model server, or a stand-in with its REST and gRPC interface."""
+"""The clients of the README and the model card run against TensorFlow's server, or a stand-in with its interfaces."""
 
 import contextlib
 import http.server

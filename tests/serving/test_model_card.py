@@ -10,6 +10,15 @@ from keras_nplm import CONFIGURATIONS
 from keras_nplm.serving.model_card import model_card
 from keras_nplm.serving.signatures import ServingModule
 
+HOSTILE = [
+    "evil`\n# evil\n```\n<script>evil()</script>\n~~~",
+    "[evil](http://evil.example) ![evil](evil)",
+    "a | evil | <img src=x onerror=evil()> &lt;",
+    "=cmd|' /C evil'!A0",
+    "\x1b]0;evil\x07\x9b31m\u202eevil\ud800",
+    "evil```evil``evil`",
+    "`evil",
+]
 METRICS = {"perplexity": 55.914, "perplexity_without_unk": 58.06, "tokens": 6526, "unk_tokens": 422}
 
 
@@ -47,6 +56,20 @@ def test_text_of_a_stranger_stays_quoted(language_model, signatures):
     outside = re.sub(r"^```.*?^```$", "", card, flags=re.DOTALL | re.MULTILINE)
     assert "# Heading" not in outside.splitlines() and "keras-nplm train" not in card
     assert "`` brown` # Heading" in outside or "```` brown` # Heading" in outside
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_every_string_of_a_stranger_is_within_code(text, language_model, signatures):
+    config = {"kind": text, "corpus": text, "tokenizer": text, "boundary": text, text: [text, {text: text}]}
+    card = model_card("mine", language_model, signatures, config, {})
+    card.encode("utf-8")  # so that it can be written
+    blocks = re.findall(r"^```(\w+)\n(.*?)\n```$", card, re.DOTALL | re.MULTILINE)
+    assert json.loads(dict(blocks)["json"]) == config
+    assert [language for language, _ in blocks] == [*["json"], *["bash"] * 3]  # as many as without a stranger
+    outside = re.sub(r"^```.*?^```$", "", card, flags=re.DOTALL | re.MULTILINE)
+    outside = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)
+    assert "evil" not in outside
+    assert all(c.isprintable() or c == "\n" for c in card)
 
 
 def test_the_card_describes_the_tokenizer(language_model, signatures):

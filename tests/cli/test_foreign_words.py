@@ -1,0 +1,70 @@
+"""Words of a stranger's model are harmless in what the commands print and write, and files keep them exactly."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_nplm import NPLM, LanguageModel, Vocabulary
+from keras_nplm.cli.main import main
+from keras_nplm.models.ngrams import kneser_ney, read_arpa
+from keras_nplm.serving import export_saved_model
+
+WORDS = [
+    *["=HYPERLINK(1)", "+1", "-cmd|'x'!A0", "@SUM(1)", '"=1"', "\\end\\", "\\data\\", "ngram"],
+    *["\x1b]0;evil\x07", "\x9b31m", "`rm`", "<script>evil()</script>", "](http://evil.example)", "a|b", "-1.5"],
+]
+
+
+@pytest.fixture(scope="module")
+def language_model() -> LanguageModel:
+    vocabulary = Vocabulary(WORDS)
+    model = NPLM(len(vocabulary), order=3, embedding_dim=4, hidden_units=3)
+    return LanguageModel(model, vocabulary, "whitespace", "sentence")
+
+
+@pytest.fixture(scope="module")
+def directory(language_model, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("foreign") / "model"
+    language_model.save(directory)
+    return directory
+
+
+@pytest.mark.parametrize("command", [["complete", "", "--top-k", "16"], ["nearest", "a|b", "--top-k", "14"]])
+def test_terminals_get_no_control_characters(command, directory, capsys):
+    name, *arguments = command
+    assert main([name, str(directory), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert r"\x1b]0;evil\x07" in printed and r"\x9b31m" in printed
+    assert all(character.isprintable() or character == "\n" for character in printed)
+
+
+def test_json_has_the_words_unchanged(directory, capsys):
+    assert main(["complete", str(directory), "", "--top-k", "16", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)[""]) == {*WORDS, "</s>"}
+
+
+def test_tables_for_spreadsheets_have_no_formulas(directory, tmp_path):
+    assert main(["map", str(directory), str(tmp_path / "words.tsv")]) == 0
+    cells = [line.split("\t")[0] for line in (tmp_path / "words.tsv").read_text().splitlines()]
+    words = [word for word in WORDS if any(map(str.isalpha, word))]
+    assert cells == [f"'{word}" if word[0] in "=+-@" else word for word in words]
+
+
+def test_files_for_programs_have_the_words_unchanged(language_model, directory, tmp_path):
+    assert main(["export", str(directory), str(tmp_path / "words.vec")]) == 0
+    rows = (tmp_path / "words.vec").read_text("utf-8").split("\n")[1:-1]
+    assert [row.split(" ")[0] for row in rows][-len(WORDS) :] == WORDS
+    ids = np.tile(np.append(language_model.vocabulary.encode(WORDS), 3), 3).astype(np.int32)
+    model = kneser_ney(ids, len(language_model.vocabulary), 2, "sentence")
+    LanguageModel(model, language_model.vocabulary, "whitespace", "sentence").save(tmp_path / "ngrams")
+    assert main(["export", str(tmp_path / "ngrams"), str(tmp_path / "words.arpa")]) == 0
+    read, vocabulary = read_arpa(tmp_path / "words.arpa")
+    assert set(vocabulary.words) >= set(WORDS) and read.num_ngrams[1:] == model.num_ngrams[1:]
+
+
+@pytest.mark.parametrize("name", ['a"\n  evil: 1', "a`b", "a]( b", "-a", "a\x1b", "{a}", "a:b", "évil"])
+def test_names_that_the_files_of_a_server_would_break_on_are_refused(name, language_model, tmp_path):
+    with pytest.raises(ValueError, match="becomes the model name"):
+        export_saved_model(language_model, tmp_path / name)
+    assert not list(tmp_path.iterdir())
