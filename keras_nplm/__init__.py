@@ -33,6 +33,7 @@ _PUBLIC = {
         "NoiseContrastive",
         "SampledSoftmax",
     ],
+    "keras_nplm.models.gradients": ["sum_gradients_first"],
     "keras_nplm.models.metrics": ["Perplexity"],
     "keras_nplm.models.nplm": ["NPLM"],
     "keras_nplm.models.evaluation": ["evaluate"],
@@ -63,6 +64,7 @@ run_after_import("tensorflow_datasets", ["keras_nplm.data.corpora.tfds_builders"
 # Modules that import Keras at their top
 _NEED_KERAS = (
     "layers.",
+    "models.gradients",
     "models.metrics",
     "models.nplm",
     "training.optimizers",

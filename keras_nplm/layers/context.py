@@ -86,11 +86,11 @@ class ContextEmbedding(keras.layers.Layer):
     def vectors(self, context_ids):
         """Return C(w) of each context word, float [B, n-1, m]."""
         context_ids = ops.cast(context_ids, "int32")  # Keras feeds floats to a functional model by default
-        width = context_ids.shape[-1]
+        fits = len(context_ids.shape) == 2 and self.context_size in (None, context_ids.shape[1])
         check_argument(
             "context_ids",
-            self.context_size is None or width == self.context_size,
-            f"[B, {self.context_size}]",
+            fits,
+            f"[B, {self.context_size or 'n-1'}]",
             list(context_ids.shape),
             "give the n-1 words before the target.",
         )

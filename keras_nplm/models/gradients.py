@@ -15,6 +15,8 @@ def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
     update of a dense gradient. The optimiser is changed in place, unless it gives that update already: lazy optimisers,
     and SGD without momentum, both without clipping. For the TensorFlow backend.
 
+    `NPLM.compile` does it. In a training loop of your own, call it once, before the first update.
+
     Args:
         optimizer: a Keras optimiser.
 

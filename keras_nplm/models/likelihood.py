@@ -15,9 +15,9 @@ class LikelihoodTraining(ReplicatedTraining):
         loss = -1/B sum_t ln P(w_t | context) + λ/2 |θ|²
 
     The loss is computed from the features of the contexts by the output layer, which needs no [B, |V|] probabilities.
-    `perplexity` is the exponential of the mean without the penalty. With a loss or metrics of `compile`, or a
-    subclass that overrides `call` or `compute_loss`, the loss is computed from the probabilities of `call`, as in any
-    Keras model.
+    `perplexity` is the exponential of the mean without the penalty. Metrics given to `compile` see the probabilities,
+    which are computed for them alone. With a loss of `compile`, or a subclass that overrides `call` or `compute_loss`,
+    the loss is computed from the probabilities of `call`, as in any Keras model.
 
     A class that uses the mixin has `features(context_ids, training)`, an output layer `prob` (see
     `keras_nplm.layers.outputs`), a `hidden` layer or None, and `call_is_own()`.
@@ -40,8 +40,11 @@ class LikelihoodTraining(ReplicatedTraining):
         the optimiser excludes weights already.
 
         Raises:
-            InputError: an option that fails or is silently wrong on several replicas.
+            InputError: a loss of logits, or an option that fails or is silently wrong on several replicas.
         """
+        loss = kwargs.get("loss", args[1] if len(args) > 1 else None)
+        wrong = getattr(loss, "from_logits", False) and self.call_is_own()
+        check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")
         replicas = False
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
@@ -72,29 +75,35 @@ class LikelihoodTraining(ReplicatedTraining):
 
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
         with tf.GradientTape() as tape:
-            loss = self._features_loss(x, y, sample_weight, training=True)
+            loss, features = self._features_loss(x, y, sample_weight, training=True)
             scaled = self.optimizer.scale_loss(loss)
+        logs = self._update_metrics(loss, features, x, y, sample_weight, training=True)
         if self.trainable_weights:
             gradients = tape.gradient(scaled, self.trainable_weights)
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
-        logs = self._track_loss(loss, y)
-        # A sampled loss is no likelihood and cannot be compared with that of validation
-        return self.add_worker_dimension({self.prob.loss_name: logs["loss"]} if self.prob.is_sampled else logs)
+        return self.add_worker_dimension(logs)
 
     def test_step(self, *args):
         if not self._trains_on_features():
             return self.add_worker_dimension(super().test_step(*args))
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
-        loss = self._features_loss(x, y, sample_weight, training=False)
-        return self.add_worker_dimension(self._track_loss(loss, y))
+        loss, features = self._features_loss(x, y, sample_weight, training=False)
+        return self.add_worker_dimension(self._update_metrics(loss, features, x, y, sample_weight, training=False))
 
     def _trains_on_features(self) -> bool:
         """Whether the loss is the model's own, computed without the probabilities that `call` returns."""
         own = self.call_is_own() and type(self).compute_loss is LikelihoodTraining.compute_loss
-        plain = self.loss is None and self._compile_metrics is None and own
-        return plain and keras.backend.backend() == "tensorflow"
+        return self.loss is None and own and keras.backend.backend() == "tensorflow"
+
+    def _measures_probabilities(self) -> bool:
+        """Whether metrics of `compile`, or those of a subclass, see the probabilities."""
+        return self._compile_metrics is not None or type(self).compute_metrics is not keras.Model.compute_metrics
 
     def _features_loss(self, x, y, sample_weight, training: bool):
+        """Return the loss of a batch and the features from which it is computed."""
+        fix = "pass fit(contexts, targets), with contexts [B, n-1] and targets [B]."
+        check_argument("x", hasattr(x, "shape"), "one array of ids", type(x).__name__, fix)
+        check_argument("y", hasattr(y, "shape"), "one array of ids", type(y).__name__, fix)
         width = y.shape[1] if len(y.shape) > 1 else 1
         fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
         check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
@@ -111,16 +120,19 @@ class LikelihoodTraining(ReplicatedTraining):
             loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
         else:
             loss = negative_log_likelihood = -self.prob.log_prob(features, output_ids)
-        return self._penalised_mean(loss, negative_log_likelihood, sample_weight, training)
+        return self._penalised_mean(loss, negative_log_likelihood, sample_weight, training), features
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
-        chosen = _chosen(y_pred, self.prob.output_ids(y))
-        negative_log_likelihood = -ops.log(ops.maximum(chosen, metrics.LEAST_PROBABILITY))
+        negative_log_likelihood = self._negative_log_likelihood(y_pred, y)
         if self.loss is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         return self._penalised_mean(negative_log_likelihood, negative_log_likelihood, sample_weight, training)
+
+    def _negative_log_likelihood(self, probabilities, y):
+        chosen = _chosen(probabilities, self.prob.output_ids(y))
+        return -ops.log(ops.maximum(chosen, metrics.LEAST_PROBABILITY))
 
     def _penalised_mean(self, loss, negative_log_likelihood, sample_weight, training: bool):
         if negative_log_likelihood is not None:
@@ -129,13 +141,24 @@ class LikelihoodTraining(ReplicatedTraining):
         mean = self.weight_by_examples(mean, loss) if training else mean
         return mean + super().compute_loss(training=training) if self.losses else mean
 
-    def _track_loss(self, loss, y) -> dict:
-        """Add the loss of a batch to the mean of the epoch and return the logs."""
+    def _update_metrics(self, loss, features, x, y, sample_weight, training: bool) -> dict:
+        """Add the loss of a batch to the mean of the epoch, update all metrics and return the logs."""
         replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
         for metric in self.metrics:
             if metric.name == "loss":
                 metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=ops.shape(y)[0])
-        return self.get_metrics_result()
+        is_sampled = training and self.prob.is_sampled  # its loss is no likelihood: not to compare with validation's
+        if self._measures_probabilities():
+            probabilities = self.prob(features)
+            if is_sampled:
+                likelihoods = self._negative_log_likelihood(probabilities, y)
+                self.perplexity.update_state(likelihoods, sample_weight=sample_weight)
+            logs = self.compute_metrics(x, y, probabilities, sample_weight)
+        else:
+            logs = self.get_metrics_result()
+            if is_sampled:
+                del logs["perplexity"]
+        return {self.prob.loss_name: logs.pop("loss"), **logs} if is_sampled else logs
 
     def _exclude_biases(self) -> None:
         """Leave the biases out of the optimiser's own weight decay, unless it leaves out weights already."""

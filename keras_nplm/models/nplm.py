@@ -14,6 +14,7 @@ from keras_nplm.layers.context import ContextEmbedding, build_context
 from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.hidden import build_hidden
 from keras_nplm.layers.outputs import Output, build_output
+from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.likelihood import LikelihoodTraining
 
@@ -32,8 +33,10 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     Training maximises the penalised log-likelihood. `compile(optimizer=…)` needs no loss: the model has its own, the
     mean negative log-likelihood plus the weight decay λ/2 |θ|² on C, H, U and W. It is computed from the features
     without storing [B, |V|] probabilities. The logs have `perplexity`, without the penalty. A sampled output layer
-    logs its training loss under a name of its own, and `perplexity` in validation only. A loss or metrics given to
-    `compile`, and a subclass that overrides `call`, use the probabilities that `call` returns, as in any Keras model.
+    logs its training loss under a name of its own, and `perplexity` in validation only. Metrics given to `compile` see
+    the probabilities, at the cost of a full softmax. A loss given to `compile`, and a subclass that overrides `call`,
+    use the probabilities that `call` returns, as in any Keras model. An optimiser of your own training loop needs
+    `sum_gradients_first`.
 
     Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections.
 
@@ -108,6 +111,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         others = dict(hidden_units=hidden_units, weight_decay=weight_decay, boundary=boundary)
         for option, value in (sizes | shares | others).items():
             check_option(option, value)
+        check_keyword_arguments(kwargs)
         super().__init__(name=name, **kwargs)
         policy = self.dtype_policy.name
         half = self.compute_dtype == "float16"
@@ -150,24 +154,27 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def build(self, input_shape):
         if self.built:
             return
-        _build_once(self.embed, input_shape)
+        build_once(self.embed, input_shape)
         x_shape = self.embed.compute_output_shape(input_shape)
         width = x_shape[1] if self.prob.owns_hidden or self.direct is not None else 0
         if self.hidden is not None:
-            _build_once(self.hidden, x_shape)
+            build_once(self.hidden, x_shape)
             self.hidden_units = self.hidden.compute_output_spec(keras.KerasTensor(x_shape)).shape[-1]
             width += self.hidden_units
         else:
             self.hidden_units = self.prob.hidden_units
         if self.prob.uses_embedding:
             self.prob.tie(self.embed.C)
-        _build_once(self.prob, (None, width))
+        build_once(self.prob, (None, width))
         if self.direct is not None:
             self.direct.fuse(self.prob, x_shape[1])
         self.built = True
 
     def call(self, context_ids, training=False):
         return self.prob(self.features(context_ids, training=training))
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.prob.num_outputs)
 
     def call_is_own(self) -> bool:
         return type(self).call is NPLM.call
@@ -297,7 +304,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     def get_config(self):
         layers = {"context": self.embed, "hidden": self.hidden, "output": self.prob}
-        parts = {part: name if _is_name(name) else serialise_layer(layers[part]) for part, name in self._names.items()}
+        parts = {part: name if is_name(name) else serialise_layer(layers[part]) for part, name in self._names.items()}
         return super().get_config() | {
             "vocabulary_size": self.vocabulary_size,
             "order": self.order,
@@ -320,29 +327,3 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             if isinstance(config.get(part), dict)
         }
         return super().from_config(config | layers)
-
-
-def _build_once(layer: keras.layers.Layer, input_shape) -> None:
-    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model.
-
-    Raises:
-        InputError: the layer is built for inputs of a different width.
-    """
-    if not layer.built:
-        layer.build(input_shape)
-        return
-    width = ((layer.get_build_config() or {}).get("input_shape") or input_shape)[-1]
-    received = f"{layer.name}, which has weights for width {width}"
-    fix = "give each model a layer of its own."
-    check_argument("layer", width == input_shape[-1], f"one for inputs of width {input_shape[-1]}", received, fix)
-
-
-def serialise_layer(layer: keras.layers.Layer) -> dict:
-    """Return a layer's configuration without its input shapes, since NPLM builds its layers."""
-    described = keras.saving.serialize_keras_object(layer)
-    described.pop("build_config", None)
-    return described
-
-
-def _is_name(part) -> bool:
-    return part is None or isinstance(part, str)

@@ -35,6 +35,10 @@ _MAX_CONFIG = 1 << 20  # bytes of config.json and of metadata.json; a network of
 _LONGEST = 1000  # characters of its strings, items of its lists
 
 
+class _ForeignClass(ValueError):
+    """A class that a file may not make Keras create; the message is its name."""
+
+
 def load_network(path: Path) -> NPLM:
     """Load a network from a `.keras` file, not compiled.
 
@@ -56,6 +60,11 @@ def load_network(path: Path) -> NPLM:
         model = keras.models.load_model(path, compile=False, safe_mode=True)
     except InputError:
         raise
+    except _ForeignClass as error:
+        raise InputError(
+            f"{path} must hold layers of keras_nplm, or layers that the program registers. Received: the class "
+            f"{error}. Fix: use TanhHidden or DeepHidden, or read a file that you trust with `keras.models.load_model`."
+        ) from error
     except Exception as error:  # zipfile, h5py and Keras raise many kinds on a damaged file
         raise InputError(
             f"{path} must be a whole model file ({summarize_error(error)}). Fix: train the model again."
@@ -108,10 +117,10 @@ def _read_part(archive: zipfile.ZipFile, path: Path, name: str) -> dict:
 
 
 def _refuse_foreign_classes(value: object) -> None:
-    """Refuse a configuration that makes Keras create other objects than the layers of a network; a ValueError."""
+    """Refuse a configuration that makes Keras create other objects than the layers of a network."""
     if isinstance(value, dict):
         if "class_name" in value and not _is_known(value):
-            raise ValueError(f"it names the class {value.get('module')}.{value['class_name']}, which is not of an NPLM")
+            raise _ForeignClass(f"{value.get('module')}.{value['class_name']}")
         if "build_config" in value:  # Keras would build a layer of this size, whatever the weights are
             raise ValueError("it names the input shape of a layer, which NPLM knows")
         value = list(value.values())

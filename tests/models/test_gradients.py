@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, ContextEmbedding, LazySGD
+from keras_nplm import NPLM, ContextEmbedding, FullSoftmax, LazySGD, sum_gradients_first
 
 V, ORDER = 12, 4
 CONTEXTS = np.array([[4, 5, 4], [4, 6, 4], [7, 4, 4], [4, 4, 8]] * 2, np.int32)  # the word 4 in every context
@@ -111,3 +111,21 @@ def test_network_as_a_layer_of_a_stock_model_updates_rows_once():
     model.compile(keras.optimizers.Adagrad(0.1), "sparse_categorical_crossentropy")
     model.train_on_batch(CONTEXTS, TARGETS)
     np.testing.assert_allclose(network.embed.C.numpy(), reference[0], atol=2e-6)
+
+
+@pytest.mark.parametrize("output", ["nce", "energy", "tied"])
+def test_optimizer_of_an_own_training_loop_can_sum_rows(output):
+
+    def build() -> NPLM:
+        keras.utils.set_random_seed(1)
+        return _build_model(FullSoftmax(V, tied=True) if output == "tied" else output)
+
+    model = build()
+    reference = _dense_updates(model, keras.optimizers.Adagrad(0.1), steps=1)
+    model, optimizer = build(), keras.optimizers.Adagrad(0.1)
+    sum_gradients_first(optimizer)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model.prob.training_loss(model.features(CONTEXTS, training=True), TARGETS)[0])
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_weights), model.trainable_weights, strict=True))
+    for expected, weight in zip(reference, model.trainable_weights, strict=True):
+        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)

@@ -238,6 +238,33 @@ def test_a_string_loss_and_accuracy_train_on_probabilities():
     assert set(history) == {"loss", "accuracy", "perplexity"}
 
 
+@pytest.mark.parametrize("output", ["full", "nce"])
+def test_metrics_do_not_change_what_is_trained(output):
+    contexts, targets = _batch()
+    trained = []
+    for metrics in (None, ["accuracy"]):
+        model = _small(output=output, dropout=0.3)
+        exact = -model.log_prob(contexts, targets).mean()
+        model.compile(LazySGD(0.1), metrics=metrics, run_eagerly=True)
+        logs = model.train_on_batch(contexts, targets, return_dict=True)
+        trained.append((model, logs))
+    plain, measured = trained[0][1], trained[1][1]
+    assert set(measured) == {*plain, "accuracy", "perplexity"} and plain.items() <= measured.items()
+    np.testing.assert_allclose(np.log(measured["perplexity"]), exact, rtol=0.05)
+    for without, with_metrics in zip(trained[0][0].get_weights(), trained[1][0].get_weights(), strict=True):
+        np.testing.assert_array_equal(without, with_metrics)
+
+
+def test_a_subclass_may_compute_its_own_metrics():
+    class Measured(NPLM):
+        def compute_metrics(self, x, y, y_pred, sample_weight=None):
+            return super().compute_metrics(x, y, y_pred, sample_weight) | {"outputs": y_pred.shape[1]}
+
+    model = _small(Measured)
+    model.compile("sgd", run_eagerly=True)
+    assert model.train_on_batch(*_batch(), return_dict=True)["outputs"] == 20
+
+
 def test_one_hot_targets_train_with_categorical_crossentropy():
     model, (contexts, targets) = _small(), _copy_task()
     model.compile("sgd", loss="categorical_crossentropy", run_eagerly=True)
@@ -378,8 +405,8 @@ def test_penalty_is_half_the_squares_of_the_matrices():
 
 
 def test_ids_out_of_range_give_a_loss_that_is_nan():
-    model, (contexts, targets) = _model(), _batch()
-    model.compile(optimizer=keras.optimizers.SGD(0.1), run_eagerly=True, metrics=["accuracy"])
+    model, (contexts, targets) = _randomised(Flatter(V, 4, 3, 5)), _batch()  # trained on what `call` returns
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     assert np.isfinite(model.evaluate(contexts, targets[:, None], verbose=0)[0])  # targets of rank 2 are the same
     for wrong in (V, -1):
         assert np.isnan(model.evaluate(contexts, np.full_like(targets, wrong), verbose=0)[0])

@@ -1,11 +1,13 @@
 """Model files from an untrusted source: what is loaded, and what is refused before Keras reads it."""
 
+import io
 import json
 import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -167,7 +169,7 @@ def test_more_weights_than_the_described_network_has_are_refused(saved, tmp_path
 def test_classes_of_other_packages_are_refused(part, described, saved, tmp_path, monkeypatch):
     monkeypatch.setattr(keras.models, "load_model", lambda *_, **__: pytest.fail("Keras reads the file"))
     edit = lambda whole: whole["config"].update({part: described})  # noqa: E731
-    with pytest.raises(InputError, match="it names the class"):
+    with pytest.raises(InputError, match="must hold layers of keras_nplm, .* Received: the class"):
         load_network(_rewrite(saved, tmp_path / "model.keras", edit))
 
 
@@ -182,6 +184,28 @@ def test_a_hidden_layer_that_the_program_registers_is_loaded(tmp_path):
     loaded = load_network(tmp_path / "model.keras")
     assert isinstance(loaded.hidden, Clipped)
     np.testing.assert_array_equal(loaded(contexts), model(contexts))
+
+
+def test_a_stock_hidden_layer_is_refused_by_name(tmp_path):
+    NPLM(V, N, M, hidden=keras.layers.Dense(H)).save(tmp_path / "model.keras")
+    with pytest.raises(InputError, match=r"Received: the class keras.layers.Dense. Fix: .* `keras.models.load_model`"):
+        load_network(tmp_path / "model.keras")
+    assert keras.models.load_model(tmp_path / "model.keras").hidden.units == H
+
+
+def test_tied_matrix_is_stored_once_and_older_files_load(tmp_path):
+    """Files of before had C in the output layer, too."""
+    model, contexts = NPLM(V, N, M, H, output=FullSoftmax(V, tied=True)), np.ones((2, N - 1), np.int32)
+    model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        weights = io.BytesIO(archive.read("model.weights.h5"))
+    with h5py.File(weights, "r+") as stored:
+        output = stored["layers/full_softmax/vars"]
+        assert sorted(part.size for part in output.values()) == [V, H * M]
+        output["0"] = stored["embed/vars/0"][:]
+    path = _rewrite(tmp_path / "model.keras", tmp_path / "older.keras", model=weights.getvalue())
+    for file in (tmp_path / "model.keras", path):
+        np.testing.assert_array_equal(load_network(file)(contexts), model(contexts))
 
 
 def test_hidden_units_of_the_energy_output_are_checked(tmp_path):

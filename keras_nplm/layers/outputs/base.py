@@ -290,6 +290,23 @@ class LinearOutput(BiasedOutput):
             self.kernel = self._add_matrix("UW", (self.num_outputs, width or input_shape[-1]))
         super().build(input_shape)
 
+    def save_own_variables(self, store):
+        for name, variable in self._stored_variables().items():
+            store[name] = variable
+
+    def load_own_variables(self, store):
+        if not self.tied:
+            super().load_own_variables(store)
+            return
+        for name, variable in self._stored_variables().items():
+            variable.assign(store[name])
+
+    def _stored_variables(self) -> dict[str, keras.Variable]:
+        """The variables by their names in a file: without C, which the context layer saves."""
+        variables: dict[str, keras.Variable] = {}
+        super().save_own_variables(variables)
+        return {name: variable for name, variable in variables.items() if not self.tied or variable is not self.kernel}
+
     def _add_matrix(self, name: str, shape: tuple[int, int]):
         options = dict(initializer="glorot_uniform", regularizer=penalty(self.weight_decay), autocast=False)
         return self.add_weight(name=name, shape=shape, **options)

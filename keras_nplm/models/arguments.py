@@ -1,0 +1,50 @@
+"""Arguments of NPLM: unknown ones are refused; layers are built once and serialised without their shapes."""
+
+import keras
+
+from keras_nplm.io.errors import check_argument
+
+_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}  # of keras.layers.Layer
+_LAYER_ARGUMENTS = {  # names of arguments by NPLM's own argument and a layer that has them
+    ("context", "AveragedContext"): {"averages_after"},
+    ("hidden", "DeepHidden"): {"activation", "residual_blocks", "layer_norm"},
+    ("output", "NoiseContrastive"): {"num_sampled", "proposal", "seed"},
+    ("output", "AdaptiveSoftmax"): {"cutoffs"},
+    ("output", "FullSoftmax"): {
+        *("held_out_mass", "self_normalisation", "rank", "tied", "shortlist_size", "outside_output"),
+    },
+}
+
+
+def check_keyword_arguments(arguments: dict) -> None:
+    """Refuse unknown arguments, and name the layer that has an argument of this name."""
+    for name in arguments.keys() - _KERAS_ARGUMENTS:
+        part, layer = next((place for place, names in _LAYER_ARGUMENTS.items() if name in names), (None, None))
+        fix = f"pass `{part}={layer}(…, {name}=…)`." if part else "see help(NPLM)."
+        check_argument(name, False, "left out: NPLM has no such argument", repr(arguments[name]), fix)
+
+
+def build_once(layer: keras.layers.Layer, input_shape) -> None:
+    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model.
+
+    Raises:
+        InputError: the layer is built for inputs of a different width.
+    """
+    if not layer.built:
+        layer.build(input_shape)
+        return
+    width = ((layer.get_build_config() or {}).get("input_shape") or input_shape)[-1]
+    received = f"{layer.name}, which has weights for width {width}"
+    fix = "give each model a layer of its own."
+    check_argument("layer", width == input_shape[-1], f"one for inputs of width {input_shape[-1]}", received, fix)
+
+
+def serialise_layer(layer: keras.layers.Layer) -> dict:
+    """Return a layer's configuration without its input shapes, since NPLM builds its layers."""
+    described = keras.saving.serialize_keras_object(layer)
+    described.pop("build_config", None)
+    return described
+
+
+def is_name(part) -> bool:
+    return part is None or isinstance(part, str)
