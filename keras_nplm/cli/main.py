@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     try:
         _check_unicode(options)
+        _check_output(options)
         for option in options.checked:
             if (value := getattr(options, option.name)) is not None:
                 option.check(value)
@@ -89,6 +90,12 @@ def _check_unicode(options: argparse.Namespace) -> None:
                 f"An argument must be UTF-8 text. Received: {part!r}, which holds half a surrogate pair. Fix: convert "
                 "it to UTF-8."
             )
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    """Refuse `--output ""`, as a script without its variable gives it: it would be the working directory."""
+    if getattr(options, "output", None) == "":
+        raise InputError("`--output` must be a path. Received: ''. Fix: name a directory or a file to write.")
 
 
 def _flatten(value: object) -> Iterator:

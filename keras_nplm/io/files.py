@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.json_text import check_json_size, parse_json
 from keras_nplm.io.lock import check_locks
@@ -269,22 +270,10 @@ def read_text(path: str | os.PathLike) -> str:
     """
     check_is_file(path)
     try:
-        return Path(path).read_bytes().decode("utf-8")
+        data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. {_CHECK_NAME}") from error
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise utf8_error(path, error.start) from error
-
-
-def utf8_error(path: str | os.PathLike, offset: int, encoding: str = "LATIN1") -> InputError:
-    """Return the error for a file whose bytes at `offset` are not UTF-8.
-
-    Args:
-        path: the file.
-        offset: the position of the first wrong byte.
-        encoding: the likely encoding, for the remedy.
-    """
-    return InputError(
-        f"{path} is not UTF-8 text (byte {offset}). Fix: convert it from its encoding, for example "
-        f"`iconv -f {encoding} -t UTF-8 {Path(path).name}`."
-    )
+        raise utf8_error(path, data) from error

@@ -78,6 +78,8 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
     """
     check_output_path(directory)
     directory = os.path.abspath(directory)
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise InputError(f"The output directory must not be a file. Received: {directory}. Fix: choose a new path.")
     held = _find_lock(directory)
     if held and _HELD[held].thread == threading.get_ident():
         yield

@@ -82,6 +82,7 @@ def _names(directory: Path) -> set[str]:
 def test_invalid_output_path_has_status_2(tmp_path, text, model, capsys, command):
     (tmp_path / "file.txt").touch()
     messages = {
+        **({"": "must be a path. Received: ''. Fix: name a"} if command.endswith(" {output}") else {}),
         tmp_path / "file.txt" / "sub": "must not lie below a file. Received: ",
         tmp_path / "new" / ("x" * 300): "File name too long. Fix: choose a shorter path",
         tmp_path / "new" / "a\0b": "must not hold a NUL character",

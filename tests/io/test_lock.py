@@ -175,6 +175,13 @@ def test_full_disk_leaves_no_lock(tmp_path, limit):
     assert not list(tmp_path.iterdir())
 
 
+def test_file_is_no_output_directory(tmp_path):
+    (tmp_path / "model").touch()
+    message = f"The output directory must not be a file. Received: {tmp_path}/model. Fix"
+    with pytest.raises(InputError, match=message), lock_directory(tmp_path / "model"):
+        raise AssertionError
+
+
 def test_link_in_place_of_the_lock_is_not_followed(tmp_path):
     (tmp_path / "precious").write_text("text")
     (tmp_path / "model").mkdir()

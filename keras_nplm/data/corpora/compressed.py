@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, utf8_error
+from keras_nplm.io.files import check_is_file
 
 MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
 _SUFFIXES = (".gz", ".zst")
@@ -45,10 +46,9 @@ def decode_lines(file: BinaryIO, name: str, start: int = 0, stop: int | None = N
         try:
             text = line.decode("utf-8-sig" if offset == 0 else "utf-8")
         except UnicodeDecodeError as error:
-            utf16 = offset == 0 and line.startswith((b"\xff\xfe", b"\xfe\xff"))
-            raise utf8_error(name, offset + error.start, "UTF-16" if utf16 else "LATIN1") from error
-        if "\0" in text:  # UTF-8 text has no NUL, but UTF-16 text without a byte order mark is full of them
-            raise utf8_error(name, offset + line.index(b"\0"), "UTF-16")
+            raise utf8_error(name, line, offset) from error
+        if "\0" in text:  # UTF-16 text without a byte order mark is full of them
+            raise utf8_error(name, line, offset)
         yield text.rstrip("\r\n")
         offset += len(line)
         if offset == stop:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, utf8_error
+from keras_nplm.io.files import check_is_file
 
 GZIP_MAGIC = b"\x1f\x8b"
 _MAX_EXPANSION = 100  # times the size of a gzipped file; n-grams expand about tenfold
@@ -44,9 +45,10 @@ class ArpaLines:
         check_is_file(path, or_pipe=True)
         try:
             data = self.path.read_bytes()
-            text = (self._unzip(data) if data.startswith(GZIP_MAGIC) else data).decode("utf-8")
+            data = self._unzip(data) if data.startswith(GZIP_MAGIC) else data
+            text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise utf8_error(path, error.start) from error
+            raise utf8_error(path, data) from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise InputError(
                 f"{path} must be a complete gzip file. Received: {error}. Fix: get the file again."
