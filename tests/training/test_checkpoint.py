@@ -48,8 +48,9 @@ def _kill_at_rename(monkeypatch, name: str, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def options(short_configuration) -> Configuration:
-    """Random numbers and variables of all kinds: dropout, the shuffled text, a moving average of the weights."""
-    return dataclasses.replace(short_configuration, epochs=3, dropout=0.2, weight_average=0.9)
+    """Random numbers and variables of all kinds: dropout, the shuffled text, moments, a moving average of weights."""
+    adam = dict(optimizer="adam", learning_rate=0.01)
+    return dataclasses.replace(short_configuration, epochs=3, dropout=0.2, weight_average=0.9, **adam)
 
 
 @pytest.fixture(scope="module")
