@@ -140,7 +140,7 @@ def test_help_describes_each_configuration(capsys):
         ("size --vocabulary-size 9 --tokens 0", "`tokens` must be 1 or more"),
         ("map {model} words.png", "`TARGET` must end in .svg or .tsv"),
         ("map {model} words.svg --num-words 2001", "`num_words` must be 1 to 2,000"),
-        ("export {model} m.onnx --quantise", "`--quantise` must be left out with the format onnx"),
+        ("export {model} m.arpa --quantise", "`--quantise` must be left out with the format arpa"),
         ("export {model} m.gz", "`TARGET` must have an ending of the format"),
         ("benchmark fly", "`NAME` must be one of training, scoring"),
         ("study fly", "`NAME` must be one of configurations, modern"),
