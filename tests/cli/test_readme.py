@@ -1,5 +1,6 @@
 """The README's blocks run as printed, its commands parse, its links exist, and its table has the recorded figures."""
 
+import json
 import os
 import re
 import shlex
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from keras_nplm.cli.main import build_parser
+from keras_nplm.cli.main import build_parser, main
+from keras_nplm.cli.printing import print_splits
 from keras_nplm.experiments.records import write_results
+from keras_nplm.language_model import presets
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,6 +38,15 @@ def test_the_blocks_of_your_own_text_run(tmp_path):
     program = subprocess.run([sys.executable, "-c", _blocks("python")[0]], **options)
     assert program.returncode == 0, program.stderr
     assert (tmp_path / "runs" / "python" / "model.keras").is_file()
+
+
+def test_the_output_of_the_first_block_is_that_of_the_reference_model(capsys):
+    """The preset was trained by the first block."""
+    metrics = json.loads((Path(presets.__file__).parent / "reference" / "metrics.json").read_text())
+    print_splits(metrics | {"directory": "reference"})
+    *perplexities, _ = capsys.readouterr().out.splitlines()
+    assert main(["complete", "The value of the", "--top-k", "2"]) == 0
+    assert _blocks("text")[0].splitlines() == perplexities + capsys.readouterr().out.splitlines()
 
 
 def _commands():
