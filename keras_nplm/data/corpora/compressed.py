@@ -11,6 +11,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO
 
 from keras_nplm.io.encodings import utf8_error
@@ -111,23 +112,27 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
 def _open(path: str | Path) -> BinaryIO:
     suffix = Path(path).suffix
     if suffix == ".zst":
-        return io.BufferedReader(_ZstandardFile(path), _BUFFER)
+        library = _import_zstandard(path)
+        return io.BufferedReader(_ZstandardFile(open(path, "rb"), library), _BUFFER)
     return gzip.open(path, "rb") if suffix == ".gz" else open(path, "rb")
+
+
+def _import_zstandard(path: str | Path) -> ModuleType:
+    try:
+        import zstandard  # not in the standard library before Python 3.14
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package zstandard. Fix: `pip install keras-nplm[zstd]`, or unpack the file with "
+            "`zstd -d`."
+        ) from error
+    return zstandard
 
 
 class _ZstandardFile(io.RawIOBase):
     """The text of a `.zst` file of one frame or several. Unlike zstandard's own reader, it notices a truncated file."""
 
-    def __init__(self, path: str | Path):
-        try:
-            import zstandard  # not in the standard library before Python 3.14
-        except ImportError as error:
-            raise InputError(
-                f"{path} needs the package zstandard. Fix: `pip install keras-nplm[zstd]`, or unpack the file with "
-                "`zstd -d`."
-            ) from error
-        self._library = zstandard
-        self._file = open(path, "rb")  # noqa: SIM115
+    def __init__(self, file: BinaryIO, library: ModuleType):
+        self._library, self._file = library, file
         self._frame = None  # decompressor of the current frame
         self._compressed, self._text = b"", memoryview(b"")
 

@@ -9,7 +9,6 @@ import importlib
 import inspect
 import re
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 from keras_nplm.experiments import benchmark, paper
@@ -181,7 +180,8 @@ def _describe_benchmark(name: str) -> str:
 
 
 def _describe_machine() -> dict[str, str]:
-    versions = {name: metadata.version(name) for name in ("tensorflow", "keras")}
+    # the module knows its version, whether the package is tensorflow or tensorflow-cpu
+    versions = {name: importlib.import_module(name).__version__ for name in ("tensorflow", "keras")}
     return {"date": datetime.date.today().isoformat(), "processor": read_processor_name()} | versions
 
 
