@@ -57,7 +57,7 @@ setup(
             *["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.14", "nbclient>=0.10", "ipykernel>=6"],
             *[*litert, *onnx, *zstd, *lemmas],
         ],
-        "notebooks": ["notebook>=7", *litert],
+        "notebooks": ["notebook>=7", *litert, *onnx],
         "litert": litert,
         "onnx": onnx,
         "openvino": openvino,

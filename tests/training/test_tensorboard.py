@@ -298,7 +298,7 @@ def test_projector_without_counts_lists_words_by_id(tmp_path):
 def test_continuations_are_escaped_for_markdown(tmp_path):
     from tensorboard import plugin_util
 
-    marks = ["*a*", "<b>", "_c_", "1.", "#", "=", "`d`", "|", "[e](f)", "&amp;", "\\", "~~", "-", "+", ">", "</i>"]
+    marks = ["*a*", "<b>", "_c_", "1.", "#", "=1", "`d`", "|", "[e](f)", "&amp;", "\\", "~~", "-", "+", ">", "</i>"]
     vocabulary = Vocabulary(marks)
     model = NPLM(len(vocabulary), order=3, embedding_dim=2, hidden_units=3)
     model.compile(optimizer="sgd")
@@ -306,6 +306,7 @@ def test_continuations_are_escaped_for_markdown(tmp_path):
     board = LanguageModelBoard(tmp_path, language_model, prompts=("", "*a* <b>"), num_words=90)
     contexts = np.random.default_rng(0).integers(4, len(vocabulary), (30, 2))
     model.fit(contexts, contexts[:, 0], epochs=2, callbacks=[board], verbose=0)
+    assert "'=1" in (tmp_path / "train" / "metadata.tsv").read_text().splitlines()  # which a spreadsheet may open
     text = _values(tmp_path / "train")["continuations"][1].decode()
     page = plugin_util.markdown_to_safe_html(text)
     shown = html.unescape(re.sub("<[^>]*>", " ", page))
