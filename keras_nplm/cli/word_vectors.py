@@ -57,6 +57,7 @@ def add(command: AddCommand) -> None:
 def _nearest(options: argparse.Namespace) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
 
+    _find_rows(options.directory, options.words)
     language_model = LanguageModel.load(options.directory)
     return {word: dict(language_model.nearest(word, options.top_k, options.among)) for word in options.words}
 
@@ -65,8 +66,19 @@ def _analogy(options: argparse.Namespace) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
 
     a, b, c = options.a, options.b, options.c
+    _find_rows(options.directory, [a, b, c])
     answers = LanguageModel.load(options.directory).analogy(a, b, c, options.top_k, options.among)
     return {f"{a} is to {b} as {c} is to": dict(answers)}
+
+
+def _find_rows(directory: str, words: list[str]) -> list[int]:
+    """Return the rows of words; words out of the vocabulary are refused before TensorFlow loads the model."""
+    from keras_nplm.data.tokenizers import get_tokenizer
+    from keras_nplm.language_model.directory import read_description
+    from keras_nplm.language_model.word_vectors import find_rows
+
+    config, vocabulary = read_description(Path(directory))
+    return find_rows(words, vocabulary, get_tokenizer(config["tokenizer"], vocabulary.forms))
 
 
 def _show_words(result: dict) -> None:
@@ -93,20 +105,18 @@ def _map(options: argparse.Namespace) -> dict:
 
     from keras_nplm.language_model.language_model import LanguageModel
 
+    rows = _find_rows(options.directory, options.words or [])
     words, vectors = LanguageModel.load(options.directory).word_vectors()
 
     from keras_nplm.language_model.word_vectors import word_map
 
-    row = {word: number for number, word in enumerate(words)}
-    chosen = options.words or [word for word in words if any(map(str.isalpha, word))][: options.num_words]
-    if unknown := [word for word in chosen if word not in row]:
-        raise InputError(
-            f"`words` must be in the vocabulary. Received: {unknown[0]!r}. Fix: write each word as the training text "
-            "does, upper and lower case included."
-        )
-    coordinates = word_map(vectors[[row[word] for word in chosen]])
+    if not options.words:
+        rows = [row for row, word in enumerate(words) if any(map(str.isalpha, word))][: options.num_words]
+    chosen = [words[row] for row in rows]
+    coordinates = word_map(vectors[rows])
     with replace_file(target) as temporary:
-        temporary.write_text(_draw_map(chosen, coordinates, target.suffix, row), encoding="utf-8")
+        rank = dict(zip(chosen, rows, strict=True))
+        temporary.write_text(_draw_map(chosen, coordinates, target.suffix, rank), encoding="utf-8")
     return {"written": str(target), "words": len(chosen)}
 
 

@@ -62,6 +62,21 @@ def read_config(directory: Path) -> dict:
     return config
 
 
+def read_description(directory: Path) -> tuple[dict, Vocabulary]:
+    """Read `config.json` and the vocabulary of a model directory, without the model.
+
+    Raises:
+        InputError: the directory is missing, or a file is missing or damaged.
+    """
+    if not directory.is_dir():
+        raise InputError(
+            f"Model directory {directory} does not exist. Fix: train a model with "
+            f"`keras-nplm train --output {directory}`."
+        )
+    config = read_config(directory)
+    return config, load_vocabulary(directory, config["tokenizer"])
+
+
 def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
     """Read `metrics.json` of a model directory and check its figures.
 

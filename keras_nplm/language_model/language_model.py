@@ -24,7 +24,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path
-from keras_nplm.language_model.directory import load_encoded_corpus, load_vocabulary, read_config
+from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.generation import generate_sentences
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
 from keras_nplm.language_model.presets import find_preset
@@ -32,7 +32,7 @@ from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_P
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.rescoring.ranking import rank_lists
 from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, batch_sentences, score_sentences
-from keras_nplm.language_model.word_vectors import analogies, nearest
+from keras_nplm.language_model.word_vectors import analogies, find_rows, nearest
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 
@@ -105,13 +105,7 @@ class LanguageModel:
                 `self_normalised` is set and the model has no logits.
         """
         directory = Path(directory)
-        if not directory.is_dir():
-            raise InputError(
-                f"Model directory {directory} does not exist. Fix: train a model with "
-                f"`keras-nplm train --output {directory}`."
-            )
-        config = read_config(directory)
-        vocabulary = load_vocabulary(directory, config["tokenizer"])
+        config, vocabulary = read_description(directory)
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised:
@@ -321,7 +315,7 @@ class LanguageModel:
             InputError: an option is out of range, the word is out of the vocabulary, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _pair_words(words, *nearest(vectors, [self._row(word)], top_k, among))
+        return _pair_words(words, *nearest(vectors, self._find_rows([word]), top_k, among))
 
     def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """Solve a word analogy, "a is to b as c is to …", with the cosine similarity of the word vectors.
@@ -335,7 +329,7 @@ class LanguageModel:
             InputError: an option is out of range, a word is out of the vocabulary, or the model has no word vectors.
         """
         words, vectors = self.word_vectors()
-        return _pair_words(words, *analogies(vectors, [[self._row(word) for word in (a, b, c)]], top_k, among))
+        return _pair_words(words, *analogies(vectors, [self._find_rows([a, b, c])], top_k, among))
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
         """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m].
@@ -368,13 +362,8 @@ class LanguageModel:
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
-    def _row(self, word: str) -> int:
-        """Return the row of a word in `word_vectors`."""
-        words = self.vocabulary.words[len(SPECIALS) :]
-        for spelling in (word, " ".join(self.tokenize(word))):
-            if spelling in words:
-                return words.index(spelling)
-        raise InputError(f"The word {word!r} is out of the vocabulary. Fix: choose a word of vocabulary.txt.")
+    def _find_rows(self, words: Sequence[str]) -> list[int]:
+        return find_rows(words, self.vocabulary, self.tokenize)
 
     def _word_ids(self, text: str) -> np.ndarray:
         tokens = self.tokenize(text)

@@ -1,10 +1,11 @@
 """Word vectors (rows of C): nearest neighbours, analogies, a t-SNE map, and export in the format of word2vec."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 
@@ -96,6 +97,32 @@ def _find_nearest(
     number = max(0, min(top_k, cosines.shape[1] - excluded.shape[1]))
     neighbours = np.argsort(-cosines, axis=1, kind="stable")[:, :number]
     return neighbours, np.clip(np.take_along_axis(cosines, neighbours, axis=1), -1, 1)
+
+
+def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenize: Callable[[str], list[str]]) -> list[int]:
+    """Return the rows of words among the word vectors.
+
+    Args:
+        words: words of the vocabulary, before or after normalisation.
+        vocabulary: the vocabulary.
+        tokenize: splits a text into tokens.
+
+    Raises:
+        InputError: a word is out of the vocabulary.
+
+    Example:
+
+    >>> find_rows(["cat", "The"], Vocabulary(["the", "cat"]), lambda text: text.lower().split())
+    [1, 0]
+    """
+    known = vocabulary.words[len(SPECIALS) :]
+    rows = []
+    for word in words:
+        spelling = next((text for text in (word, " ".join(tokenize(word))) if text in known), None)
+        if spelling is None:
+            raise InputError(f"The word {word!r} is out of the vocabulary. Fix: choose a word of vocabulary.txt.")
+        rows.append(known.index(spelling))
+    return rows
 
 
 def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.ndarray) -> None:

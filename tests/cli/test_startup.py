@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from keras_nplm.cli.main import main
+from keras_nplm.language_model.presets import find_preset
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n" * 20
 COMMANDS = """
@@ -23,6 +24,9 @@ COMMANDS = """
 2 complete {tmp}/absent the
 2 complete {tmp}/absent the --top-k 0
 2 map {tmp}/absent words.png
+2 nearest {preset} zzzz
+2 analogy {preset} the a zzzz
+2 map {preset} {tmp}/words.svg --words zzzz
 2 export {tmp}/absent m.onnx --top-k 5
 0 ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
 0 ngram --train {tmp}/text.txt --output {tmp}/classes --min-count 1 --method class-based --num-classes 3
@@ -55,7 +59,7 @@ for line in sys.stdin.read().splitlines():
 def test_commands_without_a_network_load_no_tensorflow(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     (tmp_path / "nbest.txt").write_text("0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n")
-    commands = COMMANDS.format(tmp=tmp_path).strip()
+    commands = COMMANDS.format(tmp=tmp_path, preset=find_preset("reference")).strip()
     run = subprocess.run([sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True)
     ran = [line.removeprefix("RAN ") for line in run.stderr.splitlines() if line.startswith("RAN ")]
     assert ran == commands.splitlines(), run.stderr  # a loaded library stands between status and command

@@ -170,7 +170,7 @@ def test_the_map_of_words_is_a_picture_or_a_table(model_directory, tmp_path, cap
     for wrong, said in {
         "map.png": "must end in .svg or .tsv",
         "map.svg --num-words 0": "`num_words` must be 1 to 2,000",
-        "map.svg --words zyzzyva": "must be in the vocabulary. Received: 'zyzzyva'",
+        "map.svg --words zyzzyva": "The word 'zyzzyva' is out of the vocabulary",
     }.items():
         assert main(["map", str(model_directory), *f"{tmp_path}/{wrong}".split()]) == 2
         assert said in capsys.readouterr().err
