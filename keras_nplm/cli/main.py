@@ -16,7 +16,7 @@ import keras_nplm.cli.training as training
 import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
 from keras_nplm.cli.parser import CommandParser
-from keras_nplm.cli.printing import print_json
+from keras_nplm.cli.printing import print_error, print_json
 from keras_nplm.io.errors import InputError, RunError
 
 FAMILIES = (
@@ -30,8 +30,6 @@ FAMILIES = (
     exporting,
     experiments,
 )  # in the order of `--help`
-
-_MAX_ERROR = 1000  # characters of a printed error, which may quote an argument of any length
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,29 +55,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.show(result)
         sys.stdout.flush()
     except (InputError, RunError) as error:
-        _print_error(options.command, str(error))
+        print_error(options.command, str(error))
         return 2 if isinstance(error, InputError) else 1
     except BrokenPipeError:  # the reader of the output has closed the pipe: end quietly, as the shell's own tools do
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        _print_error(options.command, f"{error}. Fix: check free disk space and the permissions of the files.")
+        print_error(options.command, f"{error}. Fix: check free disk space and the permissions of the files.")
         return 1
     except MemoryError as error:
-        _print_error(options.command, f"Not enough memory ({error}). Fix: use less text or a smaller model.")
+        print_error(options.command, f"Not enough memory ({error}). Fix: use less text or a smaller model.")
         return 1
     except KeyboardInterrupt:
-        _print_error(options.command, f"interrupted{options.after_interrupt}")
+        print_error(options.command, f"interrupted{options.after_interrupt}")
         return 130
     return 0
-
-
-def _print_error(command: str, message: str) -> None:
-    """Print an error in one line. Control characters of quoted names and text are escaped."""
-    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
-    if len(line) > _MAX_ERROR:
-        line = f"{line[: _MAX_ERROR // 2]} … {line[-_MAX_ERROR // 2 :]}"
-    print(f"keras-nplm {command}: {line}", file=sys.stderr)
 
 
 def _check_unicode(options: argparse.Namespace) -> None:

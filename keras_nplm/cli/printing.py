@@ -1,8 +1,10 @@
-"""Results of commands, printed for people or as JSON."""
+"""Results of commands, printed for people or as JSON, and errors."""
 
 import json
 import sys
 from collections.abc import Iterator
+
+_MAX_ERROR = 1000  # characters of a printed error, which may quote an argument of any length
 
 
 def print_json(result: dict) -> None:
@@ -42,3 +44,11 @@ def format_figures(figures: dict) -> str:
     without = f" ({known:.2f} without {figures['unk_tokens']:,} <unk>)" if known else ", all of them <unk>"
     perplexity = f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"
     return f"{perplexity}{without}, {figures['bits_per_word']:.3f} bits per word"
+
+
+def print_error(command: str, message: str) -> None:
+    """Print an error in one line. Control characters of quoted names and text are escaped."""
+    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    if len(line) > _MAX_ERROR:
+        line = f"{line[: _MAX_ERROR // 2]} … {line[-_MAX_ERROR // 2 :]}"
+    print(f"keras-nplm {command}: {line}", file=sys.stderr)

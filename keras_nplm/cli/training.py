@@ -1,6 +1,7 @@
 """`keras-nplm train`: train a network on a corpus and evaluate it."""
 
 import argparse
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -18,6 +19,7 @@ from keras_nplm.cli.flags import (
 )
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
+from keras_nplm.cli.signals import end_on_signals
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.training.configuration import Configuration
@@ -33,21 +35,34 @@ def add(command: AddCommand) -> None:
     help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
     add_flag(parser, OPTIONS["strategy"])
+    add_flag(parser, OPTIONS["worker_timeout"])
 
 
 def _train(options: argparse.Namespace) -> dict:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: write a checkpoint, then end
+    with end_on_signals(options) if os.environ.get("TF_CONFIG") else contextlib.nullcontext():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> dict:
     configuration, strategy = read_configuration(options), options.strategy
     if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text
         from keras_nplm.training.distribution import open_strategy
 
-        strategy = open_strategy(strategy)
+        strategy = open_strategy(strategy, worker_timeout=options.worker_timeout)
     corpus = open_named_corpus(options)
     _check_directories(options, configuration)
 
     from keras_nplm.training.train import train
 
-    metrics = train(configuration, corpus, options.output, strategy=strategy, background=options.background)
+    metrics = train(
+        configuration,
+        corpus,
+        options.output,
+        strategy=strategy,
+        background=options.background,
+        worker_timeout=options.worker_timeout,
+    )
     return metrics | {"directory": str(options.output)}
 
 

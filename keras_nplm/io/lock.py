@@ -128,6 +128,13 @@ def check_locks(path: str | os.PathLike) -> str | None:
     return directory
 
 
+def remove_locks() -> None:
+    """Remove the lock files of this process, which is about to end without the ends of its blocks."""
+    for directory, lock in list(_HELD.items()):
+        if lock.thread is not None:
+            _release(directory, None, lock.content)
+
+
 def list_locks() -> dict[str, str]:
     """Return the locks of this process, as JSON values for the worker processes that write for it."""
     return {directory: lock.content.decode("utf-8") for directory, lock in _HELD.items()}

@@ -523,6 +523,16 @@ _DISTRIBUTION = [
         help="distribution strategy: one device, all GPUs of this machine, or the workers that TF_CONFIG names; auto "
         "chooses by the devices and TF_CONFIG",
     ),
+    Option(
+        name="worker_timeout",
+        advanced=True,
+        group="distribution",
+        type=int,
+        default=300,
+        least=1,
+        help="seconds that a worker of TF_CONFIG waits for the others before it gives up",
+        metavar="SECONDS",
+    ),
 ]
 
 _RUN = [

@@ -1,22 +1,34 @@
-"""tf.distribute strategies for several GPUs or machines, and helpers for the chief worker."""
+"""tf.distribute strategies for several GPUs or machines, the start of several workers, helpers for the chief worker."""
 
+import contextlib
 import functools
 import os
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
 
-from keras_nplm.io.errors import InputError
-from keras_nplm.models.replicas import has_several_workers, read_workers
+from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.options import OPTIONS, check_option
+from keras_nplm.models.replicas import has_several_workers, read_cluster
+from keras_nplm.training.worker_meeting import Meeting
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
 _LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras
+_SECONDS_PER_LOOK = 0.01  # while TensorFlow connects the workers
+_SECONDS_TO_NAME = 2.0  # for the name of a lost worker, when TensorFlow has noticed the loss first
 
 
-def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
+def open_strategy(
+    name: str = "auto", *, worker_timeout: int = OPTIONS["worker_timeout"].default
+) -> tf.distribute.Strategy:
     """Return the tf.distribute strategy of a name: one device, several GPUs, or several workers (multi-machine).
+
+    Several workers wait for each other, and print for whom. See `keras_nplm.training.worker_meeting`.
 
     Args:
         name: `"one-device"`: no distribution.
@@ -25,10 +37,12 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             each.
             `"auto"`: multi-worker if `TF_CONFIG` lists several workers, else mirrored if there are several GPUs, else
             one device.
+        worker_timeout: seconds to wait for absent workers.
 
     Raises:
         InputError: the name is unknown; there is a single device to mirror; `TF_CONFIG` is absent or invalid; or
             TensorFlow has already run an operation, before the workers of a multi-worker strategy were connected.
+        RunError: a worker did not come in time or was lost, or the port of this worker is in use.
 
     Example:
 
@@ -37,9 +51,10 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
     """
     if name not in STRATEGIES:
         raise InputError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: {name!r}.")
-    workers = read_workers() if name in ("auto", "multi-worker") else []
+    check_option("worker_timeout", worker_timeout)
+    workers, index = read_cluster() if name in ("auto", "multi-worker") else ([], 0)
     if name == "multi-worker" or len(workers) > 1:
-        return _open_multi_worker(tuple(workers))
+        return _open_multi_worker(workers, index, worker_timeout)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     if name == "one-device" or (name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")):
         return tf.distribute.get_strategy()
@@ -55,8 +70,10 @@ def _open_mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(devices)
 
 
-@functools.cache
-def _open_multi_worker(workers: tuple[str, ...]) -> tf.distribute.Strategy:
+_OPENED: dict[tuple, tuple[tf.distribute.Strategy, Meeting]] = {}  # by the addresses of the workers
+
+
+def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.distribute.Strategy:
     if not workers:
         example = '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
         raise InputError(f"`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to {example}.")
@@ -66,13 +83,107 @@ def _open_multi_worker(workers: tuple[str, ...]) -> tf.distribute.Strategy:
             f"Training with several workers needs Keras {last} or earlier, the last tested version. Received: "
             f"{keras.__version__}. Fix: install Keras {last}, or train on one machine."
         )
-    try:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    except RuntimeError as error:
+    if tuple(workers) in _OPENED:
+        return _OPENED[tuple(workers)][0]
+    if context.context()._initialized:
         raise InputError(
-            f"`strategy` multi-worker must be opened before TensorFlow runs an operation ({error}). Fix: call "
-            "open_strategy first."
+            "`strategy` multi-worker must be opened before TensorFlow runs an operation. Fix: call open_strategy first."
+        )
+    meeting = Meeting(workers, index)
+    meeting.wait_for_all(timeout)
+    try:
+        strategy = _call_in_thread(tf.distribute.MultiWorkerMirroredStrategy, meeting)
+    except (tf.errors.OpError, RunError) as error:
+        meeting.close()
+        if isinstance(error, RunError):
+            raise
+        raise RunError(
+            f"TensorFlow could not connect worker {index} ({workers[index]}): {_first_line(error.message)}. Fix: check "
+            "that no other process uses its port, and start all workers again."
         ) from error
+    _OPENED[tuple(workers)] = strategy, meeting
+    return strategy
+
+
+def _call_in_thread(open: Callable[[], tf.distribute.Strategy], meeting: Meeting) -> tf.distribute.Strategy:
+    """Open a strategy in a thread, while this one notices signals and lost workers.
+
+    TensorFlow connects the workers in one C++ call, for as long as one is absent. In that call it replaces the handler
+    of SIGTERM by its own, which only writes a log line. This thread puts Python's handler back.
+
+    Raises:
+        RunError: a worker was lost.
+        tf.errors.OpError: TensorFlow failed.
+    """
+    opened, errors = [], []
+
+    def call() -> None:
+        try:
+            opened.append(open())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        _restore_sigterm()
+        thread.join(_SECONDS_PER_LOOK)
+        if lost := meeting.describe_lost():
+            raise RunError(f"{_say_lost(lost)} while the workers connected. Fix: start all workers again.")
+    _restore_sigterm()
+    if errors:
+        raise errors[0]
+    return opened[0]
+
+
+def _restore_sigterm() -> None:
+    """Give SIGTERM back to Python's handler."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+@contextlib.contextmanager
+def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Turn the loss of a worker, or a failure of TensorFlow, into an error with a remedy, while the block trains.
+
+    The connections of the workers reveal a loss at once. The collective operations of TensorFlow, which would wait
+    for heartbeats, are then aborted. The other workers learn in the same way of an error in this block.
+
+    Args:
+        strategy: the strategy of the training.
+
+    Raises:
+        RunError: a worker was lost, or a TensorFlow operation failed.
+    """
+    meeting = next((meeting for opened, meeting in _OPENED.values() if opened is strategy), None)
+
+    def abort() -> None:
+        reason = _say_lost(meeting.describe_lost())
+        context.context().abort_collective_ops(tf.errors.UNAVAILABLE, reason)
+
+    try:
+        with meeting.watch(abort) if meeting else contextlib.nullcontext():
+            yield
+    except tf.errors.OpError as error:
+        several = has_several_workers(strategy)
+        lost = meeting.describe_lost(_SECONDS_TO_NAME) if meeting else ""
+        what = "A worker was lost" if several else "TensorFlow failed"
+        what = _say_lost(lost) if lost else f"{what} ({_first_line(error.message)})"
+        raise RunError(
+            f"{what}. The last checkpoint is kept. Fix: run the same command again"
+            f"{' on all workers' if several else ''} to resume."
+        ) from error
+
+
+def _say_lost(workers: str) -> str:
+    return f"{workers[:1].upper()}{workers[1:]} {'were' if ' and ' in workers else 'was'} lost"
+
+
+def _first_line(message: str) -> str:
+    """The first line of a TensorFlow error message that says the cause."""
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Graph execution error")]
+    return lines[0][:200] if lines else "no reason given"
 
 
 def use_one_core() -> None:

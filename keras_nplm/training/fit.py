@@ -120,9 +120,19 @@ def fit_network(
                     shuffle=False,  # the dataset shuffles
                     verbose=(1 if sys.stderr.isatty() else 2) if is_chief(devices) else 0,
                 )
-        except KeyboardInterrupt:
-            checkpoint.save()
+        except KeyboardInterrupt as interruption:
+            if not _has_failed_update(interruption):
+                checkpoint.save()
             raise
+
+
+def _has_failed_update(error: BaseException) -> bool:
+    """Whether an error followed one of TensorFlow, in an update that may have changed a part of the weights."""
+    chain = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__context__
+    return any(isinstance(link, tf.errors.OpError) for link in chain)
 
 
 def _divide_epoch(

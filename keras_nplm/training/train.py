@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
@@ -22,18 +22,23 @@ from keras_nplm.io.files import (
     write_json,
 )
 from keras_nplm.io.lock import LockedError
+from keras_nplm.io.options import OPTIONS
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.replicas import has_several_workers
 from keras_nplm.models.self_normalised import evaluate_with_ln_z
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import read_history
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.distribution import broadcast_from_chief, is_chief, open_strategy
+from keras_nplm.training.distribution import (
+    broadcast_from_chief,
+    fail_if_worker_is_lost,
+    is_chief,
+    open_strategy,
+)
 from keras_nplm.training.fit import TrainingTargets, fit_network
 from keras_nplm.training.prepare import prepare_directory
 from keras_nplm.training.report import write_run_report
@@ -46,6 +51,7 @@ def train(
     *,
     strategy: str | tf.distribute.Strategy = "auto",
     background: str | os.PathLike | None = None,
+    worker_timeout: int = OPTIONS["worker_timeout"].default,
 ) -> dict:
     """Train a neural language model on a corpus, or resume an interrupted run, and evaluate it.
 
@@ -69,7 +75,8 @@ def train(
 
     With several workers, each worker calls this function with the same arguments. The chief, worker 0, writes the
     directory. The other workers need the corpus only. They read the encoded text from the directory if they see it,
-    and encode it themselves otherwise.
+    and encode it themselves otherwise. Workers wait for each other at the start. If one is lost later, the others end
+    with an error; start all again to resume from the last checkpoint.
 
     The directory is locked before counting begins; see `keras_nplm.io.lock.lock_directory`. With several workers the
     chief holds the lock. The others hold it only while they encode the text themselves.
@@ -80,6 +87,7 @@ def train(
         directory: the model directory. It must be absent, or hold a run with the same options.
         strategy: a tf.distribute strategy, or its name. See `keras_nplm.training.distribution.open_strategy`.
         background: with a short-list, the model directory of the background model.
+        worker_timeout: seconds to wait for absent workers.
 
     Returns:
         the content of `metrics.json`, or `{}` at workers other than the chief:
@@ -96,7 +104,7 @@ def train(
             writes the directory, or the directory was deleted during the run.
     """
     directory = Path(directory)
-    devices = open_strategy(strategy) if isinstance(strategy, str) else strategy
+    devices = open_strategy(strategy, worker_timeout=worker_timeout) if isinstance(strategy, str) else strategy
     if configuration.batch_size % devices.num_replicas_in_sync:
         raise InputError(
             f"`batch_size` must be a multiple of the number of replicas, {devices.num_replicas_in_sync}. "
@@ -107,21 +115,8 @@ def train(
         if not configuration.shortlist_size:
             raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
         options |= {"background": str(background)}
-    try:
-        with lock_run(directory) if is_chief(devices) else contextlib.nullcontext():
-            return _run(configuration, options, corpus, directory, devices, background)
-    except tf.errors.OpError as error:
-        several = has_several_workers(devices)
-        raise RunError(
-            f"{'A worker was lost' if several else 'TensorFlow failed'} ({_first_line(error.message)}). The last "
-            f"checkpoint is kept. Fix: run the same command again{' on all workers' if several else ''} to resume."
-        ) from error
-
-
-def _first_line(message: str) -> str:
-    """The first line of a TensorFlow error message that says the cause."""
-    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Graph execution error")]
-    return lines[0][:200] if lines else "no reason given"
+    with fail_if_worker_is_lost(devices), lock_run(directory) if is_chief(devices) else contextlib.nullcontext():
+        return _run(configuration, options, corpus, directory, devices, background)
 
 
 def _run(

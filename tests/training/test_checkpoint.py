@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_nplm import Configuration, Corpus, InputError, RunError, open_corpus, train
 from keras_nplm.cli.main import main
@@ -110,6 +111,23 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(tmp_path, monkeypatch, s
     for left, right in zip(metrics["history"], resumed["history"], strict=True):  # metrics of the epoch continue
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
     _assert_same_weights(whole, tmp_path / "interrupted")
+
+
+def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkeypatch, short_corpus, options):
+    """Ctrl-C while workers wait for a lost one: a part of the weights may be updated."""
+
+    def fail(checkpoint, batch, logs=None):
+        if checkpoint.history:
+            try:
+                raise tf.errors.UnavailableError(None, None, "a worker was lost")
+            finally:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "on_train_batch_end", fail)
+    with pytest.raises(KeyboardInterrupt):
+        train(options, short_corpus, tmp_path / "interrupted")
+    with np.load(tmp_path / "interrupted" / "last.npz") as stored:
+        assert int(stored["optimizer.0"]) == 41
 
 
 def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, options, whole):

@@ -1,22 +1,27 @@
 """Replicas and workers reach the weights of one device; a lost worker can be restarted."""
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import keras_nplm.training.distribution as distribution
 from keras_nplm import InputError
 from keras_nplm.cli.main import main
-from keras_nplm.training.distribution import broadcast_from_chief, open_strategy
+from keras_nplm.io.errors import RunError
+from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, open_strategy
 
 OPTIONS = (
     "--dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2 --batch-size 256".split()
@@ -68,51 +73,93 @@ def text(tmp_path_factory) -> Path:
     return path
 
 
-def _workers(text: Path, directory: Path) -> list[subprocess.Popen]:
-    """Two workers of one training, each with a directory of its own."""
-    ports = []
+def _free_ports(number: int) -> list[int]:
     with contextlib.ExitStack() as stack:
-        for _ in range(2):
-            found = stack.enter_context(socket.socket())
-            found.bind(("localhost", 0))
-            ports.append(found.getsockname()[1])
-    started = []
-    for index in range(2):
-        cluster = {"worker": [f"localhost:{port}" for port in ports]}
-        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        command = [sys.executable, "-c", TRAIN, "--train", text, "--output", directory / f"worker{index}", *OPTIONS]
-        with open(directory / f"worker{index}.log", "ab") as log:
-            environment = os.environ | {"TF_CONFIG": config}
-            started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-    return started
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for free in sockets:
+            free.bind(("localhost", 0))
+        return [free.getsockname()[1] for free in sockets]
+
+
+def _start(text: Path, directory: Path, ports: list[int], index: int) -> subprocess.Popen:
+    """Start a worker, with a directory of its own."""
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+    command = [sys.executable, "-c", TRAIN, "--train", text, "--output", directory / f"worker{index}", *OPTIONS]
+    with open(directory / f"worker{index}.log", "ab") as log:
+        return subprocess.Popen(command, env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
 
 
 def _log(directory: Path, index: int) -> str:
     return (directory / f"worker{index}.log").read_text(errors="replace")
 
 
-@pytest.mark.long
-def test_killed_worker_is_restarted_and_training_resumes(text, tmp_path):
-    assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS]) == 0
-    first, second = _workers(text, tmp_path)
+@contextlib.contextmanager
+def _start_both(text: Path, directory: Path):
+    workers = [_start(text, directory, ports, index) for ports in [_free_ports(2)] for index in range(2)]
     try:
-        while not (tmp_path / "worker0" / "last.npz").exists() and first.poll() is None:
-            time.sleep(0.1)  # until the chief has saved a checkpoint, within an epoch
-        assert first.poll() is None, _log(tmp_path, 0)
-        second.send_signal(signal.SIGKILL)
-        assert first.wait() == 1, _log(tmp_path, 0)
+        yield workers
     finally:
-        for worker in (first, second):
+        for worker in workers:
             worker.kill()
             worker.wait()
+
+
+def _wait_for_checkpoint(directory: Path, chief: subprocess.Popen) -> None:
+    """Wait until the chief has saved a checkpoint within an epoch."""
+    while not (directory / "worker0" / "last.npz").exists() and chief.poll() is None:
+        time.sleep(0.1)
+    assert chief.poll() is None, _log(directory, 0)
+
+
+def _train_together(text: Path, directory: Path) -> list[np.ndarray]:
+    """Train with two workers to the end, and return the weights."""
+    with _start_both(text, directory) as workers:
+        for worker in workers:
+            assert worker.wait() == 0, _log(directory, 0) + _log(directory, 1)
+    return _weights(directory / "worker0")
+
+
+@pytest.mark.long
+def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(text, tmp_path, tmp_path_factory):
+    assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS]) == 0
+    uninterrupted = _train_together(text, tmp_path_factory.mktemp("uninterrupted"))
+    with _start_both(text, tmp_path) as (first, second):
+        _wait_for_checkpoint(tmp_path, first)
+        second.send_signal(signal.SIGKILL)
+        assert first.wait(timeout=8) == 1, _log(tmp_path, 0)  # TensorFlow alone takes 14 s
     last = _log(tmp_path, 0).splitlines()[-1]
-    assert "A worker was lost" in last and "run the same command again on all workers" in last
-    for worker in _workers(text, tmp_path):
-        assert worker.wait() == 0, _log(tmp_path, 0) + _log(tmp_path, 1)
+    assert "Worker 1 (localhost:" in last and "was lost" in last and "the same command again on all workers" in last
+    resumed = _train_together(text, tmp_path)
     assert "this worker has finished; worker 0 wrote the model" in _log(tmp_path, 1)
     assert not (tmp_path / "worker1" / "model.keras").exists()
-    for left, right in zip(_weights(tmp_path / "alone"), _weights(tmp_path / "worker0"), strict=True):
-        np.testing.assert_allclose(left, right, atol=2e-6)
+    for one, two, again in zip(_weights(tmp_path / "alone"), uninterrupted, resumed, strict=True):
+        np.testing.assert_allclose(one, two, atol=2e-6)
+        np.testing.assert_array_equal(two, again)
+
+
+@pytest.mark.long
+def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
+    alone = _start(text, tmp_path, _free_ports(2), 0)
+    try:
+        while "Worker 0 waits for worker 1 (localhost:" not in _log(tmp_path, 0) and alone.poll() is None:
+            time.sleep(0.1)
+        alone.send_signal(signal.SIGTERM)
+        assert alone.wait(timeout=8) == 130, _log(tmp_path, 0)
+    finally:
+        alone.kill()
+        alone.wait()
+    with _start_both(text, tmp_path) as (first, second):
+        _wait_for_checkpoint(tmp_path, first)
+        second.send_signal(signal.SIGSTOP)  # the chief waits for it in a collective operation
+        time.sleep(1)
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(timeout=8) == 130, _log(tmp_path, 0)
+        second.send_signal(signal.SIGCONT)
+        assert second.wait(timeout=20) == 1, _log(tmp_path, 1)
+    assert "Traceback" not in _log(tmp_path, 0) + _log(tmp_path, 1)
+    assert _log(tmp_path, 0).count("keras-nplm train: interrupted. Finished work is saved.") == 2
+    assert "Worker 0 (localhost:" in _log(tmp_path, 1) and not (tmp_path / "worker0" / ".lock").exists()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +168,7 @@ def test_killed_worker_is_restarted_and_training_resumes(text, tmp_path):
         ("", "needs the environment variable TF_CONFIG"),
         ("{", "must describe a cluster"),
         ('{"cluster": {"worker": ["a:1"]}}', "must describe a cluster"),
-        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "this process among them"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "an integer index of 0 to 0"),
         ('{"cluster": {"ps": [], "worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "workers only"),
     ],
 )
@@ -138,8 +185,11 @@ def test_strategies_without_their_devices_are_refused(monkeypatch, tmp_path, cap
         open_strategy("mirrored")
     workers = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
     monkeypatch.setenv("TF_CONFIG", workers)
+    tf.zeros(1)
     with pytest.raises(InputError, match="before TensorFlow runs an operation"):
         open_strategy("auto")  # the cluster of TF_CONFIG is found
+    with pytest.raises(InputError, match="`worker_timeout` must be 1 or more. Received: 0."):
+        open_strategy("auto", worker_timeout=0)
     monkeypatch.setattr("keras.__version__", "3.99.0")
     with pytest.raises(InputError, match=r"needs Keras 3\.\d+ or earlier, .* Received: 3.99.0"):
         open_strategy("auto")
@@ -149,3 +199,105 @@ def test_one_worker_receives_its_own_arrays():
     arrays = [np.arange(3), np.float32(2), np.zeros((0, 2))]
     for given, taken in zip(arrays, broadcast_from_chief(open_strategy("one-device"), arrays), strict=True):
         np.testing.assert_array_equal(given, taken)
+
+
+class _Meeting:
+    """A meeting in which a worker may be lost."""
+
+    lost = ""
+
+    def wait_for_all(self, timeout):
+        pass
+
+    def describe_lost(self, patience=0.0):
+        return self.lost
+
+    def close(self):
+        pass
+
+    @contextlib.contextmanager
+    def watch(self, on_loss):
+        self.on_loss = on_loss
+        yield
+
+
+@pytest.fixture
+def meeting(monkeypatch) -> _Meeting:
+    """The meeting of this process with a worker b:1; TensorFlow has not started."""
+    meeting = _Meeting()
+    workers = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
+    monkeypatch.setenv("TF_CONFIG", workers)
+    monkeypatch.setattr(distribution, "Meeting", lambda workers, index: meeting)
+    monkeypatch.setattr(distribution, "_OPENED", {})
+    monkeypatch.setattr(distribution.context.context(), "_initialized", False)
+    return meeting
+
+
+def _patch_opening(monkeypatch, call) -> None:
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", call)
+
+
+def test_signal_ends_a_worker_while_tensorflow_connects(meeting, monkeypatch):
+    """TensorFlow takes SIGTERM from Python, and stays in C++ code until all workers have come."""
+    finish = threading.Event()
+
+    def connect():
+        python = ctypes.pythonapi
+        python.PyOS_setsig.argtypes, python.PyOS_setsig.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+        python.PyOS_setsig(signal.SIGTERM, 1)  # SIG_IGN, as TensorFlow's handler does nothing
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        finish.wait(5)
+
+    _patch_opening(monkeypatch, connect)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            open_strategy("auto")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        finish.set()
+
+
+def test_worker_that_is_lost_while_tensorflow_connects(meeting, monkeypatch):
+    finish, meeting.lost = threading.Event(), "worker 1 (b:1)"
+    _patch_opening(monkeypatch, lambda: finish.wait(5))
+    with pytest.raises(RunError, match=r"Worker 1 \(b:1\) was lost while the workers connected. Fix: start all"):
+        open_strategy("auto")
+    finish.set()
+
+
+def test_port_that_tensorflow_cannot_open_is_one_line(meeting, monkeypatch):
+    def connect():
+        raise tf.errors.UnknownError(None, None, "Could not start gRPC server")
+
+    _patch_opening(monkeypatch, connect)
+    with pytest.raises(RunError, match=r"could not connect worker 0 \(a:1\): Could not start gRPC server. Fix"):
+        open_strategy("auto")
+
+
+def test_loss_of_a_worker_aborts_collectives_and_is_named(meeting, monkeypatch):
+    strategy, aborted = tf.distribute.get_strategy(), []
+    _patch_opening(monkeypatch, lambda: strategy)
+    monkeypatch.setattr(distribution, "has_several_workers", lambda strategy: True)
+    monkeypatch.setattr(distribution.context.context(), "abort_collective_ops", lambda *given: aborted.append(given))
+    assert open_strategy("auto") is open_strategy("auto") is strategy
+    with (
+        pytest.raises(RunError, match=r"Worker 1 \(b:1\) was lost. The last checkpoint is kept. .* on all workers"),
+        fail_if_worker_is_lost(strategy),
+    ):
+        meeting.lost = "worker 1 (b:1)"
+        meeting.on_loss()
+        raise tf.errors.UnavailableError(None, None, aborted[0][1])
+    assert aborted == [(tf.errors.UNAVAILABLE, "Worker 1 (b:1) was lost")]
+    meeting.lost = ""  # noticed by TensorFlow alone
+    with pytest.raises(RunError, match=r"A worker was lost \(no heartbeat\)"), fail_if_worker_is_lost(strategy):
+        raise tf.errors.UnavailableError(None, None, "Graph execution error:\n\nno heartbeat\nfor 10 s")
+
+
+def test_failure_of_one_device_is_an_error_with_a_remedy():
+    with (
+        pytest.raises(RunError, match=r"TensorFlow failed \(out of memory\). .* Fix: run the same command again to"),
+        fail_if_worker_is_lost(tf.distribute.get_strategy()),
+    ):
+        raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
