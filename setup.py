@@ -54,7 +54,8 @@ setup(
     ],
     extras_require={
         "test": [
-            *["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.14", "nbclient>=0.10", "ipykernel>=6"],
+            *["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "nbclient>=0.10", "ipykernel>=6"],
+            *["ruff>=0.14", "mypy>=1.15"],
             *[*litert, *onnx, *zstd, *lemmas],
         ],
         "notebooks": ["notebook>=7", *litert, *onnx],

@@ -7,6 +7,7 @@ is imported when it is first used, so that `import keras_nplm` loads neither Ker
 
 import importlib
 import os
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # hide TensorFlow's notices; warnings stay
 
@@ -73,7 +74,7 @@ _NEED_KERAS = (
 )
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'keras_nplm' has no attribute {name!r}")
     if _MODULE_OF[name].removeprefix("keras_nplm.").startswith(_NEED_KERAS):

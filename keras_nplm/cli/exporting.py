@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, check_network
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
@@ -149,7 +151,7 @@ def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageM
     return model if marginals is None else fit_unigrams(model, marginals)
 
 
-def _read_ids(options: argparse.Namespace, language_model: "LanguageModel"):
+def _read_ids(options: argparse.Namespace, language_model: "LanguageModel") -> np.ndarray:
     """Return the ids of the text whose n-grams an ARPA file lists."""
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
     from keras_nplm.data.encoding import encode_sentences

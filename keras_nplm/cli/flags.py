@@ -41,7 +41,14 @@ class AddCommand(Protocol):
         """
 
 
-def add_flag(parser, option: Option, *, shown: object = ..., default: object = ..., required: bool = False) -> None:
+def add_flag(
+    parser: argparse._ActionsContainer,
+    option: Option,
+    *,
+    shown: object = ...,
+    default: object = ...,
+    required: bool = False,
+) -> None:
     """Add the flag of an option. Its value is checked before the command runs.
 
     Args:
@@ -102,7 +109,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="DIR", required=True, help="model directory to write (required)")
 
 
-def add_data_dir(parser) -> None:
+def add_data_dir(parser: argparse._ActionsContainer) -> None:
     """Add the directory of downloaded corpora."""
     help = "directory of the archive of Brown or a TFDS set (default: TFDS_DATA_DIR, else ~/tensorflow_datasets)"
     parser.add_argument("--data-dir", metavar="DIR", help=help)
@@ -119,7 +126,7 @@ JOBS = Option(
 )
 
 
-def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True):
+def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) -> argparse._ArgumentGroup:
     """Add the flags of the text and its splits.
 
     Args:

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras_nplm.cli.estimating as estimating
 import keras_nplm.cli.evaluating as evaluating
@@ -106,7 +106,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"keras-nplm {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
 
-    def command(name, run, show, help, after_interrupt="."):
+    def command(name: str, run: Callable, show: Callable, help: str, after_interrupt: str = ".") -> CommandParser:
         subparser = commands.add_parser(name, help=help, description=help)
         subparser.set_defaults(run=run, show=show, after_interrupt=after_interrupt, checked=[])
         subparser.add_argument("--json", action="store_true", help="one JSON object on standard output (default: off)")

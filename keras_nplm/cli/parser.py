@@ -1,8 +1,9 @@
 """The parser of a command: `--help` shows its usual options, `--help-all` shows all of them."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -12,7 +13,7 @@ class CommandParser(argparse.ArgumentParser):
     end of the full help if it differs from `epilog`.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
         self.set_defaults(advanced=set(), full_epilog=None)
 
@@ -46,7 +47,7 @@ class CommandParser(argparse.ArgumentParser):
             self.usage = None
 
     @contextmanager
-    def _hide(self, condition) -> Iterator[None]:
+    def _hide(self, condition: Callable[[argparse.Action], bool]) -> Iterator[None]:
         """Leave actions out of help and usage within the block."""
         hidden = [(action, action.help) for action in self._actions if condition(action)]
         for action, _ in hidden:
@@ -69,7 +70,7 @@ def hide_in_help(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *nam
 
 
 class _HelpAll(argparse.Action):
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser: argparse.ArgumentParser, *args: Any) -> None:
         print(parser.format_full_help(), end="")
         parser.exit()
 

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.foreign_text import escape_controls, escape_formula
@@ -120,7 +122,7 @@ def _map(options: argparse.Namespace) -> dict:
     return {"written": str(target), "words": len(chosen)}
 
 
-def _draw_map(words: list[str], coordinates, suffix: str, rank: dict[str, int]) -> str:
+def _draw_map(words: list[str], coordinates: np.ndarray, suffix: str, rank: dict[str, int]) -> str:
     """Return the contents of a map: an SVG picture, or words and coordinates separated by tabs."""
     if suffix == ".tsv":
         rows = zip(map(escape_formula, words), coordinates.tolist(), strict=True)

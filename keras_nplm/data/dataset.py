@@ -144,7 +144,12 @@ def _encode_strings(
 
 
 def _open_pools(
-    ids, order: int, boundary: str, shuffle: bool, seed: int, targets_below: int | None
+    ids: np.ndarray | ShardedIds | Resampled,
+    order: int,
+    boundary: str,
+    shuffle: bool,
+    seed: int,
+    targets_below: int | None,
 ) -> Pools | ResampledPools | None:
     """Return the pools of ids in shards, or None for ids in memory."""
     if isinstance(ids, ShardedIds):

@@ -8,6 +8,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from types import ModuleType
 
 
 def run_after_import(library: str, modules: Sequence[str]) -> None:
@@ -56,7 +57,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         self.context = context
         self.searching = False
 
-    def find_spec(self, fullname, path=None, target=None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self.library or self.searching:
             return None
         self.searching = True
@@ -67,7 +70,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def execute_within_context(module):
+            def execute_within_context(module: ModuleType) -> None:
                 with self.context():
                     execute(module)
                 if self in sys.meta_path:  # until here: `find_spec` alone imports nothing, and an import may fail

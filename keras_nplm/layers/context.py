@@ -1,6 +1,7 @@
 """Context layers: look up the feature vectors of the context words and concatenate them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.shapes import check_averages, number_of_blocks
-from keras_nplm.layers.ops import penalty, rows
+from keras_nplm.layers.ops import Tensor, penalty, rows
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -55,7 +56,7 @@ class ContextEmbedding(keras.layers.Layer):
         weight_decay: float = 0.0,
         word_dropout: float = 0.0,
         dropout: float = 0.0,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
@@ -67,7 +68,7 @@ class ContextEmbedding(keras.layers.Layer):
         self.drop_words = keras.layers.Dropout(word_dropout, **options)
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         self.context_size = input_shape[-1]
         self.C = self.add_weight(
             name="C",
@@ -79,11 +80,11 @@ class ContextEmbedding(keras.layers.Layer):
         self.drop_words.build((*input_shape, self.embedding_dim))
         self.drop.build(self.compute_output_shape(input_shape))
 
-    def call(self, context_ids, training=False):
+    def call(self, context_ids: Tensor, training: bool = False) -> Tensor:
         vectors = self.drop_words(self.vectors(context_ids), training=training)  # [B, n-1, m]
         return self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
 
-    def vectors(self, context_ids):
+    def vectors(self, context_ids: Tensor) -> Tensor:
         """Return C(w) of each context word, float [B, n-1, m]."""
         context_ids = ops.cast(context_ids, "int32")  # Keras feeds floats to a functional model by default
         fits = len(context_ids.shape) == 2 and self.context_size in (None, context_ids.shape[1])
@@ -99,7 +100,7 @@ class ContextEmbedding(keras.layers.Layer):
         known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
         return vectors * ops.expand_dims(ops.where(known, present, float("nan")), -1)
 
-    def join(self, vectors):
+    def join(self, vectors: Tensor) -> Tensor:
         """Return x, float [B, (n-1) m], from the vectors [B, n-1, m]."""
         return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
 
@@ -118,10 +119,10 @@ class ContextEmbedding(keras.layers.Layer):
         """Return how many of the nearest words have a block of x of their own."""
         return context_size
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], input_shape[1] * self.embedding_dim)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {
             "vocabulary_size": self.vocabulary_size,
             "embedding_dim": self.embedding_dim,
@@ -170,7 +171,7 @@ class AveragedContext(ContextEmbedding):
     aggregate".
     """
 
-    def __init__(self, *args, averages_after: Sequence[int], **kwargs):
+    def __init__(self, *args: Any, averages_after: Sequence[int], **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.averages_after = tuple(averages_after)
         check_averages(self.averages_after)
@@ -180,7 +181,7 @@ class AveragedContext(ContextEmbedding):
                 "without averages."
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         if self.averages_after[-1] >= input_shape[-1]:
             raise InputError(
                 f"`averages_after` must be below {input_shape[-1]}, the number of context words. "
@@ -200,7 +201,7 @@ class AveragedContext(ContextEmbedding):
     def separate_words(self, context_size: int) -> int:
         return self.averages_after[0]
 
-    def join(self, vectors):
+    def join(self, vectors: Tensor) -> Tensor:
         near, *others = self.averages_after
         number = vectors.shape[1]
         edges = [number - edge for edge in (*reversed(others), near)]
@@ -209,10 +210,10 @@ class AveragedContext(ContextEmbedding):
         x = [ops.cast(average, vectors.dtype) for average in x]  # half precision is too coarse for a sum
         return ops.concatenate([*x, super().join(nearest)] if near else x, axis=-1)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], number_of_blocks(input_shape[1] + 1, self.averages_after) * self.embedding_dim)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {"averages_after": self.averages_after}
 
 
@@ -223,7 +224,7 @@ def build_context(
     weight_decay: float = 0.0,
     word_dropout: float = 0.0,
     dropout: float = 0.0,
-    dtype=None,
+    dtype: str | keras.DTypePolicy | None = None,
 ) -> ContextEmbedding:
     """Return the context layer that a name stands for, or the given layer.
 

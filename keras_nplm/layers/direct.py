@@ -1,9 +1,11 @@
 """Direct connections from the word features to the output, past the hidden layer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from keras_nplm.layers.ops import penalty
+from keras_nplm.layers.ops import Tensor, penalty
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -34,7 +36,7 @@ class DirectConnection(keras.layers.Layer):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
-    def __init__(self, units: int, weight_decay: float = 0.0, **kwargs):
+    def __init__(self, units: int, weight_decay: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
         self.units = units
         self.weight_decay = weight_decay
@@ -49,7 +51,7 @@ class DirectConnection(keras.layers.Layer):
         self._fused = lambda: output.input_columns(slice(-width, None))  # a function: Keras would track the output
         self.built = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         self._W = self.add_weight(
             name="W",
             shape=(self.units, input_shape[-1]),
@@ -58,15 +60,15 @@ class DirectConnection(keras.layers.Layer):
         )
 
     @property
-    def W(self):
+    def W(self) -> Tensor:
         """The matrix of the direct connections, [|V|, w]."""
         return self._W if self._fused is None else self._fused()
 
-    def call(self, x):
+    def call(self, x: Tensor) -> Tensor:
         return ops.matmul(x, ops.transpose(ops.cast(self.W, x.dtype)))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.units)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {"units": self.units, "weight_decay": self.weight_decay}

@@ -1,16 +1,21 @@
 """Energies v · tanh(z + t) of contexts z and words t, and their log Z, in little memory."""
 
 import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import keras
 from keras import ops
+
+from keras_nplm.layers.ops import Tensor
 
 _CONTEXTS, _WORDS = 16, 640  # of a block, whose hidden units fit the cache
 _CACHED = 1 << 17  # hidden units of a tile without XLA, which would fuse the operations on them
 _MODERATE = 20.0  # |z| up to which exponentials cannot overflow
 
 
-def energies(contexts, words, v):
+def energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     """Return v · tanh(z_i + t_j) of every context i and a few words j, with a gradient.
 
     On TensorFlow XLA fuses the tanh and its gradient with their sums, which halves the time. Under tf.distribute XLA is
@@ -31,7 +36,7 @@ def energies(contexts, words, v):
     return _compile_unless_distributed(tf, _energies)(contexts, words, tf.convert_to_tensor(v))
 
 
-def all_energies(contexts, words, v, loop=True):
+def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) -> Tensor:
     """Return v · tanh(z_i + t_j) of every context i and all words j, with a gradient, context by context.
 
     Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes them again.
@@ -56,14 +61,14 @@ def all_energies(contexts, words, v, loop=True):
     forward, backward = _context_by_context(*words.shape, contexts.dtype)
 
     @tf.custom_gradient
-    def with_gradient(contexts, words, v):
+    def with_gradient(contexts: Tensor, words: Tensor, v: Tensor) -> tuple[Tensor, Callable]:
         detached = map(tf.stop_gradient, (contexts, words, v))  # or an eager tape would keep [|V|, h] of every context
         return forward(*detached), lambda upstream: backward(contexts, words, v, upstream)
 
     return with_gradient(contexts, words, tf.convert_to_tensor(v))
 
 
-def energy_log_normaliser(contexts, words, v, bias):
+def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     """Return log Z of the energies, without storing [B, |V|] logits. For evaluation only.
 
         ln Z = ln sum_j exp(b_j + v · tanh(z_i + t_j))
@@ -90,10 +95,10 @@ def energy_log_normaliser(contexts, words, v, bias):
     blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])
     sizes = _tiles(words.shape[0], _WORDS)
 
-    def compute_with(function, contexts, words):
+    def compute_with(function: Callable, contexts: Tensor, words: Tensor) -> Tensor:
         compiled, tiles = _compile_unless_distributed(tf, function), tf.split(words, sizes)
 
-        def compute_block(block):
+        def compute_block(block: Tensor) -> Tensor:
             logits = tf.concat([compiled(block, tile, v) for tile in tiles], axis=1) + bias  # [16, |V|]
             return tf.reduce_logsumexp(logits, axis=1)
 
@@ -107,18 +112,18 @@ def energy_log_normaliser(contexts, words, v, bias):
     return tf.reshape(log_z, [-1])[:number]
 
 
-def _energies(contexts, words, v):
+def _energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     a = ops.tanh(ops.expand_dims(contexts, 1) + words)  # [B, k, h]
     return ops.matmul(a, ops.expand_dims(v, -1))[:, :, 0]
 
 
-def _energies_of_exponentials(contexts, words, v):
+def _energies_of_exponentials(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     """Return the energies from F of the contexts and E of the words."""
     contexts = ops.expand_dims(contexts, 1)
     return ops.sum(v) - 2 * ops.matmul(contexts / (contexts + words), ops.expand_dims(v, -1))[:, :, 0]
 
 
-def _compile_unless_distributed(tf, function):
+def _compile_unless_distributed(tf: ModuleType, function: Callable) -> Callable:
     """Return the function compiled by XLA, or the function itself under tf.distribute."""
     return function if tf.distribute.has_strategy() else _fused(function)
 
@@ -128,27 +133,27 @@ def _tiles(size: int, most: int) -> list[int]:
 
 
 @functools.cache
-def _fused(function):
+def _fused(function: Callable) -> Callable:
     import tensorflow as tf
 
     return tf.function(function, jit_compile=True, autograph=False)
 
 
 @functools.cache
-def _context_by_context(size: int, units: int, dtype):
+def _context_by_context(size: int, units: int, dtype: Any) -> tuple[Callable, Callable]:
     """Return two graphs: the energies [B, |V|], and the gradients with respect to z, t and v."""
     import tensorflow as tf
 
-    def forward(contexts, words, v):
+    def forward(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
         tiles = tf.split(words, _tiles(size, max(1, _CACHED // units)))
 
-        def compute_context(z):
+        def compute_context(z: Tensor) -> Tensor:
             return tf.concat([_energies(z[None], tile, v)[0] for tile in tiles], axis=0)
 
         return tf.map_fn(compute_context, contexts, fn_output_signature=tf.TensorSpec([size], dtype))
 
-    def backward(contexts, words, v, upstream):
-        def add(i, of_contexts, of_words, of_v):
+    def backward(contexts: Tensor, words: Tensor, v: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        def add(i: Tensor, of_contexts: Tensor, of_words: Tensor, of_v: Tensor) -> tuple[Tensor, ...]:
             a = tf.tanh(words + contexts[i])  # [|V|, h]
             slope = (1 - tf.square(a)) * upstream[i, :, None]
             of_v += tf.linalg.matvec(a, upstream[i], transpose_a=True)

@@ -1,11 +1,13 @@
 """Hidden layers: tanh(d + H x), and residual blocks on top of it."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.ops import penalty
+from keras_nplm.layers.ops import Tensor, penalty
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
@@ -41,17 +43,17 @@ class TanhHidden(keras.layers.Layer):
 
     activation = "tanh"
 
-    def __init__(self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs):
+    def __init__(self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
         self.weight_decay = weight_decay
         self.dropout = dropout
         self.drop = self._build_dropout()
 
-    def _build_dropout(self):
+    def _build_dropout(self) -> keras.layers.Dropout:
         return keras.layers.Dropout(self.dropout, name="drop", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         self.H = self.add_weight(
             name="H",
             shape=(input_shape[-1], self.hidden_units),
@@ -61,15 +63,15 @@ class TanhHidden(keras.layers.Layer):
         self.d = self.add_weight(name="d", shape=(self.hidden_units,), initializer="zeros")
         self.drop.build((None, self.hidden_units))
 
-    def call(self, x, training=False):
+    def call(self, x: Tensor, training: bool = False) -> Tensor:
         a = self.transform(self.activate(ops.matmul(x, self.H) + self.d), training=training)
         return self.drop(a, training=training)
 
-    def activate(self, z):
+    def activate(self, z: Tensor) -> Tensor:
         """Return tanh(z), float [B, h]."""
         return ops.tanh(z)
 
-    def transform(self, a, training=False):
+    def transform(self, a: Tensor, training: bool = False) -> Tensor:
         """Return the features that follow the first activation, float [B, h]: here `a` itself."""
         return a
 
@@ -78,10 +80,10 @@ class TanhHidden(keras.layers.Layer):
         """The weights without weight decay."""
         return [self.d]
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.hidden_units)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {
             "hidden_units": self.hidden_units,
             "weight_decay": self.weight_decay,
@@ -134,7 +136,7 @@ class DeepHidden(TanhHidden):
         residual_blocks: int = 0,
         layer_norm: bool = False,
         dropout: float = 0.0,
-        **kwargs,
+        **kwargs: Any,
     ):
         check_option("activation", activation)
         check_argument("residual_blocks", residual_blocks >= 0, "0 or more", residual_blocks, "give 0 for no block.")
@@ -143,7 +145,7 @@ class DeepHidden(TanhHidden):
         self.layer_norm = layer_norm
         super().__init__(hidden_units, weight_decay, dropout, **kwargs)
 
-    def _build_dropout(self):
+    def _build_dropout(self) -> keras.layers.Dropout:
         self.blocks = [
             ResidualBlock(
                 self.activation,
@@ -161,24 +163,24 @@ class DeepHidden(TanhHidden):
             self.norm = keras.layers.LayerNormalization(**options)
         return super()._build_dropout()
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         super().build(input_shape)
         for layer in self.blocks + ([] if self.norm is None else [self.norm]):
             layer.build((None, self.hidden_units))
 
-    def activate(self, z):
+    def activate(self, z: Tensor) -> Tensor:
         return getattr(ops, self.activation)(z)
 
-    def transform(self, a, training=False):
+    def transform(self, a: Tensor, training: bool = False) -> Tensor:
         for block in self.blocks:
             a = block(a, training=training)
         return a if self.norm is None else self.norm(a)
 
     @property
-    def biases(self):
+    def biases(self) -> list[keras.Variable]:
         return super().biases + [bias for block in self.blocks for bias in block.biases] + _norm_weights(self.norm)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {
             "activation": self.activation,
             "residual_blocks": self.residual_blocks,
@@ -221,7 +223,7 @@ class ResidualBlock(keras.layers.Layer):
         layer_norm: bool = False,
         dropout: float = 0.0,
         weight_decay: float = 0.0,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         check_option("activation", activation)
@@ -232,7 +234,7 @@ class ResidualBlock(keras.layers.Layer):
         self.norm = keras.layers.LayerNormalization(name="norm", dtype=self.dtype_policy) if layer_norm else None
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         units = input_shape[-1]
         self.H = self.add_weight(
             name="H", shape=(units, units), initializer="glorot_uniform", regularizer=penalty(self.weight_decay)
@@ -242,7 +244,7 @@ class ResidualBlock(keras.layers.Layer):
             self.norm.build(input_shape)
         self.drop.build(input_shape)
 
-    def call(self, a, training=False):
+    def call(self, a: Tensor, training: bool = False) -> Tensor:
         normalised = a if self.norm is None else self.norm(a)
         added = getattr(ops, self.activation)(ops.matmul(normalised, self.H) + self.d)
         return a + self.drop(added, training=training)
@@ -252,10 +254,10 @@ class ResidualBlock(keras.layers.Layer):
         """The weights without weight decay."""
         return [self.d, *_norm_weights(self.norm)]
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {
             "activation": self.activation,
             "layer_norm": self.layer_norm,
@@ -269,7 +271,7 @@ def build_hidden(
     hidden_units: int,
     weight_decay: float = 0.0,
     dropout: float = 0.0,
-    dtype=None,
+    dtype: str | keras.DTypePolicy | None = None,
 ) -> keras.layers.Layer | None:
     """Return the hidden layer that a name stands for, or the given layer.
 

@@ -1,7 +1,13 @@
 """Costly operations that are faster in TensorFlow than in `keras.ops`: rows of a matrix, log Z in tiles of words."""
 
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeAlias
+
 import keras
 from keras import ops
+
+Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
 
 _CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
 _WHOLE = 1 << 22  # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
@@ -9,7 +15,7 @@ _LEAST = 512  # words of a tile at least: a matrix product with fewer is slow
 _MOST = 64  # tiles at most
 
 
-def rows(variable: keras.Variable, ids, sum_gradient: bool = False):
+def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
     """Return `variable[ids]`: an embedding lookup with a sparse gradient.
 
     On TensorFlow the gradient is `tf.IndexedSlices`: it holds the rows of the ids only. Ids out of range are clipped,
@@ -36,18 +42,25 @@ def rows(variable: keras.Variable, ids, sum_gradient: bool = False):
     return tf.reshape(vectors, tf.concat([tf.shape(ids), tf.shape(vectors)[1:]], axis=0))
 
 
-def _spread_rows(tf, vectors, place):
+def _spread_rows(tf: ModuleType, vectors: Tensor, place: Tensor) -> Tensor:
     """Return vectors[place], with a dense gradient: the sum over the places of each vector."""
 
     @tf.custom_gradient
-    def spread(vectors):
+    def spread(vectors: Tensor) -> tuple[Tensor, Callable]:
         number = tf.shape(vectors)[0]
         return tf.gather(vectors, place), lambda gradient: tf.math.unsorted_segment_sum(gradient, place, number)
 
     return spread(vectors)
 
 
-def linear_softmax(features, kernel, bias, target_ids, dtype, expected=None):
+def linear_softmax(
+    features: Tensor,
+    kernel: Tensor,
+    bias: Tensor,
+    target_ids: Tensor,
+    dtype: str | keras.DTypePolicy | None,
+    expected: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return log Z and the target logits of a linear softmax, with a gradient for training, in tiles of words.
 
         ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f,    y_q = sum_i q_i (b_i + U_i f)
@@ -75,13 +88,15 @@ def linear_softmax(features, kernel, bias, target_ids, dtype, expected=None):
         return ops.logsumexp(logits, axis=-1), chosen, mean
     import tensorflow as tf
 
-    def softmax(features, kernel, bias):
+    def softmax(features: Tensor, kernel: Tensor, bias: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], Callable]:
         return _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected)
 
     return tf.custom_gradient(softmax)(features, tf.convert_to_tensor(kernel.value), tf.convert_to_tensor(bias.value))
 
 
-def linear_log_prob(features, kernel, bias, target_ids, which=None):
+def linear_log_prob(
+    features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, which: Tensor | None = None
+) -> Tensor:
     """Return ln P(target | context) of a linear softmax, without storing [B, V] logits. For evaluation only.
 
         ln P(t | context) = y_t - ln Z,    y = b + U f
@@ -102,13 +117,13 @@ def linear_log_prob(features, kernel, bias, target_ids, which=None):
     return linear_logit(features, kernel, bias, target_ids) - log_z
 
 
-def linear_logit(features, kernel, bias, target_ids):
+def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor) -> Tensor:
     """Return the logits of the targets only, y_t = b_t + U_t f, float [B]."""
     row, offset = (ops.cast(rows(weight, target_ids), features.dtype) for weight in (kernel, bias))
     return ops.sum(features * row, axis=-1) + offset
 
 
-def log_normaliser(features, kernel, bias):
+def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     """Return log Z of a linear softmax, without storing [B, V] logits. For evaluation only.
 
         ln Z = ln sum_i exp(b_i + U_i f)
@@ -135,7 +150,7 @@ def log_normaliser(features, kernel, bias):
         sums.append(tf.reduce_sum(tf.exp(logits), axis=-1))
     z = tf.add_n(sums)
 
-    def shifted():
+    def shifted() -> Tensor:
         return tf.reduce_logsumexp(
             tf.stack([tf.reduce_logsumexp(_logits(tf, features, *t), axis=-1) for t in tiles]), 0
         )
@@ -143,7 +158,7 @@ def log_normaliser(features, kernel, bias):
     return tf.cond(_in_range(tf, z), lambda: tf.math.log(z), shifted)
 
 
-def log_sum_exp(logits):
+def log_sum_exp(logits: Tensor) -> Tensor:
     """Return log Z of TensorFlow logits, ln sum_i exp(y_i) of each row, float32 [B]. For evaluation only.
 
     The greatest logit is subtracted only if a sum would overflow or underflow without it.
@@ -154,7 +169,15 @@ def log_sum_exp(logits):
     return tf.cond(_in_range(tf, z), lambda: tf.math.log(z), lambda: tf.reduce_logsumexp(logits, axis=-1))
 
 
-def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
+def _tiled_softmax(
+    tf: ModuleType,
+    features: Tensor,
+    kernel: Tensor,
+    bias: Tensor,
+    target_ids: Tensor,
+    dtype: str | keras.DTypePolicy | None,
+    expected: Tensor | None,
+) -> tuple[tuple[Tensor, Tensor, Tensor], Callable]:
     """Return the values of `linear_softmax` and the function of its gradient, for `tf.custom_gradient`."""
     given, low, table = features.dtype, tf.cast(features, dtype), tf.cast(kernel, dtype)
     weight_dtype, wide = kernel.dtype, tf.float64 if kernel.dtype == tf.float64 else tf.float32
@@ -162,7 +185,7 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     sizes = _tiles(features, kernel)
     tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
 
-    def exponentials(shift):
+    def exponentials(shift: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
         tiles, z, weighted = [], [], []
         for table, bias in zip(tables, biases, strict=True):
             with tf.control_dependencies(z[-1:] + weighted[-1:]):  # one tile after the other, while each is in cache
@@ -173,7 +196,7 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
             weighted.append(tf.cast(tf.matmul(tiles[-1], table), wide))  # [B, w]
         return tf.add_n(z), tf.add_n(weighted), tiles
 
-    def shifted():
+    def shifted() -> Tensor:
         logits = [_logits(tf, low, table, bias) for table, bias in zip(tables, biases, strict=True)]
         greatest = [tf.reduce_max(tile, axis=-1, keepdims=True) for tile in logits]
         shift = tf.reduce_max(tf.concat(greatest, axis=-1), axis=-1, keepdims=True)
@@ -188,7 +211,7 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     if expected is not None:
         mean_logit = tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
 
-    def gradient(d_log_z, d_target, d_mean):
+    def gradient(d_log_z: Tensor, d_target: Tensor, d_mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         share = d_log_z[:, None] / z  # [B, 1]
         d_features = share * weighted + d_target[:, None] * target_rows
         scaled = tf.cast(features * share, dtype)
@@ -211,16 +234,16 @@ def _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected):
     return (tf.math.log(z[:, 0]) + shift[:, 0], target_logit, mean_logit), gradient
 
 
-def _logits(tf, features, kernel, bias):
+def _logits(tf: ModuleType, features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     return tf.nn.bias_add(tf.cast(tf.matmul(features, kernel, transpose_b=True), bias.dtype), bias)
 
 
-def _in_range(tf, z):
+def _in_range(tf: ModuleType, z: Tensor) -> Tensor:
     """Return whether no sum of exponentials overflowed or underflowed. False for NaN."""
     return tf.reduce_all((z > 1e-30) & (z < 1e30))
 
 
-def _tiles(features, kernel) -> list[int]:
+def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
     """Return the numbers of rows of a kernel in each tile, so that the logits of a tile fit the cache."""
     size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
     if size * batch <= _WHOLE:

@@ -24,7 +24,7 @@ def check_keyword_arguments(arguments: dict) -> None:
         check_argument(name, False, "left out: NPLM has no such argument", repr(arguments[name]), fix)
 
 
-def build_once(layer: keras.layers.Layer, input_shape) -> None:
+def build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
     """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model.
 
     Raises:
@@ -46,5 +46,5 @@ def serialise_layer(layer: keras.layers.Layer) -> dict:
     return described
 
 
-def is_name(part) -> bool:
+def is_name(part: object) -> bool:
     return part is None or isinstance(part, str)

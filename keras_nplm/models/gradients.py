@@ -1,9 +1,10 @@
 """Sum the gradients of a row before an optimiser sees them: repeated words of a batch, replicas, clipping."""
 
 import types
-from collections.abc import Sequence
 
 import keras
+
+from keras_nplm.layers.ops import Tensor
 
 
 def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
@@ -47,7 +48,7 @@ def _sums_rows_itself(optimizer: keras.optimizers.Optimizer) -> bool:
     return plain or getattr(optimizer, "sums_repeated_rows", False)
 
 
-def sum_rows(gradient):
+def sum_rows(gradient: Tensor) -> Tensor:
     """Return a gradient with at most one slice per row: sparse slices of the same row are summed.
 
     Args:
@@ -62,7 +63,7 @@ def sum_rows(gradient):
     return tf.IndexedSlices(values, ids, gradient.dense_shape)
 
 
-def _sum_over_replicas(gradients: Sequence) -> list:
+def _sum_over_replicas(gradients: list) -> list:
     import tensorflow as tf
 
     replica = tf.distribute.get_replica_context()

@@ -1,10 +1,13 @@
 """Training by penalised maximum likelihood, without storing the probabilities of all words."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 import keras_nplm.models.metrics as metrics  # not `from`: the module may be half imported, see io.import_hooks
 from keras_nplm.io.errors import check_argument
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.gradients import sum_gradients_first
 from keras_nplm.models.replicas import ReplicatedTraining
 
@@ -32,7 +35,7 @@ class LikelihoodTraining(ReplicatedTraining):
         """Return whether no subclass overrides `call`."""
         raise NotImplementedError
 
-    def compile(self, *args, jit_compile: bool | str = "auto", **kwargs):
+    def compile(self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any) -> None:
         """Compile as `keras.Model.compile` does, with defaults that suit this model.
 
         `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than TensorFlow's, for sampled
@@ -59,7 +62,17 @@ class LikelihoodTraining(ReplicatedTraining):
             sum_gradients_first(self.optimizer)
         self._exclude_biases()
 
-    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, *args, **kwargs):
+    def fit(
+        self,
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: str | int = "auto",
+        callbacks: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Fit as `keras.Model.fit` does. Callbacks that monitor a perplexity know that lower is better."""
         listed = getattr(callbacks, "callbacks", callbacks)  # of a CallbackList
         for callback in listed if isinstance(listed, list | tuple) else [listed]:
@@ -68,7 +81,7 @@ class LikelihoodTraining(ReplicatedTraining):
                 callback.mode = "min"  # Keras looks for the direction among the metrics of `compile` only
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
 
-    def train_step(self, *args):
+    def train_step(self, *args: Any) -> dict:
         if not self._trains_on_features():
             return self.add_worker_dimension(super().train_step(*args))
         import tensorflow as tf
@@ -83,7 +96,7 @@ class LikelihoodTraining(ReplicatedTraining):
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         return self.add_worker_dimension(logs)
 
-    def test_step(self, *args):
+    def test_step(self, *args: Any) -> dict:
         if not self._trains_on_features():
             return self.add_worker_dimension(super().test_step(*args))
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
@@ -99,7 +112,9 @@ class LikelihoodTraining(ReplicatedTraining):
         """Whether metrics of `compile`, or those of a subclass, see the probabilities."""
         return self._compile_metrics is not None or type(self).compute_metrics is not keras.Model.compute_metrics
 
-    def _features_loss(self, x, y, sample_weight, training: bool):
+    def _features_loss(
+        self, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool
+    ) -> tuple[Tensor, Tensor]:
         """Return the loss of a batch and the features from which it is computed."""
         fix = "pass fit(contexts, targets), with contexts [B, n-1] and targets [B]."
         check_argument("x", hasattr(x, "shape"), "one array of ids", type(x).__name__, fix)
@@ -122,7 +137,14 @@ class LikelihoodTraining(ReplicatedTraining):
             loss = negative_log_likelihood = -self.prob.log_prob(features, output_ids)
         return self._penalised_mean(loss, negative_log_likelihood, sample_weight, training), features
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        y_pred: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+    ) -> Tensor:
         """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
         negative_log_likelihood = self._negative_log_likelihood(y_pred, y)
         if self.loss is not None:
@@ -130,18 +152,22 @@ class LikelihoodTraining(ReplicatedTraining):
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         return self._penalised_mean(negative_log_likelihood, negative_log_likelihood, sample_weight, training)
 
-    def _negative_log_likelihood(self, probabilities, y):
+    def _negative_log_likelihood(self, probabilities: Tensor, y: Tensor) -> Tensor:
         chosen = _chosen(probabilities, self.prob.output_ids(y))
         return -ops.log(ops.maximum(chosen, metrics.LEAST_PROBABILITY))
 
-    def _penalised_mean(self, loss, negative_log_likelihood, sample_weight, training: bool):
+    def _penalised_mean(
+        self, loss: Tensor, negative_log_likelihood: Tensor, sample_weight: Tensor | None, training: bool
+    ) -> Tensor:
         if negative_log_likelihood is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         mean = self.mean(loss, loss, sample_weight)
         mean = self.weight_by_examples(mean, loss) if training else mean
         return mean + super().compute_loss(training=training) if self.losses else mean
 
-    def _update_metrics(self, loss, features, x, y, sample_weight, training: bool) -> dict:
+    def _update_metrics(
+        self, loss: Tensor, features: Tensor, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool
+    ) -> dict:
         """Add the loss of a batch to the mean of the epoch, update all metrics and return the logs."""
         replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
         for metric in self.metrics:
@@ -173,13 +199,13 @@ class LikelihoodTraining(ReplicatedTraining):
         others = [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
         return self.prob.biases + getattr(self.hidden, "biases", others)
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
         self.compile(**config | {"jit_compile": "auto"})  # another machine may be faster with another choice
         self.optimizer.build(self.trainable_variables)
 
 
-def assert_in_range(argument: str, ids, size: int, fix: str) -> None:
+def assert_in_range(argument: str, ids: Tensor, size: int, fix: str) -> None:
     """Stop a training or evaluation step on ids out of range, whose loss would be NaN. TensorFlow only.
 
     XLA (`jit_compile`) removes assertions: there the loss is NaN.
@@ -203,12 +229,12 @@ def assert_in_range(argument: str, ids, size: int, fix: str) -> None:
 class _Mean(keras.losses.Loss):
     """The (weighted) mean of per-example losses, scaled under tf.distribute as Keras scales its own losses."""
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor | None) -> Tensor:
         del y_true
         return y_pred
 
 
-def _chosen(probabilities, targets):
+def _chosen(probabilities: Tensor, targets: Tensor) -> Tensor:
     """Return the probability of each target, float [B], for int targets [B] or [B, 1], or one-hot [B, |V|]."""
     targets = ops.convert_to_tensor(targets)
     if len(targets.shape) == 2 and targets.shape[1] == probabilities.shape[1]:

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_nplm.layers.ops import Tensor
+
 LEAST_PROBABILITY = 1e-37  # probability whose logarithm float32 can hold
 
 
@@ -41,11 +43,13 @@ class Perplexity(keras.metrics.Mean):
 
     _direction = "down"  # so that Keras's callbacks know that lower is better
 
-    def __init__(self, from_logits: bool = False, name: str = "perplexity", dtype="float64"):
+    def __init__(
+        self, from_logits: bool = False, name: str = "perplexity", dtype: str | keras.DTypePolicy | None = "float64"
+    ):
         super().__init__(name=name, dtype=dtype)
         self.from_logits = from_logits
 
-    def update_state(self, y_true, y_pred=None, sample_weight=None):
+    def update_state(self, y_true: Tensor, y_pred: Tensor | None = None, sample_weight: Tensor | None = None) -> None:
         values = y_true
         if y_pred is not None:
             log_probs = ops.log_softmax(y_pred) if self.from_logits else ops.log(ops.maximum(y_pred, LEAST_PROBABILITY))
@@ -53,8 +57,8 @@ class Perplexity(keras.metrics.Mean):
             values = -ops.take_along_axis(log_probs, targets, axis=-1)[:, 0]
         super().update_state(values, sample_weight)
 
-    def result(self):
+    def result(self) -> Tensor:
         return ops.cast(ops.exp(super().result()), "float32")  # TensorBoard takes no larger numbers, but inf
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {"from_logits": self.from_logits}

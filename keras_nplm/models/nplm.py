@@ -1,7 +1,9 @@
 """NPLM: the neural probabilistic language model as a Keras model, composed of layers."""
 
 import functools
+import os
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,6 +15,7 @@ from keras_nplm.io.options import check_option
 from keras_nplm.layers.context import ContextEmbedding, build_context
 from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.hidden import build_hidden
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output, build_output
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.base import NextWordModel
@@ -104,7 +107,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         output: str | Output = "full",
         boundary: str = "sentence",
         name: str = "NPLM",
-        **kwargs,
+        **kwargs: Any,
     ):
         sizes = dict(vocabulary_size=vocabulary_size, order=order, embedding_dim=embedding_dim)
         shares = dict(dropout=dropout, embedding_dropout=embedding_dropout, word_dropout=word_dropout)
@@ -151,7 +154,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         self._names = {"context": context, "hidden": hidden, "output": output}
         self.build((None, order - 1))
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         if self.built:
             return
         build_once(self.embed, input_shape)
@@ -170,20 +173,20 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             self.direct.fuse(self.prob, x_shape[1])
         self.built = True
 
-    def call(self, context_ids, training=False):
+    def call(self, context_ids: Tensor, training: bool = False) -> Tensor:
         return self.prob(self.features(context_ids, training=training))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], self.prob.num_outputs)
 
     def call_is_own(self) -> bool:
         return type(self).call is NPLM.call
 
-    def features(self, context_ids, training=False):
+    def features(self, context_ids: Tensor, training: bool = False) -> Tensor:
         """Return the input of the output layer: a, or [a; x] with direct connections, float [B, w]."""
         return self.features_of(self.embed(context_ids, training=training), training=training)
 
-    def features_of(self, x, training=False):
+    def features_of(self, x: Tensor, training: bool = False) -> Tensor:
         """Return the features of a context from its word features x, float [B, (n-1) m]; see `features`."""
         if self.hidden is None:
             return x
@@ -245,13 +248,13 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         blocks = [context_ids[i : i + _CONTEXTS] for i in range(0, max(1, len(context_ids)), _CONTEXTS)]
         return np.concatenate([self._graph_log_probs(block) for block in blocks])
 
-    def _log_prob(self, context_ids, target_ids):
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         inside = target_ids < self.prob.listed
         result = np.full(len(target_ids), -np.inf, self.prob.sum_dtype)  # ln P of words outside a short-list
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
-    def _next_log_probs(self, context_ids):
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs, listed = self.next_output_log_probs(context_ids), self.prob.listed
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
@@ -280,7 +283,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 
-    def export(self, filepath, *args, input_signature=None, **kwargs):
+    def export(self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any) -> None:
         """Export as `keras.Model.export` does; the input is `context_ids`, int32 [B, n-1]."""
         if input_signature is None:
             self(np.zeros((1, self.order - 1), np.int32))  # Keras exports only models that were called
@@ -292,17 +295,17 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         weights = {id(weight) for weight in self.weights}
         return [variable for variable in self.variables if id(variable) not in weights]
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: dict) -> None:
         super().save_own_variables(store)
         for number, state in enumerate(self.random_states()):
             store[f"random_state_{number}"] = state.numpy()
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: dict) -> None:
         for number, state in enumerate(self.random_states()):
             if f"random_state_{number}" in store:  # weights saved without dropout have fewer
                 state.assign(store[f"random_state_{number}"])
 
-    def get_config(self):
+    def get_config(self) -> dict:
         layers = {"context": self.embed, "hidden": self.hidden, "output": self.prob}
         parts = {part: name if is_name(name) else serialise_layer(layers[part]) for part, name in self._names.items()}
         return super().get_config() | {
@@ -320,7 +323,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> "NPLM":
         layers = {
             part: keras.saving.deserialize_keras_object(config[part])
             for part in ("context", "hidden", "output")

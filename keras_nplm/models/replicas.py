@@ -2,11 +2,13 @@
 
 import json
 import os
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.layers.ops import Tensor
 
 
 class ReplicatedTraining:
@@ -29,7 +31,7 @@ class ReplicatedTraining:
         accumulates = f"None {under}"
         check_argument("gradient_accumulation_steps", not accumulation, accumulates, accumulation, "leave it out.")
 
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Build from the known shape: Keras would read a batch, and fails where replicas have parts of it."""
         del iterator, data_batch
         batch = keras.KerasTensor((None, self.order - 1), "int32"), keras.KerasTensor((None,), "int32")
@@ -40,7 +42,7 @@ class ReplicatedTraining:
         several = keras.backend.backend() == "tensorflow" and has_several_workers(self.distribute_strategy)
         return {name: ops.reshape(value, (1,)) for name, value in logs.items()} if several else logs
 
-    def weight_by_examples(self, mean, losses):
+    def weight_by_examples(self, mean: Tensor, losses: Tensor) -> Tensor:
         """Return the mean loss of this replica's part of a batch, with the gradient's weight by its number of n-grams.
 
         Keras gives all parts the same weight, which is wrong for a batch that does not split evenly.
@@ -55,7 +57,7 @@ class ReplicatedTraining:
         return share + tf.stop_gradient(mean - share)
 
 
-def has_several_workers(strategy) -> bool:
+def has_several_workers(strategy: Any) -> bool:
     """Return whether a tf.distribute strategy has replicas in other processes, too."""
     import tensorflow as tf
 

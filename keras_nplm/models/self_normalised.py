@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.hidden import TanhHidden
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
@@ -93,7 +94,7 @@ class SelfNormalised(NextWordModel):
             self.tables = self.tables * self.scale[first][:, None, None]
         self.C = words if model.direct_connections or hidden is None else None
 
-    def _log_prob(self, context_ids, target_ids):
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return y of the targets: ln P(target | context) + ln Z, float32 [B]."""
         if self.v is not None:
             y = np.tanh(self._before_tanh(context_ids) + self.targets[target_ids]) @ self.v
@@ -101,7 +102,7 @@ class SelfNormalised(NextWordModel):
             y = np.einsum("ij,ij->i", self.features(context_ids), self.kernel[target_ids])
         return y + self.b[target_ids]
 
-    def _next_log_probs(self, context_ids):
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
         if self.v is not None:
             contexts = self._before_tanh(context_ids)
@@ -165,7 +166,7 @@ class _LogZRecorder(NextWordModel):
         self._number = 0
         self._mean = self._squares = self._absolute = 0.0  # squares of the differences from the mean
 
-    def _log_prob(self, context_ids, target_ids):
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         exact = self.model.log_prob(context_ids, target_ids)
         log_z = self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact
         number, shift = self._number + len(log_z), log_z.mean() - self._mean
@@ -189,5 +190,5 @@ def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:
     return lambda array: np.asarray(ops.convert_to_numpy(function(ops.convert_to_tensor(array))), np.float32)
 
 
-def _float32(weight) -> np.ndarray:
+def _float32(weight: Tensor) -> np.ndarray:
     return np.array(weight, np.float32)

@@ -77,13 +77,13 @@ def compute_in_blocks(
     """
     number = (num_rows + block_rows - 1) // block_rows
 
-    def add_block(block, *arrays):
+    def add_block(block: tf.Tensor, *arrays: tf.Tensor) -> tf.Tensor:
         start = block * block_rows
         results = compute(slice(start, start + block_rows))
         written = [array.write(block, result) for array, result in zip(arrays, results, strict=True)]
         return block + 1, *written
 
-    def compute_blocks():
+    def compute_blocks() -> tf.Tensor:
         options = dict(size=number, infer_shape=False)
         arrays = [tf.TensorArray(spec.dtype, element_shape=spec.shape, **options) for spec in specs]
         _, *arrays = tf.while_loop(lambda block, *_: block < number, add_block, [0, *arrays], parallel_iterations=1)
@@ -119,7 +119,7 @@ def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     return top, tf.gather(tf.concat([columns, rest_columns], axis=1), places, batch_dims=1)
 
 
-def combine_log_probs(log_probs, weights) -> tf.Tensor:
+def combine_log_probs(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """Return ln sum_k weight_k P_k, float64, computed stably; see `keras_nplm.models.ngrams.interpolation.combine`.
 
     Args:

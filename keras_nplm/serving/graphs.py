@@ -48,10 +48,10 @@ class UniformGraph(GraphModel):
         super().__init__(model)
         self.distribution = store_array(model.next_log_probs(np.zeros((1, 1), np.int32))[0])
 
-    def log_prob(self, context_ids, target_ids):
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.distribution, target_ids)
 
-    def next_log_probs(self, context_ids):
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         return tf.tile(self.distribution[None], [tf.shape(context_ids)[0], 1])
 
 
@@ -64,15 +64,15 @@ class MixtureGraph(GraphModel):
         self.weights = store_array(model.weights)
         self.bins = FrequencyBinsGraph(model.bins) if model.bins else None
 
-    def log_prob(self, context_ids, target_ids):
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         parts = [model.log_prob(take_last_words(context_ids, model.order - 1), target_ids) for model in self.models]
         return combine_log_probs(parts, self._find_weights(context_ids))
 
-    def next_log_probs(self, context_ids):
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         parts = [model.next_log_probs(take_last_words(context_ids, model.order - 1)) for model in self.models]
         return combine_log_probs(parts, [weight[:, None] for weight in self._find_weights(context_ids)])
 
-    def _find_weights(self, context_ids):
+    def _find_weights(self, context_ids: tf.Tensor) -> list[tf.Tensor]:
         """Return the weight of each component, a list of float64 [B]."""
         num_rows = tf.shape(context_ids)[0]
         bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros(num_rows, tf.int32)
@@ -104,7 +104,7 @@ class ShortlistGraph(GraphModel):
         else:
             self.mass = SummedMassGraph(self.background, self.listed)
 
-    def log_prob(self, context_ids, target_ids):
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         inside = target_ids < self.listed
         background_ids = take_last_words(context_ids, self.background.order - 1)
         mass = tf.minimum(self.mass.compute_mass(background_ids), 1)
@@ -124,11 +124,11 @@ class ShortlistGraph(GraphModel):
         log_prob = tf.tensor_scatter_nd_sub(log_prob, no_mass, tf.math.log(-tf.math.expm1(outside)))
         return tf.where(inside | (mass == 0), log_prob, log_prob - tf.math.log(mass))
 
-    def _output_log_prob(self, context_ids, output_ids):
+    def _output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
         network_ids = take_last_words(context_ids, self.network.order - 1)
         return tf.cast(self.network.output_log_prob(network_ids, output_ids), tf.float64)
 
-    def next_log_probs(self, context_ids):
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         outputs = self.network.next_output_log_probs(take_last_words(context_ids, self.network.order - 1))
         inside, outside_output = tf.split(tf.cast(outputs, tf.float64), [self.listed, int(self.outside_output)], axis=1)
         background = self.background.next_log_probs(take_last_words(context_ids, self.background.order - 1))

@@ -1,6 +1,7 @@
 """Model card of an exported model: model, training data, perplexity, configuration, serving, signatures."""
 
 import json
+from typing import Any
 
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
@@ -188,5 +189,5 @@ of the export, `--max-text-length`."""
     return "\n\n".join(sections)
 
 
-def _format_type(spec) -> str:
+def _format_type(spec: Any) -> str:
     return f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]"

@@ -23,12 +23,12 @@ class NetworkGraph(GraphModel):
         inference = tf.function(lambda context, target: (self.next_log_probs(context), self.log_prob(context, target)))
         self.weights = list(inference.get_concrete_function(*ids).graph.variables)
 
-    def log_prob(self, context_ids, target_ids):
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         listed = self._network().prob.listed
         log_prob = self.output_log_prob(context_ids, tf.minimum(target_ids, listed - 1))
         return log_prob if listed == self.vocabulary_size else tf.where(target_ids < listed, log_prob, _LOG_ZERO)
 
-    def next_log_probs(self, context_ids):
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         listed = self._network().prob.listed
         log_probs = self.next_output_log_probs(context_ids)[:, :listed]
         return tf.pad(log_probs, [[0, 0], [0, self.vocabulary_size - listed]], constant_values=_LOG_ZERO)
@@ -45,7 +45,7 @@ class NetworkGraph(GraphModel):
         network = self._network()
         return network.prob.log_probs(network.features(context_ids))
 
-    def most_probable(self, context_ids, first, k):
+    def most_probable(self, context_ids: tf.Tensor, first: int, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         network = self._network()
         if not network.prob.has_rows or network.prob.shortlist_size is not None:
             return super().most_probable(context_ids, first, k)

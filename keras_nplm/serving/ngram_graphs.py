@@ -1,5 +1,7 @@
 """N-gram models as TensorFlow graphs: back-off, deleted interpolation and class-based models, and their tables."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import tensorflow as tf
 
@@ -74,7 +76,7 @@ class BackoffGraph(GraphModel):
         self.ngrams = [SortedTable(keys, values, model.vocabulary_size) for keys, values in pairs]
         self.backoffs = [store_array(backoffs) for backoffs in model.backoffs]
 
-    def log_prob(self, context_ids, target_ids):
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         log_prob = tf.gather(self.unigrams, target_ids)
         for (known, nodes), backoffs, ngrams in self._steps(context_ids):
             found, _, value = ngrams.find(nodes, target_ids)
@@ -82,14 +84,14 @@ class BackoffGraph(GraphModel):
             log_prob = tf.where(known & found, value, backed_off)
         return log_prob
 
-    def next_log_probs(self, context_ids):
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         log_probs = tf.tile(self.unigrams[None], [tf.shape(context_ids)[0], 1])
         for (known, nodes), backoffs, ngrams in self._steps(context_ids):
             log_probs += tf.where(known, tf.gather(backoffs, nodes), 0)[:, None]
             log_probs = tf.tensor_scatter_nd_update(log_probs, *ngrams.find_followers(known, nodes))
         return log_probs
 
-    def _steps(self, context_ids):
+    def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:
         return zip(self.contexts.walk(context_ids), self.backoffs, self.ngrams, strict=False)
 
 
@@ -128,7 +130,7 @@ class DeletedInterpolationGraph(GraphModel):
         self.ngrams = [SortedTable(keys, counts, model.vocabulary_size) for keys, counts in pairs]
         self.weights = store_array(model.weights)
 
-    def log_prob(self, context_ids, target_ids):
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         columns = [tf.gather(self.uniform, target_ids), tf.gather(self.unigrams, target_ids)]
         for known, nodes, ngrams, totals in self._steps(context_ids):
             found, _, count = ngrams.find(nodes, target_ids)
@@ -138,7 +140,7 @@ class DeletedInterpolationGraph(GraphModel):
         weights = tf.gather(self.weights, self.bins.find_bins(context_ids))
         return tf.math.log(tf.reduce_sum(weights * tf.stack(columns, axis=1), axis=1))
 
-    def next_log_probs(self, context_ids):
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         weights = tf.unstack(tf.gather(self.weights, self.bins.find_bins(context_ids)), axis=1)
         steps = list(self._steps(context_ids))
         steps += [(tf.zeros_like(steps[0][0]), *steps[0][1:])] * (self.order - 1 - len(steps))
@@ -151,7 +153,7 @@ class DeletedInterpolationGraph(GraphModel):
             probability = tf.tensor_scatter_nd_add(probability, places, shares)
         return tf.math.log(probability)
 
-    def _steps(self, context_ids):
+    def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:
         """Yield for contexts of 1, 2, … words: whether each is known, its number, its n-grams, its frequency c(h •)."""
         steps = zip(self.bins.contexts.walk(context_ids), self.bins.counts, self.ngrams, strict=False)
         for (known, nodes), counts, ngrams in steps:
@@ -169,12 +171,12 @@ class ClassBasedGraph(GraphModel):
         self.word_log_probs, self.uniform = store_array(model.word_log_probs), store_array(model.uniform)
         self.weights = np.array([1 - model.uniform_weight, model.uniform_weight])
 
-    def log_prob(self, context_ids, target_ids):
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         by_class = self.class_model.log_prob(tf.gather(self.classes, context_ids), tf.gather(self.classes, target_ids))
         by_class = tf.cast(by_class, tf.float64) + tf.gather(self.word_log_probs, target_ids)
         return combine_log_probs([by_class, tf.gather(self.uniform, target_ids)], self.weights)
 
-    def next_log_probs(self, context_ids):
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         by_class = self.class_model.next_log_probs(tf.gather(self.classes, context_ids))
         by_word = tf.cast(tf.gather(by_class, self.classes, axis=1), tf.float64) + self.word_log_probs
         return combine_log_probs([by_word, self.uniform[None]], self.weights)

@@ -1,7 +1,6 @@
 """Export to TF Serving: a SavedModel version with warm-up requests, a model card and the server's configuration."""
 
 import contextlib
-import itertools
 import os
 import re
 import shutil
@@ -164,7 +163,9 @@ def _rename_to_next_version(directory: Path) -> Path:
     """Rename a directory to the next version number in its parent directory."""
     names = [path.name for path in directory.parent.iterdir() if path.name.isascii() and path.name.isdigit()]
     versions = [int(name) for name in names if str(int(name)) == name and int(name) < _LAST_VERSION]
-    for version in itertools.count(max(versions, default=0) + 1):
+    version = max(versions, default=0)
+    while True:
+        version += 1
         try:
             return directory.rename(directory.with_name(str(version)))
         except OSError:  # a concurrent export may have taken the number

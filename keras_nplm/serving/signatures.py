@@ -1,5 +1,7 @@
 """The served functions of a language model: predict_next, score, predict_next_ids, log_prob_ids, embed."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from keras_nplm.data.vocabulary import UNK_ID
@@ -117,8 +119,8 @@ class ServingModule(tf.Module):
             functions[name] = tf.function(getattr(self, name), signature, autograph=False)
         return functions
 
-    def predict_next(self, contexts):
-        def predict(rows):
+    def predict_next(self, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
+        def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
             ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
             words = tf.where(found[:, None], tf.gather(self.text.words, ids), "")
@@ -127,7 +129,7 @@ class ServingModule(tf.Module):
         words, probabilities = self._compute_top_k(predict, tf.size(contexts), tf.string)
         return {"words": words, "probabilities": probabilities}
 
-    def score(self, sentences):
+    def score(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:
         order, is_short = self.model.order, tf.strings.length(sentences) <= self.max_text_length
         ids, places, rows = self.text.ngrams(tf.where(is_short, sentences, ""), order)
         log_prob = self._log_prob(lambda block: gather_ngrams(ids, places[block], order), tf.size(places), tf.float64)
@@ -137,8 +139,8 @@ class ServingModule(tf.Module):
         sums = {name: tf.math.unsorted_segment_sum(c, rows, tf.size(sentences)) for name, c in columns.items()}
         return sums | {"log_prob": tf.where(is_short, tf.cast(sums["log_prob"], tf.float32), _NAN)}
 
-    def predict_next_ids(self, context_ids):
-        def predict(rows):
+    def predict_next_ids(self, context_ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             valid, checked = self._check_ids(context_ids[rows])
             ids, probabilities = self.model.most_probable(checked, self._first, self.top_k)
             return ids, tf.where(valid[:, None], probabilities, _NAN)
@@ -146,30 +148,30 @@ class ServingModule(tf.Module):
         ids, probabilities = self._compute_top_k(predict, tf.shape(context_ids)[0], tf.int32)
         return {"ids": ids, "probabilities": probabilities}
 
-    def log_prob_ids(self, context_ids, target_ids):
+    def log_prob_ids(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         valid, ngrams = self._check_ids(tf.concat([context_ids, target_ids[:, None]], axis=1))
         log_prob = self._log_prob(lambda block: ngrams[block], tf.size(target_ids), tf.float32)
         return {"log_prob": tf.where(valid, log_prob, _NAN)}
 
-    def embed(self, words):
+    def embed(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = self.text.look_up(words)
         return {"vectors": tf.gather(self.C, ids), "ids": ids}
 
-    def _log_prob(self, ngrams, number, dtype):
+    def _log_prob(self, ngrams: Callable, number: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         """Return ln P of n-grams [N], in blocks; `ngrams` is a function from a slice to their ids [b, n]."""
 
-        def compute(rows):
+        def compute(rows: slice) -> tuple[tf.Tensor]:
             ids = ngrams(rows)
             return (tf.cast(self.model.log_prob(ids[:, :-1], ids[:, -1]), dtype),)
 
         specs = [tf.TensorSpec([None], dtype)]
         return compute_in_blocks(compute, number, self.model.block_rows, specs)[0]
 
-    def _compute_top_k(self, predict, number, dtype):
+    def _compute_top_k(self, predict: Callable, number: tf.Tensor, dtype: tf.DType) -> tuple[tf.Tensor, ...]:
         specs = [tf.TensorSpec([None, self.top_k], dtype), tf.TensorSpec([None, self.top_k], tf.float32)]
         return compute_in_blocks(predict, number, self.model.block_rows, specs)
 
-    def _check_ids(self, ids):
+    def _check_ids(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return which rows have only ids of the vocabulary, bool [B], and the ids clipped to its range."""
         size = self.model.vocabulary_size
         return tf.reduce_all((ids >= 0) & (ids < size), axis=1), tf.clip_by_value(ids, 0, size - 1)

@@ -84,7 +84,7 @@ class TextGraph(tf.Module):
             int32 [B, n-1], padded at the front with `<s>` or `<pad>`, and bool [B].
         """
 
-        def read(texts, size):
+        def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             lengths = tf.strings.length(texts)
             is_cut = lengths > size
             ends = _decode(tf.strings.substr(texts, tf.maximum(lengths - size, 0), tf.fill(tf.shape(lengths), size)))
@@ -93,11 +93,13 @@ class TextGraph(tf.Module):
             ids = tf.ragged.map_flat_values(self.look_up, tokens)
             return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)
 
-        def has_more(size, context_ids, found):
+        def has_more(size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
             del context_ids
             return (size < max_length) & ~tf.reduce_all(found)
 
-        def read_more(size, context_ids, found):
+        def read_more(
+            size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             size = tf.where(size > max_length // _GROWTH, max_length, size * _GROWTH)
             rows = tf.where(~found)  # [R, 1]
             ids_of_rows, found_in_rows = read(tf.gather(texts, rows[:, 0]), size)

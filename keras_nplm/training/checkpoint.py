@@ -108,16 +108,16 @@ class Checkpoint(keras.callbacks.Callback):
 
     # Within an epoch
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         self.executions_per_check = max(1, UPDATES_PER_CHECK // self.model.steps_per_execution)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         for variable, value in zip(self.model.metrics_variables, self.unfinished_metrics, strict=False):
             variable.assign(value)
         self.unfinished_metrics = []
         self.began_at = _read_clocks()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if self.average is not None:
             self._update_average()
         if batch // self.model.steps_per_execution % self.executions_per_check:
@@ -142,13 +142,13 @@ class Checkpoint(keras.callbacks.Callback):
 
     # At the end of an epoch
 
-    def on_test_begin(self, logs=None):
+    def on_test_begin(self, logs: dict | None = None) -> None:
         self.trained_at = _read_clocks()
         if self.average is not None:
             self._update_average(is_epoch_end=True)
             self.average.swap()  # the average is validated and saved; `on_epoch_end` swaps back
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if not np.isfinite(logs["val_perplexity"]):
             raise RunError(
                 f"The validation perplexity became {logs['val_perplexity']} in epoch {epoch + 1}. Fix: lower "

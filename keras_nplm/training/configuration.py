@@ -64,7 +64,7 @@ class Configuration:
     patience: int = OPTIONS["patience"].default
     seed: int = OPTIONS["seed"].default
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             check_option(field.name, getattr(self, field.name))
         self._check_pairs()

@@ -1,7 +1,11 @@
 """Optimisers with row-wise (lazy) sparse updates: SGD, Adagrad and Adam that leave rows without a gradient alone."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
+
+from keras_nplm.layers.ops import Tensor
 
 _BASE = """
     A sparse gradient (`tf.IndexedSlices`), such as that for C or for a sampled output, updates the rows that it
@@ -21,11 +25,11 @@ class Lazy:
 
     sums_repeated_rows = True  # over a batch and over all replicas
 
-    def __init__(self, *args, dense_decay: bool = False, **kwargs):
+    def __init__(self, *args: Any, dense_decay: bool = False, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.dense_decay = dense_decay
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         learning_rate = tf.cast(learning_rate, variable.dtype)
         decay = self.weight_decay if self.weight_decay and self._use_weight_decay(variable) else 0.0
         sparse = isinstance(gradient, tf.IndexedSlices)
@@ -39,13 +43,13 @@ class Lazy:
             variable.scatter_sub(tf.IndexedSlices((learning_rate * decay) * tf.gather(variable, ids), ids))
         self._update_rows(gradient, ids, places, variable, learning_rate)
 
-    def _update_dense(self, gradient, variable, learning_rate):
+    def _update_dense(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         super().update_step(gradient, variable, learning_rate)
 
-    def _apply_weight_decay(self, variables):
+    def _apply_weight_decay(self, variables: list[keras.Variable]) -> None:
         """Do nothing: `update_step` applies weight decay, without the dense pass of Keras."""
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {"dense_decay": self.dense_decay}
 
 
@@ -66,18 +70,22 @@ class LazySGD(Lazy, keras.optimizers.SGD):
     [1.0, 1.6, 3.0]
     """
 
-    def __init__(self, learning_rate=0.01, weight_decay=None, name="lazy_sgd", **kwargs):
+    def __init__(
+        self, learning_rate: Any = 0.01, weight_decay: float | None = None, name: str = "lazy_sgd", **kwargs: Any
+    ):
         if kwargs.pop("momentum", 0.0) or kwargs.pop("nesterov", False):
             raise ValueError(
                 "`momentum` must be 0 and `nesterov` False: momentum moves rows without a gradient. Fix: use LazyAdam."
             )
         super().__init__(learning_rate, weight_decay=weight_decay, name=name, **kwargs)
 
-    def _update_dense(self, gradient, variable, learning_rate):
+    def _update_dense(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         gradient = tf.cast(gradient, variable.dtype)
         tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=learning_rate, delta=gradient)  # one pass
 
-    def _update_rows(self, gradient, ids, places, variable, learning_rate):
+    def _update_rows(
+        self, gradient: Tensor, ids: Tensor, places: Tensor, variable: keras.Variable, learning_rate: Any
+    ) -> None:
         values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
         variable.scatter_sub(tf.IndexedSlices(learning_rate * values, ids))
 
@@ -92,7 +100,9 @@ class LazyAdagrad(Lazy, keras.optimizers.Adagrad):
     Reference: Duchi, Hazan & Singer (2011).
     """
 
-    def _update_rows(self, gradient, ids, places, variable, learning_rate):
+    def _update_rows(
+        self, gradient: Tensor, ids: Tensor, places: Tensor, variable: keras.Variable, learning_rate: Any
+    ) -> None:
         values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
         accumulator = self._accumulators[self._get_variable_index(variable)].value
         sums = tf.gather(accumulator, ids) + tf.square(values)
@@ -110,12 +120,14 @@ class LazyAdam(Lazy, keras.optimizers.Adam):
     Reference: Kingma & Ba (2015).
     """
 
-    def __init__(self, *args, amsgrad: bool = False, **kwargs):
+    def __init__(self, *args: Any, amsgrad: bool = False, **kwargs: Any):
         if amsgrad:
             raise ValueError("`amsgrad` must be False: LazyAdam does not implement it.")
         super().__init__(*args, **kwargs)
 
-    def _update_rows(self, gradient, ids, places, variable, learning_rate):
+    def _update_rows(
+        self, gradient: Tensor, ids: Tensor, places: Tensor, variable: keras.Variable, learning_rate: Any
+    ) -> None:
         values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
         index = self._get_variable_index(variable)
         first, second = self._momentums[index].value, self._velocities[index].value

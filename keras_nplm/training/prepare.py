@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
@@ -79,7 +80,7 @@ def check_run_directory(directory: Path) -> None:
         check_output_directory(directory, _PREPARED)
 
 
-def _count_or_load(corpus: Corpus, directory: Path, **options) -> Vocabulary:
+def _count_or_load(corpus: Corpus, directory: Path, **options: Any) -> Vocabulary:
     """Count the vocabulary, or load the one that an interrupted call counted in the same, unchanged text files."""
     text = describe_text(corpus)
     record = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text

@@ -5,6 +5,7 @@ import string
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -105,7 +106,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         prompts: Sequence[str] = ("",),
         num_words: int = 12,
         projector_words: int = 10_000,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
         model, self._hparams_callback, self._is_fitting = language_model.model, None, False
@@ -142,40 +143,40 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self.projector_ids = ids[:projector_words]
         self._began_at, self._trained_at, self._updates_before = 0.0, None, 0
 
-    def set_model(self, model):
+    def set_model(self, model: keras.Model) -> None:
         if model is not self.language_model.model:
             raise InputError("`language_model` must hold the model that is fitted. Fix: pass LanguageModel(model, …).")
         super().set_model(model)
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         super().on_train_begin(logs)
         self._is_fitting = True
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict | None = None) -> None:
         if self._hparams_callback is not None:
             self._hparams_callback.on_train_end()
             self._hparams_callback = None
         self._is_fitting = False
         super().on_train_end(logs)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
         self._updates_before = self._count_updates()
         self._began_at, self._trained_at = time.perf_counter(), None
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         # without logs Keras skips 80 µs of work per batch, which would write nothing
         super().on_train_batch_end(batch, None if self.update_freq == "epoch" else logs)
 
-    def on_test_begin(self, logs=None):
+    def on_test_begin(self, logs: dict | None = None) -> None:
         check_locks(self.log_dir)  # TensorFlow's writers would create a deleted directory again
         super().on_test_begin(logs)
         self._trained_at = self._trained_at or time.perf_counter()
 
-    def on_test_end(self, logs=None):
+    def on_test_end(self, logs: dict | None = None) -> None:
         super().on_test_end({} if self._is_fitting else logs)  # in `fit`, on_epoch_end records these values
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._trained_at = self._trained_at or time.perf_counter()
         check_locks(self.log_dir)
         with self.summary.record_if(True):  # `update_freq` applies to batches only

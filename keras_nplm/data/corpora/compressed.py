@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
@@ -139,7 +139,7 @@ class _ZstandardFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         while not self._text and (self._compressed or self._fill()):
             self._frame = self._frame or self._library.ZstdDecompressor().decompressobj()
             try:

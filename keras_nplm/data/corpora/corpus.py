@@ -127,7 +127,14 @@ def _tokenize_split(read: Callable, split: str, tokenize: Callable[[str], list[s
     return filter(None, map(tokenize, map(" ".join, read(split))))
 
 
-def _text_corpus(train, resample, validation, test, fractions, tokenizer: str) -> Corpus:
+def _text_corpus(
+    train: Sequence[str],
+    resample: Sequence[tuple[float, Sequence[str]]],
+    validation: Sequence[str],
+    test: Sequence[str],
+    fractions: tuple[float, float, float],
+    tokenizer: str,
+) -> Corpus:
     """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
     paths = expand_patterns(train)
     resampled = [(check_share(share), expand_patterns(files)) for share, files in resample]

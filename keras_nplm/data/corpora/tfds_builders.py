@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.checksums import UrlInfo
@@ -35,7 +36,7 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 class BrownConfig(tfds.core.BuilderConfig):
     """Configuration of `Brown`: whether `<text>` and `<paragraph>` are tokens, as in the paper."""
 
-    def __init__(self, *, marks: bool, **kwargs):
+    def __init__(self, *, marks: bool, **kwargs: Any):
         super().__init__(**kwargs)
         self.marks = marks
 

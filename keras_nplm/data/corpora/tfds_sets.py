@@ -5,6 +5,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import tensorflow_datasets as tfds
 
@@ -89,7 +90,9 @@ def _check_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> 
         return  # one host that answers is enough: TFDS reports the others
 
 
-def _read_sentences(builder, split: str, feature: str, tokenize) -> Iterator[list[str]]:
+def _read_sentences(
+    builder: Any, split: str, feature: str, tokenize: Callable[[str], list[str]]
+) -> Iterator[list[str]]:
     examples = builder.as_dataset(split=split, shuffle_files=False, read_config=tfds.ReadConfig(try_autocache=False))
     examples = examples.map(lambda example: example[feature])
     for batch in examples.batch(_BATCH).prefetch(2).as_numpy_iterator():

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
-def start_child(command: Sequence[str], **options) -> Iterator[subprocess.Popen]:
+def start_child(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen]:
     """Start a process that is killed when the block ends, by an exception such as KeyboardInterrupt too.
 
     Args:

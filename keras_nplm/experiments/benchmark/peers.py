@@ -70,7 +70,7 @@ def build_torch(
     contexts, targets = batch[:, :-1].contiguous(), batch[:, -1].contiguous()
     steps = steps or {"train": 6, "score": 12}[task]
 
-    def compute_logits():
+    def compute_logits() -> torch.Tensor:
         x = embed(contexts).flatten(1)
         a = torch.tanh(hidden(x))
         return output(torch.cat([a, x], dim=1) if direct else a)

@@ -6,7 +6,7 @@ alone. LiteRT and ONNX Runtime take word ids and return the log-probabilities of
 
 import functools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,7 @@ def build_groups(shape: Shape | None = None, batches: tuple[int, ...] = _BATCHES
         yield list(_export_on_device(language_model, Path(directory), context_ids[:1]))
 
 
-def _build_products(shape: Shape, batch: int):
+def _build_products(shape: Shape, batch: int) -> tuple[tf.Tensor, Callable]:
     """Return x [B, (n-1) m], and a function that computes the two matrix products of the network from x."""
     x = tf.random.normal([batch, shape.embedding_dim * (shape.order - 1)])
     hidden = tf.random.normal([x.shape[1], shape.hidden_units])

@@ -144,7 +144,7 @@ def _score_lists(model: LanguageModel, lists: Lists) -> tuple[dict, Lists]:
     unshared_texts, compute = texts[:_UNSHARED], _build_unshared(model.model)
     compute(np.full((1, model.model.order), EOS_ID, np.int32))  # so that compilation is not timed
 
-    def score_unshared():
+    def score_unshared() -> None:
         tokens = [model.tokenize(text) for text in unshared_texts]
         ngrams, _ = build_sentence_ngrams(tokens, model.vocabulary, model.model.order, model.boundary)
         compute(ngrams)
@@ -160,7 +160,7 @@ def _time_hypotheses(work: Callable[[], object], number: int) -> int:
     return round(number / (time.process_time() - began))
 
 
-def _build_unshared(model: NextWordModel) -> Callable[[np.ndarray], None]:
+def _build_unshared(model: NextWordModel) -> Callable[[np.ndarray], object]:
     """Return a function that computes ln P of every n-gram, repeated ones included."""
     if isinstance(model, Mixture):
         components = [_build_unshared(component) for component in model.models]
@@ -169,10 +169,10 @@ def _build_unshared(model: NextWordModel) -> Callable[[np.ndarray], None]:
         return lambda ngrams: model.log_prob(ngrams[:, -model.order : -1], ngrams[:, -1])
 
     @tf.function(input_signature=[tf.TensorSpec([None, model.order], tf.int32)])
-    def log_prob(ngrams):
+    def log_prob(ngrams: tf.Tensor) -> tf.Tensor:
         return model.prob.log_prob(model.features(ngrams[:, :-1]), ngrams[:, -1])
 
-    def compute(ngrams):
+    def compute(ngrams: np.ndarray) -> None:
         for first in range(0, len(ngrams), _BLOCK_SIZE):
             log_prob(ngrams[first : first + _BLOCK_SIZE, -model.order :]).numpy()
 

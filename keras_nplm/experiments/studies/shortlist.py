@@ -143,7 +143,7 @@ def _build_training(directory: Path, language_model: LanguageModel) -> Callable[
 class _Clock(keras.callbacks.Callback):
     """Measures the CPU seconds from the end of the warm-up to the end of the last update."""
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if batch == _WARM_UP - 1:
             self.began = time.process_time()
         self.seconds = time.process_time() - getattr(self, "began", 0.0)

@@ -36,7 +36,7 @@ class Candidates:
     counts: np.ndarray
     error: ErrorOf = lambda sums: sums[..., 0]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         same_rows = self.features.ndim == self.counts.ndim == 2 and len(self.features) == len(self.counts)
         from_zero = self.starts.ndim == 1 and len(self.starts) and self.starts[0] == 0
         if not (same_rows and from_zero and (np.diff(self.starts) > 0).all() and self.starts[-1] < len(self.features)):

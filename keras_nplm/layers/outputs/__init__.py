@@ -42,7 +42,7 @@ def build_output(
     hidden_units: int = 100,
     weight_decay: float = 0.0,
     dropout: float = 0.0,
-    dtype=None,
+    dtype: str | keras.DTypePolicy | None = None,
 ) -> Output:
     """Return the output layer that a name stands for, or the given layer.
 

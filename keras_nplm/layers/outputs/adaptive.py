@@ -1,13 +1,15 @@
 """Adaptive softmax output: frequent words at the root, rare words in clusters of less capacity."""
 
 import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width
-from keras_nplm.layers.ops import linear_log_prob, linear_softmax, penalty
+from keras_nplm.layers.ops import Tensor, linear_log_prob, linear_softmax, penalty
 from keras_nplm.layers.outputs.base import Output, safe_log
 
 
@@ -43,13 +45,13 @@ class AdaptiveSoftmax(Output):
     """
 
     def __init__(
-        self, vocabulary_size: int, cutoffs: tuple[int, ...] | None = None, weight_decay: float = 0.0, **kwargs
+        self, vocabulary_size: int, cutoffs: tuple[int, ...] | None = None, weight_decay: float = 0.0, **kwargs: Any
     ):
         super().__init__(vocabulary_size, **kwargs)
         self.cutoffs = choose_cutoffs(vocabulary_size, cutoffs)
         self.weight_decay = weight_decay
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         width = input_shape[-1]
         self.root = self._softmax("root", self.cutoffs[0] + len(self.cutoffs), width)
         self.projections, self.clusters = [], []
@@ -58,7 +60,7 @@ class AdaptiveSoftmax(Output):
             self.projections.append(self._matrix(f"P{i}", (width, narrow)))
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
 
-    def log_probs(self, features):
+    def log_probs(self, features: Tensor) -> Tensor:
         features = ops.cast(features, self.sum_dtype)
         root = ops.log_softmax(_logits(features, *self.root))
         parts = [root[:, : self.cutoffs[0]]]
@@ -67,11 +69,11 @@ class AdaptiveSoftmax(Output):
             parts.append(within + root[:, self.cutoffs[0] + i, None])
         return ops.concatenate(parts, axis=-1)
 
-    def log_prob(self, features, target_ids, which=None):
+    def log_prob(self, features: Tensor, target_ids: Tensor, which: Tensor | None = None) -> Tensor:
         return self._sum_over_path(features, target_ids, linear_log_prob, which)
 
-    def training_loss(self, features, target_ids):
-        def log_softmax(features, kernel, bias, ids, which):
+    def training_loss(self, features: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        def log_softmax(features: Tensor, kernel: Tensor, bias: Tensor, ids: Tensor, which: Tensor | None) -> Tensor:
             del which
             log_z, chosen, _ = linear_softmax(features, kernel, bias, ids, self.compute_dtype)
             return chosen - log_z
@@ -79,7 +81,9 @@ class AdaptiveSoftmax(Output):
         negative_log_likelihood = -self._sum_over_path(features, target_ids, log_softmax)
         return negative_log_likelihood, negative_log_likelihood
 
-    def _sum_over_path(self, features, target_ids, log_softmax, which=None):
+    def _sum_over_path(
+        self, features: Tensor, target_ids: Tensor, log_softmax: Callable, which: Tensor | None = None
+    ) -> Tensor:
         """Return ln P of the targets: the root's, plus the cluster's for targets in a cluster."""
         target_ids, known = self.in_range(target_ids)
         features = ops.cast(features, self.sum_dtype)
@@ -96,34 +100,34 @@ class AdaptiveSoftmax(Output):
             total += ops.scatter(ops.expand_dims(places, -1), within, ops.shape(total))
         return total * known
 
-    def start_at(self, unigram, held_out):
+    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         parts = np.split(unigram, self.cutoffs)
         masses = [part.sum() for part in parts[1:]]
         self.root[1].assign(safe_log(np.concatenate([parts[0], masses])))
         for (_, bias), part, mass in zip(self.clusters, parts[1:], masses, strict=True):
             bias.assign(safe_log(part / mass) if mass > 0 else np.zeros(len(part)))  # no word is ever predicted
 
-    def _ends(self):
+    def _ends(self) -> Iterator[tuple[int, int]]:
         """Return the first id of each cluster and the first id after it."""
         return itertools.pairwise((*self.cutoffs, self.vocabulary_size))
 
-    def _softmax(self, name: str, size: int, width: int):
+    def _softmax(self, name: str, size: int, width: int) -> tuple[keras.Variable, keras.Variable]:
         bias = self.add_weight(name=f"{name}_b", shape=(size,), initializer="zeros", autocast=False)
         return self._matrix(f"{name}_U", (size, width)), bias
 
-    def _matrix(self, name: str, shape: tuple[int, int]):
+    def _matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
         regularizer = penalty(self.weight_decay)
         return self.add_weight(
             name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer, autocast=False
         )
 
     @property
-    def biases(self):
+    def biases(self) -> list[keras.Variable]:
         return [self.root[1], *(bias for _, bias in self.clusters)]
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {"cutoffs": self.cutoffs, "weight_decay": self.weight_decay}
 
 
-def _logits(features, kernel, bias):
+def _logits(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     return ops.matmul(features, ops.transpose(kernel)) + bias

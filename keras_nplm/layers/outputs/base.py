@@ -1,12 +1,14 @@
 """Base classes of output layers: P(w | context), log-probabilities, the training loss, the unigram start."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.layers.ops import linear_log_prob, linear_logit, penalty, rows
+from keras_nplm.layers.ops import Tensor, linear_log_prob, linear_logit, penalty, rows
 
 NEVER = 1e-12  # the probability of an id that is never a target
 
@@ -39,7 +41,7 @@ class Output(keras.layers.Layer):
     shortlist_size: int | None = None
     outside_output = False
 
-    def __init__(self, vocabulary_size: int, **kwargs):
+    def __init__(self, vocabulary_size: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
 
@@ -48,7 +50,7 @@ class Output(keras.layers.Layer):
         """The dtype of logits, sums and probabilities: float64 if the weights are, else float32."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
-    def add_weight(self, *args, **kwargs):
+    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
         """Add a weight of `sum_dtype`, unless a dtype is given: half precision is too coarse for an output."""
         return super().add_weight(*args, **{"dtype": self.sum_dtype} | kwargs)
 
@@ -62,38 +64,38 @@ class Output(keras.layers.Layer):
         """The number of output units: the predicted words, and one for all words outside the short-list if asked."""
         return self.listed + bool(self.outside_output)
 
-    def call(self, features):
+    def call(self, features: Tensor) -> Tensor:
         """Return P(w | context), float [B, outputs]."""
         return ops.exp(self.log_probs(features))
 
-    def log_probs(self, features):
+    def log_probs(self, features: Tensor) -> Tensor:
         """Return ln P(w | context) of every output, float [B, outputs], in nats."""
         raise NotImplementedError
 
-    def log_prob(self, features, output_ids, which=None):
+    def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         """Return ln P(output | context), float [T], in nats, for int outputs [T].
 
         `which`, int [T], is the row of the features of each output. None: output i belongs to row i.
         """
         raise NotImplementedError
 
-    def training_loss(self, features, output_ids):
+    def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the training loss of each target, float [B], and its exact -ln P, float [B] or None."""
         raise NotImplementedError
 
-    def logits(self, features):
+    def logits(self, features: Tensor) -> Tensor:
         """Return the logits y of all outputs, float [B, outputs]: ln P up to a constant of the context."""
         raise NotImplementedError
 
-    def project(self, features, training=False):
+    def project(self, features: Tensor, training: bool = False) -> Tensor:
         """Return the input of `logits_of` and `logit`: the features, or a projection of them."""
         raise NotImplementedError
 
-    def logits_of(self, projected, word_ids):
+    def logits_of(self, projected: Tensor, word_ids: Tensor) -> Tensor:
         """Return the logits of a few words, the same in all contexts: float [B, k], for int [k]."""
         raise NotImplementedError
 
-    def logit(self, projected, output_ids):
+    def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
         """Return the logit of one word per context, float [B], for int [B]."""
         raise NotImplementedError
 
@@ -102,7 +104,7 @@ class Output(keras.layers.Layer):
         """The weights without weight decay."""
         raise NotImplementedError
 
-    def input_columns(self, columns: slice):
+    def input_columns(self, columns: slice) -> Tensor:
         """Return the part of [U W] that multiplies some of the features, [outputs, …]: U, or W."""
         raise NotImplementedError
 
@@ -122,11 +124,11 @@ class Output(keras.layers.Layer):
                 "Fix: pass the layer to NPLM(output=…), or call `tie` first."
             )
 
-    def get_build_config(self):
+    def get_build_config(self) -> dict | None:
         # Keras would build the layer when it is deserialised, before `tie`
         return None if self.uses_embedding else super().get_build_config()
 
-    def output_ids(self, target_ids):
+    def output_ids(self, target_ids: Tensor) -> Tensor:
         """Return the outputs that stand for targets: the ids, or the outside output for words outside the list.
 
         Without an outside output such ids stay, and their loss is NaN: they must not be training data.
@@ -136,7 +138,7 @@ class Output(keras.layers.Layer):
         target_ids = ops.convert_to_tensor(target_ids)
         return ops.where(target_ids < self.vocabulary_size, ops.minimum(target_ids, self.listed), target_ids)
 
-    def in_range(self, output_ids):
+    def in_range(self, output_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return output ids int [B], moved into the range of outputs, and float [B]: 1, or NaN for an id out of range.
 
         A loss times the second is NaN for an id out of range, so that training on such targets does not go unseen.
@@ -189,13 +191,13 @@ class Output(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.num_outputs)
 
-    def compute_output_spec(self, features):
+    def compute_output_spec(self, features: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(self.compute_output_shape(features.shape), self.sum_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {"vocabulary_size": self.vocabulary_size}
 
 
@@ -207,20 +209,20 @@ def safe_log(probability: np.ndarray) -> np.ndarray:
 class BiasedOutput(Output):
     """Base class of output layers with one bias per output, b, which starts at ln P of the unigram model."""
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         self.b = self.add_weight(name="b", shape=(self.num_outputs,), initializer="zeros", autocast=False)
 
     @property
-    def biases(self):
+    def biases(self) -> list[keras.Variable]:
         return [self.b]
 
-    def start_at(self, unigram, held_out):
+    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))
 
-    def call(self, features):
+    def call(self, features: Tensor) -> Tensor:
         return ops.softmax(self.logits(features))
 
-    def log_probs(self, features):
+    def log_probs(self, features: Tensor) -> Tensor:
         return ops.log_softmax(self.logits(features))
 
 
@@ -253,7 +255,7 @@ class LinearOutput(BiasedOutput):
         tied: bool = False,
         shortlist_size: int | None = None,
         outside_output: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         words = vocabulary_size - len(SPECIALS)
         whole = shortlist_size is None
@@ -275,13 +277,13 @@ class LinearOutput(BiasedOutput):
         self.kernel = self.P = None
 
     @property
-    def uses_embedding(self):
+    def uses_embedding(self) -> bool:
         return self.tied
 
-    def tie(self, embedding):
+    def tie(self, embedding: keras.Variable) -> None:
         self.kernel = embedding
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         self.check_tied(self.kernel is not None or not self.tied)
         width = self.kernel.shape[1] if self.tied else self.rank
         if width:
@@ -290,11 +292,11 @@ class LinearOutput(BiasedOutput):
             self.kernel = self._add_matrix("UW", (self.num_outputs, width or input_shape[-1]))
         super().build(input_shape)
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: dict) -> None:
         for name, variable in self._stored_variables().items():
             store[name] = variable
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: dict) -> None:
         if not self.tied:
             super().load_own_variables(store)
             return
@@ -307,35 +309,35 @@ class LinearOutput(BiasedOutput):
         super().save_own_variables(variables)
         return {name: variable for name, variable in variables.items() if not self.tied or variable is not self.kernel}
 
-    def _add_matrix(self, name: str, shape: tuple[int, int]):
+    def _add_matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
         options = dict(initializer="glorot_uniform", regularizer=penalty(self.weight_decay), autocast=False)
         return self.add_weight(name=name, shape=shape, **options)
 
-    def project(self, features, training=False):
+    def project(self, features: Tensor, training: bool = False) -> Tensor:
         """Return the input of the kernel: the features f, or P f, float [B, r]."""
         return features if self.P is None else ops.matmul(features, ops.cast(self.P, features.dtype))
 
-    def input_columns(self, columns):
+    def input_columns(self, columns: slice) -> Tensor:
         if self.P is None:
             return self.kernel[:, columns]
         return ops.matmul(self.kernel, ops.transpose(self.P[columns]))
 
-    def logits(self, features):
+    def logits(self, features: Tensor) -> Tensor:
         features = self.project(ops.cast(features, self.sum_dtype))  # half precision would not be exact
         return ops.matmul(features, ops.transpose(ops.cast(self.kernel, self.sum_dtype))) + ops.cast(
             self.b, self.sum_dtype
         )
 
-    def log_prob(self, features, output_ids, which=None):
+    def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.in_range(output_ids)
         features = self.project(ops.cast(features, self.sum_dtype))
         return linear_log_prob(features, self.kernel, self.b, output_ids, which) * known
 
-    def logits_of(self, projected, word_ids):
+    def logits_of(self, projected: Tensor, word_ids: Tensor) -> Tensor:
         kernel, bias = (ops.cast(rows(weight, word_ids), projected.dtype) for weight in (self.kernel, self.b))
         return ops.matmul(projected, ops.transpose(kernel)) + bias
 
-    def logit(self, projected, output_ids):
+    def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
         return linear_logit(projected, self.kernel, self.b, output_ids)
 
     def grow_from(self, smaller: "LinearOutput", kernel: np.ndarray, b: np.ndarray, frequencies: np.ndarray) -> None:
@@ -354,7 +356,7 @@ class LinearOutput(BiasedOutput):
             self.kernel.assign(_append_rows(smaller.kernel, kernel))
         self.b.assign(_append_rows(smaller.b, b))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {
             "weight_decay": self.weight_decay,
             "rank": self.rank,

@@ -1,12 +1,14 @@
 """Energy-based output: the target's features enter the hidden layer together with the context's."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
-from keras_nplm.layers.ops import rows
+from keras_nplm.layers.ops import Tensor, rows
 from keras_nplm.layers.outputs.sampled import SampledOutput, sampled_cross_entropy
 
 
@@ -61,7 +63,7 @@ class EnergyOutput(SampledOutput):
     uses_embedding = True
     uses_loop = True  # of `logits`, over contexts: less memory, but runtimes of devices may have no loops
 
-    def __init__(self, vocabulary_size: int, hidden_units: int = 100, dropout: float = 0.0, **kwargs):
+    def __init__(self, vocabulary_size: int, hidden_units: int = 100, dropout: float = 0.0, **kwargs: Any):
         wanted = "1 or more with the energy output"
         check_argument("hidden_units", hidden_units >= 1, wanted, hidden_units, "100 is a usual value.")
         super().__init__(vocabulary_size, **kwargs)
@@ -73,7 +75,7 @@ class EnergyOutput(SampledOutput):
     def tie(self, embedding: keras.Variable) -> None:
         self._embedding = lambda: embedding  # as an attribute Keras would save it here, too
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         self.check_tied(self._embedding is not None)
         self.context_width = input_shape[-1]
         self.H = self.add_weight(
@@ -88,11 +90,11 @@ class EnergyOutput(SampledOutput):
         self.drop.build((None, self.hidden_units))
         super().build(input_shape)
 
-    def _add_vector(self, name: str, spread: float):
+    def _add_vector(self, name: str, spread: float) -> keras.Variable:
         initializer = keras.initializers.RandomUniform(-spread, spread)
         return self.add_weight(name=name, shape=(self.hidden_units,), initializer=initializer, autocast=False)
 
-    def project(self, features, training=False):
+    def project(self, features: Tensor, training: bool = False) -> tuple[Tensor, Tensor]:
         """Return z = d + H_x x, float [B, h], and v, float [h], or [B, h] after dropout."""
         features = ops.cast(features, self.sum_dtype)
         contexts = ops.matmul(features, self.H[: self.context_width]) + self.d
@@ -101,7 +103,7 @@ class EnergyOutput(SampledOutput):
             v = self.drop(ops.ones_like(contexts), training=True) * v
         return contexts, v
 
-    def words(self, word_ids=None):
+    def words(self, word_ids: Tensor | None = None) -> Tensor:
         """Return t = H_w C(w), float [k, h] for word ids [k], or [|V|, h] for all words; 0 for `<pad>`."""
         if word_ids is None:
             vectors, word_ids = ops.convert_to_tensor(self._embedding()), ops.arange(self.vocabulary_size)
@@ -111,23 +113,23 @@ class EnergyOutput(SampledOutput):
         present = ops.cast(ops.not_equal(word_ids, PAD_ID), vectors.dtype)
         return ops.matmul(vectors * ops.expand_dims(present, -1), self.H[self.context_width :])
 
-    def logits_of(self, projected, word_ids):
+    def logits_of(self, projected: Tensor, word_ids: Tensor) -> Tensor:
         contexts, v = projected
         return energies(contexts, self.words(word_ids), v) + rows(self.b, word_ids)
 
-    def logit(self, projected, output_ids):
+    def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
         contexts, v = projected
         a = ops.tanh(contexts + self.words(output_ids))  # [B, h]
         return ops.sum(a * v, axis=-1) + rows(self.b, output_ids)
 
-    def contrast(self, target, sampled):
+    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
         return sampled_cross_entropy(target, sampled)
 
-    def logits(self, features):
+    def logits(self, features: Tensor) -> Tensor:
         contexts, v = self.project(features)
         return all_energies(contexts, self.words(), v, loop=self.uses_loop) + self.b
 
-    def log_prob(self, features, output_ids, which=None):
+    def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.in_range(output_ids)
         contexts, v = self.project(features)
         log_z = energy_log_normaliser(contexts, self.words(), v, self.b)
@@ -136,8 +138,8 @@ class EnergyOutput(SampledOutput):
         return (self.logit((contexts, v), output_ids) - log_z) * known
 
     @property
-    def biases(self):
+    def biases(self) -> list[keras.Variable]:
         return [self.b, self.d]
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {"hidden_units": self.hidden_units, "dropout": self.dropout}

@@ -1,10 +1,13 @@
 """Full softmax output: the logits of all words, in training too."""
 
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.ops import linear_softmax
+from keras_nplm.layers.ops import Tensor, linear_softmax
 from keras_nplm.layers.outputs.base import LinearOutput, append_held_out
 
 
@@ -51,13 +54,15 @@ class FullSoftmax(LinearOutput):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
-    def __init__(self, vocabulary_size: int, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs):
+    def __init__(
+        self, vocabulary_size: int, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs: Any
+    ):
         check_option("held_out_mass", held_out_mass)
         super().__init__(vocabulary_size, **kwargs)
         self.held_out_mass = held_out_mass
         self.self_normalisation = self_normalisation
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         super().build(input_shape)
         if self.held_out_mass:
             self.q = self.add_weight(
@@ -68,7 +73,7 @@ class FullSoftmax(LinearOutput):
                 autocast=False,
             )
 
-    def training_loss(self, features, output_ids):
+    def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
         output_ids, known = self.in_range(output_ids)
         q = ops.convert_to_tensor(self.q) if self.held_out_mass else None
         log_z, target_logit, q_logit = linear_softmax(
@@ -81,17 +86,17 @@ class FullSoftmax(LinearOutput):
             loss += self.self_normalisation * ops.square(log_z)
         return loss, negative_log_likelihood
 
-    def start_at(self, unigram, held_out):
+    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         super().start_at(unigram, held_out)
         if self.held_out_mass:
             self.q.assign(held_out)
 
-    def grow_from(self, smaller, kernel, b, frequencies):
+    def grow_from(self, smaller: "LinearOutput", kernel: Tensor, b: np.ndarray, frequencies: np.ndarray) -> None:
         super().grow_from(smaller, kernel, b, frequencies)
         if self.held_out_mass:
             self.q.assign(append_held_out(ops.convert_to_numpy(smaller.q), len(b)))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {
             "held_out_mass": self.held_out_mass,
             "self_normalisation": self.self_normalisation,

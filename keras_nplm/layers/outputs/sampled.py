@@ -1,5 +1,7 @@
 """Sampled outputs: sampled softmax and noise-contrastive estimation train on the target and negative samples."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -7,7 +9,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.ops import rows
+from keras_nplm.layers.ops import Tensor, rows
 from keras_nplm.layers.outputs.base import (
     BiasedOutput,
     LinearOutput,
@@ -49,7 +51,7 @@ class SampledOutput(BiasedOutput):
         held_out_mass: float = 0.0,
         self_normalisation: float = 0.0,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         check_option("held_out_mass", held_out_mass)
         check_option("proposal", proposal)
@@ -65,7 +67,7 @@ class SampledOutput(BiasedOutput):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         super().build(input_shape)
         self.noise = self._distribution("noise")
         self.log_q = self.add_weight(
@@ -78,7 +80,7 @@ class SampledOutput(BiasedOutput):
         if self.held_out is not None:
             self._assign(self.held_out, predicted / predicted.sum())
 
-    def training_loss(self, features, output_ids):
+    def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
         output_ids, known = self.in_range(output_ids)
         projected = self.project(ops.cast(features, self.sum_dtype), training=True)
         if self.held_out_mass:
@@ -93,29 +95,29 @@ class SampledOutput(BiasedOutput):
             loss += self.self_normalisation * ops.square(ops.logsumexp(sampled, axis=-1))
         return loss * known, None
 
-    def contrast(self, target, sampled):
+    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
         """Return the loss, float [B], from y - ln k Q(w) of the targets, [B], and of the samples, [B, k]."""
         raise NotImplementedError
 
-    def start_at(self, unigram, held_out):
+    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         super().start_at(unigram, held_out)
         self._propose(_log_uniform(unigram) if self.proposal == "log-uniform" else unigram)
         if self.held_out is not None:
             self._assign(self.held_out, held_out)
 
-    def grow_from(self, smaller, kernel, b, frequencies):
+    def grow_from(self, smaller: "LinearOutput", kernel: Tensor, b: np.ndarray, frequencies: np.ndarray) -> None:
         super().grow_from(smaller, kernel, b, frequencies)
         self._propose(np.append(_probabilities(smaller.noise) * (1 - frequencies.sum()), frequencies))
         if self.held_out is not None:
             self._assign(self.held_out, append_held_out(_probabilities(smaller.held_out), len(b)))
 
-    def _strata(self, number: int):
+    def _strata(self, number: int) -> Tensor:
         """Return a random number from each of `number` equal parts of [0, 1)."""
         return (
             ops.arange(number, dtype="float32") + keras.random.uniform((number,), seed=self.seed_generator)
         ) / number
 
-    def _replace_by_held_out(self, output_ids):
+    def _replace_by_held_out(self, output_ids: Tensor) -> Tensor:
         shape = ops.shape(output_ids)
         words = self._sample(self.held_out, keras.random.uniform(shape, seed=self.seed_generator))
         is_held_out = keras.random.uniform(shape, seed=self.seed_generator) < self.held_out_mass
@@ -126,7 +128,7 @@ class SampledOutput(BiasedOutput):
         self._assign(self.noise, probabilities)
         self.log_q.assign(safe_log(probabilities))
 
-    def _distribution(self, name: str):
+    def _distribution(self, name: str) -> tuple[keras.Variable, keras.Variable]:
         """Return weights that hold a distribution over words: cumulative sums, rarest word first, and the words.
 
         The rarest words come first because float32 is more precise near 0 than near 1.
@@ -138,18 +140,18 @@ class SampledOutput(BiasedOutput):
         )
 
     @staticmethod
-    def _assign(distribution, probabilities: np.ndarray) -> None:
+    def _assign(distribution: tuple[keras.Variable, keras.Variable], probabilities: np.ndarray) -> None:
         words = np.argsort(probabilities, kind="stable")
         distribution[0].assign(np.cumsum(probabilities[words]))
         distribution[1].assign(words)
 
-    def _sample(self, distribution, uniform):
+    def _sample(self, distribution: tuple[keras.Variable, keras.Variable], uniform: Tensor) -> Tensor:
         """Return words, int [k], of a distribution from numbers in [0, 1), [k]."""
         cumulated, words = distribution
         place = ops.searchsorted(ops.convert_to_tensor(cumulated), uniform, side="right")
         return rows(words, place)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return super().get_config() | {
             "num_sampled": self.num_sampled,
             "proposal": self.proposal,
@@ -183,7 +185,7 @@ class SampledSoftmax(SampledOutput, LinearOutput):
 
     loss_name = "sampled_loss"
 
-    def contrast(self, target, sampled):
+    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
         return sampled_cross_entropy(target, sampled)
 
 
@@ -209,17 +211,17 @@ class NoiseContrastive(SampledOutput, LinearOutput):
 
     loss_name = "nce_loss"
 
-    def contrast(self, target, sampled):
+    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
         return ops.softplus(-target) + ops.sum(ops.softplus(sampled), axis=-1)
 
 
-def sampled_cross_entropy(target, sampled):
+def sampled_cross_entropy(target: Tensor, sampled: Tensor) -> Tensor:
     """Return -ln( exp(s_t) / (exp(s_t) + sum_j exp(s_j)) ), float [B], from s_t [B] and s_j [B, k]."""
     together = ops.concatenate([ops.expand_dims(target, -1), sampled], axis=-1)
     return ops.logsumexp(together, axis=-1) - target
 
 
-def _probabilities(distribution) -> np.ndarray:
+def _probabilities(distribution: tuple[keras.Variable, keras.Variable]) -> np.ndarray:
     """Return the probabilities that `_assign` stored, float64 [outputs]."""
     cumulated, words = (ops.convert_to_numpy(weight) for weight in distribution)
     probabilities = np.zeros(len(words))

@@ -4,6 +4,7 @@ import gzip
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
     return map("{:.7g}".format, np.where(finite == 0, 0.0, finite).tolist())
 
 
-def _open_to_write(path: Path):
+def _open_to_write(path: Path) -> TextIO:
     if path.suffix == ".gz":
         return gzip.open(path, "wt", encoding="utf-8", newline="\n")
     return open(path, "w", encoding="utf-8", newline="\n")

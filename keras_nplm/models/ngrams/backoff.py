@@ -50,7 +50,7 @@ class BackoffModel(NextWordModel):
     backoffs: list[np.ndarray]
     boundary: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.boundary is None:
             object.__setattr__(self, "boundary", infer_boundary(np.isfinite(self.unigrams)))
 
