@@ -14,12 +14,13 @@ from keras_nplm.io.files import replace_file, summarize_error
 _SECONDS_TO_CONNECT = 5
 
 
-def check_host(url: str, name: str) -> None:
+def check_host(url: str, name: str, fix: str | None = None) -> None:
     """Refuse a download within seconds if the host of its URL does not answer: TFDS would retry for minutes.
 
     Args:
         url: address of the file.
         name: name of the file, for the error.
+        fix: the remedy. Default: fetch the file, and name its directory.
 
     Raises:
         InputError: the host cannot be reached.
@@ -29,7 +30,7 @@ def check_host(url: str, name: str) -> None:
     except urllib.error.HTTPError:
         pass  # the host answers, and some hosts refuse HEAD: the download itself decides
     except OSError as error:
-        raise _download_error(url, name, error) from error
+        raise _download_error(url, name, error, fix) from error
 
 
 def download_file(url: str, sha256: str, size: int, path: Path) -> None:
@@ -46,6 +47,7 @@ def download_file(url: str, sha256: str, size: int, path: Path) -> None:
         RunError: `path` cannot be written.
     """
     check_host(url, path.name)
+    print(f"Downloading {path.name} ({size / 1e6:,.1f} MB) to {path.parent}", file=sys.stderr)
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core.download.checksums import UrlInfo
 
@@ -62,8 +64,6 @@ def download_file(url: str, sha256: str, size: int, path: Path) -> None:
         shutil.copyfile(downloaded, temporary)
 
 
-def _download_error(url: str, name: str, error: Exception) -> InputError:
-    return InputError(
-        f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: fetch it from {url} and name the "
-        "directory that holds it with --data-dir."
-    )
+def _download_error(url: str, name: str, error: Exception, fix: str | None = None) -> InputError:
+    fix = fix or f"fetch it from {url} and name the directory that holds it with --data-dir."
+    return InputError(f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: {fix}")

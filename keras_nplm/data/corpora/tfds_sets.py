@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,11 @@ import tensorflow_datasets as tfds
 
 from keras_nplm.data.corpora.download import check_host
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import summarize_error
 
 _VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has no validation split
+_CATALOG = "https://www.tensorflow.org/datasets/catalog"
+_HUGGING_FACE = "https://huggingface.co"
 _BATCH = 1024  # examples that TFDS hands to Python at a time
 
 
@@ -29,8 +33,8 @@ def open_tfds_splits(
         tokenize: a function from a line to its tokens.
 
     Raises:
-        InputError: TFDS has no such set, the set has no text feature or no training split, or its archives cannot be
-            downloaded.
+        InputError: TFDS has no such set, the set has no text feature or no training split, or it cannot be prepared:
+            no network, a missing library.
     """
     builder = _prepare_builder(name, data_dir)
     available = builder.info.splits
@@ -53,26 +57,40 @@ def open_tfds_splits(
 
 
 def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    try:
+    if name.startswith("huggingface:"):  # TFDS would ask for the list of its sets for half a minute
+        check_host(_HUGGING_FACE, name, fix="save the text to files and name them with --train.")
+    with _refuse_errors(f"TFDS cannot open {name!r}", fix=f"choose a text set of {_CATALOG}."):
         builder = tfds.builder(name)
-    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
-        raise InputError(f"TFDS has no set {name!r} ({str(error).splitlines()[0]})") from error
     if not _list_text_features(builder):
         received = ", ".join(builder.info.features or {}) or "no features"
         raise InputError(f"The TFDS set {name!r} must have a text feature. Received: {received}.")
     if builder.is_prepared():
         return builder
     _check_archives(builder, data_dir)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            builder.download_and_prepare(
-                download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
-            )
-    except tfds.download.download_manager.NonMatchingChecksumError as error:
-        raise InputError(f"An archive of {name!r} is damaged: {error} Fix: delete it and run again.") from error
-    except (ImportError, AssertionError, tfds.download.DownloadError) as error:
-        raise InputError(f"TFDS cannot prepare {name!r}: {error}") from error
+    size = sum(info.size or 0 for info in (builder.url_infos or {}).values())
+    download = f"Downloading {tfds.units.Size(size)} and preparing" if size else "Preparing"
+    print(f"{download} the TFDS set {name} in {builder.data_dir}", file=sys.stderr)
+    with _refuse_errors(f"TFDS cannot prepare {name!r}"), contextlib.redirect_stdout(io.StringIO()):
+        builder.download_and_prepare(
+            download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
+        )
     return builder
+
+
+@contextlib.contextmanager
+def _refuse_errors(problem: str, fix: str = "") -> Iterator[None]:
+    """Turn any error of TFDS, of its sets and of their libraries into an InputError of one line."""
+    try:
+        yield
+    except tfds.download.download_manager.NonMatchingChecksumError as error:
+        raise InputError(f"{problem} (an archive is damaged: {error}). Fix: delete it and run again.") from error
+    except ModuleNotFoundError as error:
+        raise InputError(f"{problem} ({error}). Fix: `pip install {error.name}`.") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:  # a full disk, a directory that is not ours
+            raise
+        fix = f" Fix: {fix}" if fix else ""
+        raise InputError(f"{problem} ({summarize_error(error).rstrip('.')}).{fix}") from error
 
 
 def _list_text_features(builder: tfds.core.DatasetBuilder) -> list[str]:
