@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.extras import import_extra
 
 STEPS = ("lower", "numbers", "lemmas")  # normalisation steps in the order of their application
 NUMBER = "_number_"  # every tokenizer keeps it as one token
@@ -94,11 +95,8 @@ def load_english_lemmas() -> Mapping[str, str]:
 
     Reference: Barbaresi, Simplemma (https://github.com/adbar/simplemma); its dictionaries come with it.
     """
-    try:
-        from simplemma.strategies.dictionaries import DefaultDictionaryFactory
-    except ImportError as error:
-        raise InputError("Lemmas need the package simplemma. Fix: `pip install 'keras-nplm[lemmas]'`.") from error
-    return dict(DefaultDictionaryFactory().get_dictionary("en"))
+    dictionaries = import_extra("simplemma.strategies.dictionaries", "lemmas", "The normalisation lemmas")
+    return dict(dictionaries.DefaultDictionaryFactory().get_dictionary("en"))
 
 
 def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:

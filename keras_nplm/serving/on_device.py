@@ -1,6 +1,5 @@
 """Export to LiteRT and ONNX for phones and other runtimes: context ids in, log-probabilities out."""
 
-import importlib
 import logging
 import os
 import tempfile
@@ -11,6 +10,7 @@ import tensorflow as tf
 
 from keras_nplm.data.forms import get_forms_path
 from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
@@ -79,11 +79,8 @@ def export_onnx(language_model: LanguageModel, target: str | os.PathLike, *, qua
         RunError: the files cannot be written.
     """
     module = _build_module(language_model, Path(target))
-    try:
-        tf2onnx = importlib.import_module("tf2onnx")
-        quantisation = importlib.import_module("onnxruntime.quantization") if quantise else None
-    except ImportError as error:
-        raise InputError(f"The ONNX export needs {error.name}. Fix: pip install 'keras-nplm[onnx]'.") from error
+    tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
+    quantisation = import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX") if quantise else None
     converted, _ = tf2onnx.convert.from_function(module.function, module.signature, opset=18)
     data = _quantise_onnx(quantisation, converted) if quantise else converted.SerializeToString()
     return _write_with_vocabulary(language_model, Path(target), data)

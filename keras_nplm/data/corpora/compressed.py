@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import check_is_file
 
 MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
@@ -112,20 +113,9 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
 def _open(path: str | Path) -> BinaryIO:
     suffix = Path(path).suffix
     if suffix == ".zst":
-        library = _import_zstandard(path)
+        library = import_extra("zstandard", "zstd", str(path))  # in the standard library from Python 3.14
         return io.BufferedReader(_ZstandardFile(open(path, "rb"), library), _BUFFER)
     return gzip.open(path, "rb") if suffix == ".gz" else open(path, "rb")
-
-
-def _import_zstandard(path: str | Path) -> ModuleType:
-    try:
-        import zstandard  # not in the standard library before Python 3.14
-    except ImportError as error:
-        raise InputError(
-            f"{path} needs the package zstandard. Fix: `pip install keras-nplm[zstd]`, or unpack the file with "
-            "`zstd -d`."
-        ) from error
-    return zstandard
 
 
 class _ZstandardFile(io.RawIOBase):

@@ -31,7 +31,7 @@ def test_a_damaged_or_truncated_archive_is_refused(tmp_path, write_text, suffix)
 def test_zst_without_zstandard_names_the_package(tmp_path, write_text, monkeypatch):
     path = write_text(tmp_path / "text.zst", b"the cat\n")
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r"needs the package zstandard. Fix: `pip install keras-nplm\[zstd\]`"):
+    with pytest.raises(InputError, match=r"text.zst needs zstandard .* Fix: `pip install 'keras-nplm\[zstd\]'`"):
         list(read_lines([Path(path)]))
 
 

@@ -1,0 +1,43 @@
+"""Without the library of an extra, a command says in one line what to install. Exit status 2."""
+
+import subprocess
+import sys
+
+import pytest
+
+from keras_nplm.cli.main import main
+
+BLOCKED = {
+    "zstd": ("zstandard", "evaluate {model} --text {text}.zst"),
+    "lemmas": ("simplemma", "ngram --train {text} --normalise lemmas --output {text}.model"),
+    "onnx": ("tf2onnx", "export {model} {text}.onnx"),
+}
+
+
+@pytest.mark.parametrize("extra", BLOCKED)
+def test_a_missing_extra_is_named(extra, model_directory, tmp_path, monkeypatch, capsys):
+    library, command = BLOCKED[extra]
+    text = tmp_path / "text"
+    for path in (text, tmp_path / "text.zst"):
+        path.write_text("the cat sat\n" * 20)
+    monkeypatch.setitem(sys.modules, library, None)
+    assert main(command.format(model=model_directory, text=text).split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"needs {library} (" in line and line.endswith(f"Fix: `pip install 'keras-nplm[{extra}]'`.")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text", "text.zst"]
+
+
+def test_quantised_onnx_names_onnxruntime(model_directory, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert main(["export", str(model_directory), str(tmp_path / "model.onnx"), "--quantise"]) == 2
+    assert "needs onnxruntime (" in capsys.readouterr().err
+
+
+def test_the_benchmark_leaves_out_peers_that_are_not_installed():
+    """They are looked for, not imported."""
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from keras_nplm.experiments.benchmark.peers import is_installed\n"
+        "assert not is_installed('torch') and not is_installed('absent_library') and is_installed('numpy')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
