@@ -8,7 +8,7 @@ _FORMULA = tuple("=+-@＝＋－＠")
 def escape_formula(cell: str) -> str:
     """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be one.
 
-    A single character is no formula, so punctuation marks stay unchanged.
+    A single character cannot be one, so punctuation marks stay unchanged.
 
     Example:
 
@@ -19,7 +19,7 @@ def escape_formula(cell: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    r"""Return text for a terminal: control characters, such as those of escape sequences, become backslash escapes.
+    r"""Return text for a terminal: control characters, as in escape sequences, become backslash escapes.
 
     Line ends and tabs stay, and so do the characters that Arabic, Indic and other scripts join letters with.
 

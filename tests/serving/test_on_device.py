@@ -58,6 +58,11 @@ def test_the_command_writes_the_files(directory, tmp_path, capsys):
     assert main(["export", str(directory), str(tmp_path / "next.tflite")]) == 0
     assert capsys.readouterr().out == f"wrote {tmp_path / 'next.tflite'}, {tmp_path / 'next.tflite'}.vocabulary.txt\n"
     assert (tmp_path / "next.tflite").is_file()
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    for name, flags in {"whole": [], "small": ["--quantise"]}.items():
+        assert main(["export", str(directory), str(tmp_path / f"{name}.onnx"), *flags]) == 0
+    assert (tmp_path / "small.onnx").read_bytes().count(b"DynamicQuantizeLinear")
+    assert not (tmp_path / "whole.onnx").read_bytes().count(b"DynamicQuantizeLinear")
 
 
 NETWORKS = {

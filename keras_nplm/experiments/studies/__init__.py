@@ -1,10 +1,10 @@
 """Studies on Brown beyond the paper's Table 1: each a module with the models that it needs and its measurement.
 
 study: the interface of a study, and `make_study`. arpa: networks as ARPA files. configurations: perplexity and seconds
-of the named configurations. energy: the energy-based variant.
-modern: ablation of the modern networks. new_words: out-of-vocabulary words added to a trained network. normalisation:
-lower case, numbers and lemmas. resampling: in-domain and out-of-domain text. rescoring: n-best lists (corruptions:
-wrong versions of sentences). shortlist: size of the short-list. A study is imported when it is loaded by name.
+of the named configurations. energy: the energy-based variant. modern: ablation of the modern networks. new_words:
+out-of-vocabulary words added to a trained network. normalisation: lower case, numbers and lemmas. quantisation: 8-bit
+weights. resampling: in-domain and out-of-domain text. rescoring: n-best lists (corruptions: wrong versions of
+sentences). shortlist: size of the short-list. A study is imported when it is loaded by name.
 """
 
 import importlib
@@ -21,6 +21,7 @@ _MODULES = {
     "new-words": "new_words",
     "resampling": "resampling",
     "normalisation": "normalisation",
+    "quantisation": "quantisation",
     "rescoring": "rescoring",
     "arpa": "arpa",
 }
