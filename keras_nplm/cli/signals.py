@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 
 from keras_nplm.cli.printing import print_error
 from keras_nplm.io.errors import InputError
@@ -36,7 +37,7 @@ def end_on_signals(options: argparse.Namespace) -> Iterator[None]:
     written.setblocking(False)
     is_handled = threading.Event()
 
-    def handle(number, frame):
+    def handle(number: int, frame: FrameType | None) -> None:
         is_handled.set()
         raise KeyboardInterrupt
 

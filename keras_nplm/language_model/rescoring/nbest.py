@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -207,7 +207,7 @@ def _detect_format(path: Path, line: str) -> str:
     return "kaldi"
 
 
-def read_numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
+def read_numbered_lines(path: str | os.PathLike) -> Generator[tuple[int, str], None, None]:
     """Yield the lines of a file with their numbers, from 1; `.gz` and `.zst` are decompressed."""
     with open_text(path) as file:
         yield from enumerate(decode_lines(file, str(path)), start=1)
