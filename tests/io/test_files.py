@@ -1,5 +1,6 @@
 import contextlib
 import errno
+import io
 import os
 import shutil
 import zipfile
@@ -174,6 +175,12 @@ def test_damaged_and_compressed_archives_are_refused(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match="a.npz is not a whole NumPy archive"):
             read_arrays(path, ["ids"])
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        longer = archive.read("ids.npy") + b"x"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ids.npy", longer)
+    with pytest.raises(InputError, match="ids is longer than its header says"):
+        read_arrays(path, ["ids"])
     np.savez_compressed(path, ids=np.zeros(100_000))
     with pytest.raises(InputError, match="parts of .*a.npz must be stored uncompressed"):
         read_arrays(path, ["ids"])

@@ -216,10 +216,11 @@ def test_directory_deleted_during_a_write_is_noticed(tmp_path):
     with (
         pytest.raises(RunError, match="deleted or replaced"),
         lock_directory(tmp_path / "model"),
-        replace_file(tmp_path / "model" / "a.txt"),
+        replace_file(tmp_path / "model" / "a.txt") as temporary,
     ):
         shutil.rmtree(tmp_path / "model")
         (tmp_path / "model").mkdir()
+        temporary.touch()
     assert [path.name for path in tmp_path.rglob("*")] == ["model"]  # of a different process, perhaps
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import Configuration, Corpus, InputError, RunError, open_corpus, train
+from keras_nplm import NPLM, Configuration, Corpus, InputError, RunError, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.shards import ShardedIds
@@ -103,14 +103,31 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(tmp_path, monkeypatch, s
             train(options, short_corpus, tmp_path / "interrupted")
     history = read_history(tmp_path / "interrupted" / "history.json")
     with np.load(tmp_path / "interrupted" / "last.npz") as stored:
-        updates = int(stored["optimizer.0"])
-    assert len(history) == 1 and updates == 41 + 8
+        arrays = dict(stored)
+    assert len(history) == 1 and int(arrays["optimizer.0"]) == 41 + 8 and 0 < arrays["spent"][1] < 1000
+    np.savez(tmp_path / "interrupted" / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
     resumed = train(options, short_corpus, tmp_path / "interrupted")
     metrics = json.loads((whole / "metrics.json").read_text())
     assert resumed["test"] == metrics["test"]
     for left, right in zip(metrics["history"], resumed["history"], strict=True):  # metrics of the epoch continue
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
     _assert_same_weights(whole, tmp_path / "interrupted")
+    assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [False, True, False]
+
+
+def test_checkpoint_is_saved_only_where_a_run_can_resume(tmp_path, short_configuration):
+    """Not between the last update of an epoch and its validation, nor from weights that are not finite."""
+    model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
+    model.compile("sgd")
+    options = dict(steps=2, batch_size=4, devices=tf.distribute.get_strategy())
+    checkpoint = Checkpoint(model, tmp_path, short_configuration, **options)
+    checkpoint.on_epoch_begin(0)
+    for updates, is_saved, weight in ((1, True, 0.0), (2, False, 0.0), (1, False, np.nan)):
+        model.optimizer.iterations.assign(updates)
+        model.embed.C.assign(np.full((9, 2), weight))
+        checkpoint.save()
+        assert checkpoint.last_path.exists() == is_saved
+        checkpoint.last_path.unlink(missing_ok=True)
 
 
 def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkeypatch, short_corpus, options):
@@ -196,9 +213,11 @@ def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_
 def test_early_stopping_after_patience_is_spent(tmp_path, short_corpus, short_configuration):
     """With a learning rate far too high no epoch is better than the one before for long."""
     options = dict(epochs=9, patience=1, learning_rate=20.0, schedule="constant")
-    history = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path / "model")["history"]
+    metrics = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path / "model")
+    history = metrics["history"]
     perplexities = [epoch["validation_perplexity"] for epoch in history]
     assert len(history) < 9
+    assert metrics["validation"]["perplexity"] == pytest.approx(min(perplexities), rel=1e-4)  # the best epoch is kept
     assert perplexities[-1] > min(perplexities) and perplexities.index(min(perplexities)) == len(history) - 2
 
 
