@@ -163,6 +163,14 @@ def test_the_greatest_values_are_those_of_tensorflow(seed, rows, size, k, high):
     assert all(len(set(row)) == k for row in columns.numpy())
 
 
+def test_the_first_of_equal_values_and_the_last_columns_are_found():
+    values = np.zeros((1, 600), np.float32)
+    values[0, [300, 301, 10]] = 5, 1, 1
+    assert find_top_k(tf.constant(values), 2)[1].numpy().tolist() == [[300, 10]]
+    values[0, 599] = 9  # after the last whole block
+    assert find_top_k(tf.constant(values), 2)[1].numpy().tolist() == [[599, 300]]
+
+
 def test_large_logits_are_normalised(randomise):
     model = randomise(NPLM(SIZE, order=3, embedding_dim=6, hidden_units=5))
     contexts = np.array([[4, 5], [2, 7]], np.int32)
