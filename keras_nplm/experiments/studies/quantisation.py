@@ -5,7 +5,6 @@ text. Differences are in nats, between the file and the model with 32-bit weight
 and of ln P of every word after every context. Special tokens other than `<unk>` and `</s>` do not count.
 """
 
-import importlib
 import tempfile
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.experiments.rows import Row
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.extras import import_extra
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import row_blocks
@@ -76,19 +75,12 @@ def _export(language_model: LanguageModel, format: str, directory: Path):
     quantise = format.endswith("8 bits")
     if format.startswith("LiteRT"):
         path, *_ = export_litert(language_model, directory / f"{quantise}.tflite", quantise=quantise)
-        runner = _import("ai_edge_litert.interpreter").Interpreter(str(path), num_threads=1).get_signature_runner()
+        runtime = import_extra("ai_edge_litert.interpreter", "litert", "The study")
+        runner = runtime.Interpreter(str(path), num_threads=1).get_signature_runner()
         return path, lambda contexts: runner(context_ids=contexts)["log_probs"]
     path, *_ = export_onnx(language_model, directory / f"{quantise}.onnx", quantise=quantise)
-    session = _import("onnxruntime").InferenceSession(str(path))
+    session = import_extra("onnxruntime", "onnx", "The study").InferenceSession(str(path))
     return path, lambda contexts: session.run(None, {"context_ids": contexts})[0]
-
-
-def _import(name: str):
-    """Import a runtime."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(f"The study needs {error.name}. Fix: pip install 'keras-nplm[litert,onnx]'.") from error
 
 
 def format_report(report: dict) -> str:
