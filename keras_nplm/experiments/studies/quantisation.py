@@ -6,6 +6,7 @@ and of ln P of every word after every context. Special tokens other than `<unk>`
 """
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,9 @@ def measure_files(title: str, language_model: LanguageModel, ids: np.ndarray) ->
     return report
 
 
-def _export(language_model: LanguageModel, format: str, directory: Path):
+def _export(
+    language_model: LanguageModel, format: str, directory: Path
+) -> tuple[Path, Callable[[np.ndarray], np.ndarray]]:
     """Write a file of a format, and return its path and a function from contexts to log-probabilities."""
     quantise = format.endswith("8 bits")
     if format.startswith("LiteRT"):
