@@ -17,10 +17,7 @@ from keras_nplm.experiments.benchmark.peer_process import PeerProcess
 
 def is_installed(module: str) -> bool:
     """Return whether a Python package is installed. It is not imported: this may fail, or crash."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:  # a module without a specification, or one that is blocked
-        return False
+    return importlib.util.find_spec(module) is not None
 
 
 def run_torch(sizes: dict[str, int], ngrams: np.ndarray, task: str, flops: float) -> PeerProcess:
