@@ -183,16 +183,17 @@ def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, t
 def test_directory_deleted_during_training_is_not_written_again(
     tmp_path, text, small_configuration, monkeypatch, moment
 ):
-    callback = getattr(Checkpoint, moment)
+    callback, called = getattr(Checkpoint, moment), []
 
     def delete(*arguments, **logs):
+        called.append(moment)
         shutil.rmtree(tmp_path / "model", ignore_errors=True)
         callback(*arguments, **logs)
 
     monkeypatch.setattr(Checkpoint, moment, delete)
     with pytest.raises(RunError, match="model was deleted or replaced while"):
         train(small_configuration, open_corpus(train=[str(text)]), tmp_path / "model")
-    assert _names(tmp_path) == set()
+    assert _names(tmp_path) == set() and len(called) == 1  # an update notices it, not only the end of the epoch
 
 
 def test_files_of_a_killed_process_are_removed(tmp_path, text):
