@@ -237,6 +237,26 @@ def _patch_opening(monkeypatch, call) -> None:
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", call)
 
 
+def test_worker_timeout_reaches_the_meeting(meeting, monkeypatch, text, tmp_path, capsys):
+    waited = []
+
+    def give_up(timeout):
+        waited.append(timeout)
+        raise RunError("A worker did not come.")
+
+    monkeypatch.setattr(meeting, "wait_for_all", give_up)
+    monkeypatch.setattr("keras_nplm.cli.training.end_on_signals", lambda options: contextlib.nullcontext())
+    command = ["train", "--train", str(text), "--output", str(tmp_path / "model"), "--worker-timeout"]
+    before = signal.getsignal(signal.SIGTERM)
+    assert main([*command, "7"]) == 1
+    assert main([*command, "0"]) == 2
+    signal.signal(signal.SIGTERM, before)
+    assert waited == [7] and not (tmp_path / "model").exists()
+    first, second = capsys.readouterr().err.splitlines()[-2:]
+    assert first == "keras-nplm train: A worker did not come."
+    assert "`worker_timeout` must be 1 or more. Received: 0." in second
+
+
 def test_signal_ends_a_worker_while_tensorflow_connects(meeting, monkeypatch):
     """TensorFlow takes SIGTERM from Python, and stays in C++ code until all workers have come."""
     finish = threading.Event()
