@@ -23,3 +23,9 @@ def test_a_file_is_identified_by_its_content_and_read_once(tmp_path, monkeypatch
     assert identify_content(path).startswith("11 bytes") and len(opened) == 2
     with pytest.raises(InputError, match="Cannot read .*none"):
         identify_content(tmp_path / "none")
+
+
+def test_every_block_of_a_large_file_counts(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_bytes(name.encode() + bytes(1 << 20))
+    assert identify_content(tmp_path / "a") != identify_content(tmp_path / "b")

@@ -107,7 +107,8 @@ def test_created_directories_go_if_they_stay_empty(tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["file"]
 
 
-def test_lock_of_a_dead_process_is_replaced_without_flock(tmp_path, without_flock):
+def test_lock_of_a_dead_process_is_replaced_without_flock(tmp_path, monkeypatch, without_flock):
+    monkeypatch.setattr(lock, "_wait_for_silence", None)  # needs no waiting
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     _write_lock(tmp_path, process=ended.pid)
