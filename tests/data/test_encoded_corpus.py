@@ -40,6 +40,9 @@ def test_damaged_shards_are_refused(encoded):
     shard.write_bytes(whole[:-4])
     with pytest.raises(InputError, match=r"hold 23 ids where corpus.json says 24"):
         encoded.ids("train")
+    shard.write_bytes(whole + b"\3\0\0\0")
+    with pytest.raises(InputError, match=r"hold 25 ids where corpus.json says 24"):
+        encoded.shards("train")
     shard.write_bytes(np.array([99] * 16, "<i4").tobytes())
     with pytest.raises(InputError, match="Ids must be 0 to 5. Received: 99"):
         encoded.ids("train")

@@ -107,11 +107,12 @@ def test_created_directories_go_if_they_stay_empty(tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["file"]
 
 
-def test_lock_of_a_dead_process_is_replaced_without_flock(tmp_path, monkeypatch, without_flock):
+@pytest.mark.parametrize("has_same_number", [False, True])  # as in a container that starts again
+def test_lock_of_a_dead_process_is_replaced_without_flock(tmp_path, monkeypatch, without_flock, has_same_number):
     monkeypatch.setattr(lock, "_wait_for_silence", None)  # needs no waiting
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    _write_lock(tmp_path, process=ended.pid)
+    _write_lock(tmp_path, process=os.getpid() if has_same_number else ended.pid)
     with lock_directory(tmp_path):
         assert json.loads((tmp_path / ".lock").read_text())["process"] == os.getpid()
         write_json(tmp_path / "a.json", {})

@@ -1,6 +1,6 @@
 """Mutation testing: patch one file of the package at a time, and see whether the tests notice.
 
-    python tests/mutation/run.py                             all mutants: about an hour and a half on two cores
+    python tests/mutation/run.py                             all mutants: about two hours on two cores
     python tests/mutation/run.py --areas shuffling outputs   some areas
     python tests/mutation/run.py --match discount            mutants whose description has this word
     python tests/mutation/run.py --again                     survivors of an earlier run, after a test was added
