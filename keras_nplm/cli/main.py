@@ -17,7 +17,7 @@ import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
 from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError, RunError, follows_error
 
 FAMILIES = (
     training,
@@ -66,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print_error(options.command, f"Not enough memory ({error}). Fix: use less text or a smaller model.")
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not follows_error(error, KeyboardInterrupt):
+            raise
+        # an interruption while TensorFlow builds a graph may come out as an AssertionError of its context managers
         print_error(options.command, f"interrupted{options.after_interrupt}")
         return 130
     return 0

@@ -36,3 +36,24 @@ def check_argument(argument: str, holds: bool, wanted: str, received: object, fi
     """
     if not holds:
         raise InputError(f"`{argument}` must be {wanted}. Received: {received}." + (f" Fix: {fix}" if fix else ""))
+
+
+def follows_error(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Return whether an error is of a kind, or was raised while one of this kind was handled.
+
+    Example:
+
+    >>> try:
+    ...     try:
+    ...         raise KeyboardInterrupt
+    ...     finally:
+    ...         assert False, "a context manager finds its stack in disorder"
+    ... except AssertionError as error:
+    ...     print(follows_error(error, KeyboardInterrupt), follows_error(error, OSError))
+    True False
+    """
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__context__
+    return any(isinstance(link, kind) for link in chain)

@@ -13,6 +13,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
+from keras_nplm.io.errors import follows_error
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.training.build import build_model, build_optimizer
@@ -121,18 +122,9 @@ def fit_network(
                     verbose=(1 if sys.stderr.isatty() else 2) if is_chief(devices) else 0,
                 )
         except KeyboardInterrupt as interruption:
-            if not _has_failed_update(interruption):
+            if not follows_error(interruption, tf.errors.OpError):  # a failed update may have changed some weights
                 checkpoint.save()
             raise
-
-
-def _has_failed_update(error: BaseException) -> bool:
-    """Whether an error followed one of TensorFlow, in an update that may have changed a part of the weights."""
-    chain = []
-    while error is not None and error not in chain:
-        chain.append(error)
-        error = error.__context__
-    return any(isinstance(link, tf.errors.OpError) for link in chain)
 
 
 def _divide_epoch(

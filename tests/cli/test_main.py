@@ -176,9 +176,14 @@ def test_a_runtime_failure_has_status_1(tmp_path, text, capsys, monkeypatch):
     assert capsys.readouterr().err == "keras-nplm train: The loss became nan.\n"
 
 
-def test_an_interrupted_run_says_how_to_resume(tmp_path, text, capsys, monkeypatch):
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_an_interrupted_run_says_how_to_resume(tmp_path, text, capsys, monkeypatch, is_hidden):
     def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
+        try:
+            raise KeyboardInterrupt
+        finally:
+            if is_hidden:  # as TensorFlow's context managers do while they trace a function
+                raise AssertionError("Nesting violated for default stack of FuncGraph objects")
 
     monkeypatch.setattr("keras_nplm.training.train.train", interrupt)
     assert main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 130
