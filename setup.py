@@ -10,6 +10,7 @@ import pathlib
 import re
 
 from setuptools import find_packages, setup
+from setuptools.command.sdist import sdist
 
 root = pathlib.Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (root / "keras_nplm" / "__init__.py").read_text(encoding="utf-8"))[1]
@@ -24,7 +25,21 @@ openvino = ["openvino>=2025.0"]  # only tests read our files with it; 180 MB
 zstd = ["zstandard>=0.22"]
 lemmas = ["simplemma>=2,<3"]
 
+
+class SourceDistribution(sdist):
+    """A source distribution with the change log and without tests.
+
+    setuptools would add the files directly in `tests/`, without the fixtures that they need.
+    """
+
+    def prune_file_list(self):
+        super().prune_file_list()
+        self.filelist.prune("tests")
+        self.filelist.extend(["CHANGELOG.md", "CITATION.cff"])
+
+
 setup(
+    cmdclass={"sdist": SourceDistribution},
     name="keras-nplm",
     version=version,
     description="The neural probabilistic language model of Bengio et al. (2003) for Keras and TensorFlow",
