@@ -32,10 +32,9 @@ class SourceDistribution(sdist):
     setuptools would add the files directly in `tests/`, without the fixtures that they need.
     """
 
-    def prune_file_list(self):
-        super().prune_file_list()
-        self.filelist.prune("tests")
-        self.filelist.extend(["CHANGELOG.md", "CITATION.cff"])
+    def make_release_tree(self, base_dir, files):
+        kept = [file for file in files if pathlib.Path(file).parts[0] != "tests"]
+        super().make_release_tree(base_dir, [*kept, "CHANGELOG.md", "CITATION.cff"])
 
 
 setup(
