@@ -54,9 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             options.show(result)
         sys.stdout.flush()
-    except (InputError, RunError) as error:
+    except RunError as error:
         print_error(options.command, str(error))
-        return 2 if isinstance(error, InputError) else 1
+        return 1
     except BrokenPipeError:  # the reader of the output has closed the pipe: end quietly, as the shell's own tools do
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -67,11 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(options.command, f"Not enough memory ({error}). Fix: use less text or a smaller model.")
         return 1
     except (KeyboardInterrupt, Exception) as error:
-        if not follows_error(error, KeyboardInterrupt):
+        # an interruption within a library may come out as its own error, such as a file that cannot be read
+        if follows_error(error, KeyboardInterrupt):
+            print_error(options.command, f"interrupted{options.after_interrupt}")
+            return 130
+        if not isinstance(error, InputError):
             raise
-        # an interruption while TensorFlow builds a graph may come out as an AssertionError of its context managers
-        print_error(options.command, f"interrupted{options.after_interrupt}")
-        return 130
+        print_error(options.command, str(error))
+        return 2
     return 0
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, follows_error
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
@@ -221,4 +221,6 @@ def _write_report(directory: Path, metrics: dict) -> None:
         config = read_json(directory / "config.json")
         write_run_report(directory / "report.html", LanguageModel.load(directory), config, metrics)
     except Exception as error:  # of any type: metrics.json may be of a different version
+        if follows_error(error, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
         print(f"report.html was not written: {error} Fix: run the same command again to write it.", file=sys.stderr)

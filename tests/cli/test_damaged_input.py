@@ -167,4 +167,4 @@ def test_a_network_that_names_foreign_code_is_refused(tmp_path, capsys):
         for name, data in parts.items():
             archive.writestr(name, data)
     assert main(["complete", str(tmp_path / "model"), "the"]) == 2
-    assert "names the class os.system" in capsys.readouterr().err
+    assert "the class os.system. Fix: use TanhHidden" in capsys.readouterr().err

@@ -65,7 +65,7 @@ def test_every_string_of_a_stranger_is_within_code(text, language_model, signatu
     card.encode("utf-8")  # so that it can be written
     blocks = re.findall(r"^```(\w+)\n(.*?)\n```$", card, re.DOTALL | re.MULTILINE)
     assert json.loads(dict(blocks)["json"]) == config
-    assert [language for language, _ in blocks] == [*["json"], *["bash"] * 3]  # as many as without a stranger
+    assert [language for language, _ in blocks] == ["json", *["bash"] * 3, "python"]  # as many as without a stranger
     outside = re.sub(r"^```.*?^```$", "", card, flags=re.DOTALL | re.MULTILINE)
     outside = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)
     assert "evil" not in outside

@@ -11,6 +11,7 @@ import pytest
 
 from keras_nplm import (
     Corpus,
+    InputError,
     LanguageModel,
     RunError,
     estimate,
@@ -263,6 +264,17 @@ def test_missing_report_is_written_by_the_next_call(tmp_path, monkeypatch, short
             train(configuration, short_corpus, tmp_path / "model")
     page = tmp_path / "model" / "report.html"
     assert (tmp_path / "model" / "metrics.json").exists() and not page.exists()
+
+    def interrupt(*arguments):  # as h5py does if a signal comes while it reads a file
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise InputError("model.keras must be a whole model file.")
+
+    with monkeypatch.context() as context:
+        context.setattr("keras_nplm.training.train.write_run_report", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(configuration, short_corpus, tmp_path / "model")
 
     def fail(*arguments):
         raise RunError("The disk is full.")
