@@ -1,6 +1,7 @@
 """Output paths of all commands: invalid, locked, deleted during the run, and finished runs that are read-only."""
 
 import contextlib
+import dataclasses
 import errno
 import json
 import os
@@ -183,6 +184,7 @@ def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, t
 def test_directory_deleted_during_training_is_not_written_again(
     tmp_path, text, small_configuration, monkeypatch, moment
 ):
+    configuration = dataclasses.replace(small_configuration, batch_size=32)  # several updates in an epoch
     callback, called = getattr(Checkpoint, moment), []
 
     def delete(*arguments, **logs):
@@ -192,7 +194,7 @@ def test_directory_deleted_during_training_is_not_written_again(
 
     monkeypatch.setattr(Checkpoint, moment, delete)
     with pytest.raises(RunError, match="model was deleted or replaced while"):
-        train(small_configuration, open_corpus(train=[str(text)]), tmp_path / "model")
+        train(configuration, open_corpus(train=[str(text)]), tmp_path / "model")
     assert _names(tmp_path) == set() and len(called) == 1  # an update notices it, not only the end of the epoch
 
 
