@@ -31,7 +31,9 @@ def _build_model(**options) -> NPLM:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "mixed_bfloat16"])
-@pytest.mark.parametrize("output", ["full", "nce", "adaptive", "energy"])
+@pytest.mark.parametrize(
+    "output", ["full", *(pytest.param(name, marks=pytest.mark.long) for name in ("nce", "adaptive", "energy"))]
+)
 def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
     model = _build_model(output=output, dtype=dtype)
     chosen = model.log_prob(CONTEXTS, TARGETS)
