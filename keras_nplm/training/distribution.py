@@ -15,7 +15,7 @@ from tensorflow.python.eager import context
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.models.replicas import has_several_workers, read_cluster
-from keras_nplm.training.worker_meeting import Meeting
+from keras_nplm.training.worker_meeting import Meeting, begin_sentence
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
 _LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras
@@ -177,7 +177,7 @@ def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def _say_lost(workers: str) -> str:
-    return f"{workers[:1].upper()}{workers[1:]} {'were' if ' and ' in workers else 'was'} lost"
+    return f"{begin_sentence(workers)} {'were' if ' and ' in workers else 'was'} lost"
 
 
 def _first_line(message: str) -> str:

@@ -281,13 +281,24 @@ class Meeting:
     def _timeout_error(self, absent: Collection[int], unready: Collection[int], timeout: float) -> RunError:
         if not absent:
             return RunError(
-                f"{self._name(unready).capitalize()} did not reach all other workers within {timeout:g} s. Fix: check "
-                "that all machines of TF_CONFIG can reach each other."
+                f"{begin_sentence(self._name(unready))} did not reach all other workers within {timeout:g} s. Fix: "
+                "check that all machines of TF_CONFIG can reach each other."
             )
         return RunError(
-            f"{self._name(absent).capitalize()} did not come within {timeout:g} s. Fix: start the same command there, "
-            "check that the machines can reach each other, or raise --worker-timeout."
+            f"{begin_sentence(self._name(absent))} did not come within {timeout:g} s. Fix: start the same command "
+            "there, check that the machines can reach each other, or raise --worker-timeout."
         )
+
+
+def begin_sentence(text: str) -> str:
+    """Return a text with a capital first letter. The rest, such as names of hosts, stays as it is.
+
+    Example:
+
+    >>> begin_sentence("worker 1 (Node-A:2222)")
+    'Worker 1 (Node-A:2222)'
+    """
+    return text[:1].upper() + text[1:]
 
 
 def _keep_alive(connection: socket.socket) -> None:
