@@ -65,6 +65,8 @@ def add(command: AddCommand) -> None:
     add_preset_directory(complete)
     help = 'words before the next word, as in "the result of"'
     complete.add_argument("context", metavar="CONTEXT", nargs="+", help=help)
+    help = 'complete the last, unfinished word of each CONTEXT, as in "the val" (default: predict the next word)'
+    complete.add_argument("--prefix", action="store_true", help=help)
     add_flag(complete, _TOP_K)
 
     generate = command("generate", _generate, _show_generate, "Generate text: sample word after word from the model.")
@@ -141,7 +143,8 @@ def _complete(options: argparse.Namespace) -> dict:
             f'`CONTEXT` must follow the model directory {contexts[0]}. Received: none. Fix: add it, as in "the cat".'
         )
     model = LanguageModel.load(directory or _find_reference())
-    return {context: dict(model.next_words(context, options.top_k)) for context in contexts}
+    predict = model.complete_prefix if options.prefix else model.next_words
+    return {context: dict(predict(context, options.top_k)) for context in contexts}
 
 
 def _find_reference() -> Path:

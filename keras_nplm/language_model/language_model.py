@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES
+from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.data.shards import encode_chunks
 from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import (
@@ -264,6 +265,42 @@ class LanguageModel:
         log_probs = self.model.next_log_probs(context_ids[None])[0, self.proposed_ids]
         best = np.argsort(-log_probs, kind="stable")[:top_k]
         return [(self.vocabulary.words[self.proposed_ids[i]], float(np.exp(log_probs[i]))) for i in best]
+
+    def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
+        """Complete the last, unfinished word of a text: autocompletion, as keyboards and search boxes show it.
+
+        The words before the unfinished word are the context. The answer has the most probable words that begin with
+        the unfinished word. After white space every word does.
+
+        Args:
+            text: text whose last word is unfinished, such as `"The val"`.
+            top_k: number of words, 1 or more.
+
+        Returns:
+            words with P(w | context), in descending order; fewer than `top_k` if fewer words have the prefix. The
+            probabilities are normalised over the whole vocabulary: divide by their sum over all words with the prefix
+            for P(w | context, prefix). Special tokens are left out.
+
+        Raises:
+            InputError: `top_k` is out of range, or the text holds a reserved token.
+
+        Example:
+
+        >>> [word for word, _ in LanguageModel.from_preset("reference").complete_prefix("The val", top_k=2)]
+        ['value', 'values']
+        """
+        if top_k < 1:
+            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        context, prefix = split_unfinished_word(text, self.tokenizer_name, self._prefixes.longest)
+        ids = np.array(self._prefixes.find(prefix), np.int32)
+        context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
+        log_probs = self.model.next_log_probs(context_ids[None])[0, ids]
+        best = np.lexsort((ids, -log_probs))[:top_k]
+        return [(self.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
+
+    @functools.cached_property
+    def _prefixes(self) -> PrefixIndex:
+        return PrefixIndex(self.vocabulary.words, first=len(SPECIALS))
 
     def generate(
         self,

@@ -43,10 +43,24 @@ class GraphModel(tf.Module):
         """Return ln P(w | context) for every word w, float [B, |V|] in nats."""
         raise NotImplementedError
 
-    def most_probable(self, context_ids: tf.Tensor, first: int, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the k most probable ids >= `first`, int32 [B, k], and their probabilities, float32 [B, k]."""
-        log_probs, ids = find_top_k(self.next_log_probs(context_ids)[:, first:], k)
+    def most_probable(
+        self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the k most probable ids >= `first`, int32 [B, k], and their probabilities, float32 [B, k].
+
+        Args:
+            context_ids: int32 [B, n-1].
+            first: the first id to return.
+            k: number of ids.
+            fits: bool [B, |V| - first]: the ids to choose from. Others have the probability 0. Default: all.
+        """
+        log_probs, ids = find_top_k(exclude(self.next_log_probs(context_ids)[:, first:], fits), k)
         return ids + first, tf.cast(tf.exp(log_probs), tf.float32)
+
+
+def exclude(log_probs: tf.Tensor, fits: tf.Tensor | None) -> tf.Tensor:
+    """Return log-probabilities, float [B, C], with -inf where `fits`, bool [B, C], is false; all without `fits`."""
+    return log_probs if fits is None else tf.where(fits, log_probs, tf.constant(-np.inf, log_probs.dtype))
 
 
 def store_array(array: np.ndarray) -> tf.Variable:

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_nplm.layers.ops import log_sum_exp
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.serving.graph_model import GraphModel, find_top_k
+from keras_nplm.serving.graph_model import GraphModel, exclude, find_top_k
 
 _LOG_ZERO = float("-inf")
 
@@ -45,10 +45,13 @@ class NetworkGraph(GraphModel):
         network = self._network()
         return network.prob.log_probs(network.features(context_ids))
 
-    def most_probable(self, context_ids: tf.Tensor, first: int, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    def most_probable(
+        self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         network = self._network()
         if not network.prob.has_rows or network.prob.shortlist_size is not None:
-            return super().most_probable(context_ids, first, k)
+            return super().most_probable(context_ids, first, k, fits)
         logits = network.prob.logits(network.features(context_ids))
-        top, ids = find_top_k(logits[:, first:], k)  # only k log-probabilities are needed, so logits are not normalised
+        logits_of_words = exclude(logits[:, first:], fits)
+        top, ids = find_top_k(logits_of_words, k)  # only k log-probabilities are needed, so logits are not normalised
         return ids + first, tf.exp(top - log_sum_exp(logits)[:, None])

@@ -1,14 +1,15 @@
-"""The served functions of a language model: predict_next, score, predict_next_ids, log_prob_ids, embed."""
+"""The served functions of a language model: predict_next, complete_prefix, score, …_ids, embed."""
 
 from collections.abc import Callable
 
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import UNK_ID
+from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.graph_model import compute_in_blocks
 from keras_nplm.serving.graphs import build_graph
+from keras_nplm.serving.prefixes import PrefixGraph
 from keras_nplm.serving.text import TextGraph, gather_ngrams
 
 DEFAULT_SIGNATURE = "predict_next"
@@ -28,6 +29,14 @@ DOCUMENTATION = {
         "words": "next words; empty strings where `probabilities` is NaN",
         "probabilities": "P(word | context), normalised over the whole vocabulary; NaN if the last "
         "{max_text_length:,} bytes of a longer text do not hold n-1 tokens",
+    },
+    "complete_prefix": {
+        "": "Autocompletion: the k most probable words that begin with the unfinished last word of each text.",
+        "texts": "texts of any length, whose last word is unfinished; after white space every word fits; the words "
+        "before it are the context, as in `predict_next`",
+        "words": "words in descending order of probability; empty strings where `probabilities` is 0 or NaN",
+        "probabilities": "P(word | context), normalised over the whole vocabulary; 0 where fewer than k words fit; NaN "
+        "as in `predict_next`",
     },
     "score": {
         "": "The log-probability of each sentence, independent of the other sentences.",
@@ -95,9 +104,11 @@ class ServingModule(tf.Module):
         check_argument("max_text_length", in_range, f"1 to {_LONGEST:,}", max_text_length, "give a number of bytes.")
         proposed = language_model.proposed_ids
         self.top_k = min(top_k, len(proposed))
+        self.num_completions = min(top_k, len(language_model.vocabulary) - len(SPECIALS))
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
+        self.prefixes = PrefixGraph(language_model.vocabulary, language_model.tokenizer_name)
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
 
@@ -107,6 +118,7 @@ class ServingModule(tf.Module):
         context = tf.TensorSpec([None, self.model.order - 1], tf.int32)
         inputs = {
             "predict_next": {"contexts": text},
+            "complete_prefix": {"texts": text},
             "score": {"sentences": text},
             "predict_next_ids": {"context_ids": context},
             "log_prob_ids": {"context_ids": context, "target_ids": ids},
@@ -127,6 +139,18 @@ class ServingModule(tf.Module):
             return words, tf.where(found[:, None], probabilities, _NAN)
 
         words, probabilities = self._compute_top_k(predict, tf.size(contexts), tf.string)
+        return {"words": words, "probabilities": probabilities}
+
+    def complete_prefix(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
+            contexts, prefixes = self.prefixes.split(texts[rows])
+            context_ids, found = self.text.contexts(contexts, self.model.order, self.max_text_length)
+            fits = self.prefixes.match(prefixes)
+            ids, probabilities = self.model.most_probable(context_ids, len(SPECIALS), self.num_completions, fits)
+            words = tf.where(found[:, None] & (probabilities > 0), tf.gather(self.text.words, ids), "")
+            return words, tf.where(found[:, None], probabilities, _NAN)
+
+        words, probabilities = self._compute_top_k(predict, tf.size(texts), tf.string, self.num_completions)
         return {"words": words, "probabilities": probabilities}
 
     def score(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -167,8 +191,10 @@ class ServingModule(tf.Module):
         specs = [tf.TensorSpec([None], dtype)]
         return compute_in_blocks(compute, number, self.model.block_rows, specs)[0]
 
-    def _compute_top_k(self, predict: Callable, number: tf.Tensor, dtype: tf.DType) -> tuple[tf.Tensor, ...]:
-        specs = [tf.TensorSpec([None, self.top_k], dtype), tf.TensorSpec([None, self.top_k], tf.float32)]
+    def _compute_top_k(
+        self, predict: Callable, number: tf.Tensor, dtype: tf.DType, k: int | None = None
+    ) -> tuple[tf.Tensor, ...]:
+        specs = [tf.TensorSpec([None, k or self.top_k], kind) for kind in (dtype, tf.float32)]
         return compute_in_blocks(predict, number, self.model.block_rows, specs)
 
     def _check_ids(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -172,3 +172,21 @@ def test_the_preset_predicts_python_documentation():
 def test_an_unknown_preset_is_refused():
     with pytest.raises(InputError, match=r"`name` must be one of reference\. Received: '\.\./x'"):
         LanguageModel.from_preset("../x")
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+@pytest.mark.parametrize(
+    "text, context, prefix", [("the ca", "the", "ca"), ("the ", "the", ""), ("", "", ""), ("x", "", "x")]
+)
+def test_prefix_completion_selects_from_the_next_words(build_ngram_model, boundary, text, context, prefix):
+    language_model = build_ngram_model(boundary)
+    expected = [
+        pair for pair in language_model.next_words(context, 100) if pair[0].startswith(prefix) and pair[0] != "</s>"
+    ]
+    assert language_model.complete_prefix(text, 100) == expected
+    assert language_model.complete_prefix(text, 1) == expected[:1]
+
+
+def test_prefix_completion_refuses_misuse(build_ngram_model):
+    with pytest.raises(InputError, match="`top_k` must be 1 or more. Received: 0"):
+        build_ngram_model("sentence").complete_prefix("the ca", 0)

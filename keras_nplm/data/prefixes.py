@@ -1,0 +1,78 @@
+"""Words by their prefix: the last, unfinished word of a text, and the vocabulary words that begin with it."""
+
+import bisect
+import re
+from collections.abc import Sequence
+
+from keras_nplm.data.tokenizers import lower, parse_tokenizer
+
+# The unfinished word at the end of a text. U+FFFD stands for bytes that are not text, and is in no word. A mark such as
+# `(` or `.` is a complete token of `words`. An apostrophe or hyphen after a letter may continue the word.
+_UNFINISHED = {
+    "words": r"(?:\w+(?:['’-]\w+)*['’-]?)?\Z",
+    "whitespace": r"[^\s\ufffd]*\Z",
+}
+BEFORE_WORD = 3  # characters to read before the longest word, to see that a word is longer
+
+
+def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple[str, str]:
+    """Split a text into its complete words and its last, unfinished word.
+
+    Args:
+        text: the text.
+        tokenizer_name: name of a tokenizer of words, with its normalisation steps.
+        longest: number of characters of the longest word. Of a longer word only the end is returned.
+
+    Returns:
+        the text before the word, and the word, in lower case if the tokenizer says so. The word is empty after white
+        space, and after a punctuation mark of the tokenizer `words`.
+
+    Example:
+
+    >>> split_unfinished_word("The val", "words+lower", longest=10)
+    ('The ', 'val')
+    >>> split_unfinished_word("I don'", "words", longest=10), split_unfinished_word("a (", "words", longest=10)
+    (('I ', "don'"), ('a (', ''))
+    """
+    base, steps = parse_tokenizer(tokenizer_name)
+    tail = text[-longest - BEFORE_WORD :]
+    found = re.search(_UNFINISHED[base], tail)
+    word = found.group() if found else ""
+    return text[: len(text) - len(word)], lower(word) if "lower" in steps else word
+
+
+class PrefixIndex:
+    """Sorted words: the words with a prefix are a range of them.
+
+    Args:
+        words: the words by id.
+        first: the first id to index; the ids before it are special tokens.
+
+    Example:
+
+    >>> index = PrefixIndex(["<pad>", "<unk>", "<s>", "</s>", "value", "name", "valid"], first=4)
+    >>> [index.words[i] for i in index.find("val")]
+    ['valid', 'value']
+    >>> index.list_ranges()["n"], index.list_ranges()["va"], index.find("x")
+    ((0, 1), (1, 3), [])
+    """
+
+    def __init__(self, words: Sequence[str], first: int):
+        self.words = words
+        self.ids = sorted(range(first, len(words)), key=words.__getitem__)
+        self.longest = max(map(len, words[first:]), default=0)
+
+    def find(self, prefix: str) -> list[int]:
+        """Return the ids of the words with a prefix, in the order of the words."""
+        start = bisect.bisect_left(self.ids, prefix, key=self.words.__getitem__)
+        stop = bisect.bisect_right(self.ids, prefix, start, key=lambda i: self.words[i][: len(prefix)])
+        return self.ids[start:stop]
+
+    def list_ranges(self) -> dict[str, tuple[int, int]]:
+        """Return each prefix of any word with its range of the sorted words: (first, after the last)."""
+        ranges: dict[str, tuple[int, int]] = {}
+        for place, i in enumerate(self.ids):
+            for length in range(len(self.words[i]) + 1):
+                prefix = self.words[i][:length]
+                ranges[prefix] = (ranges.get(prefix, (place,))[0], place + 1)
+        return ranges
