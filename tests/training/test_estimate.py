@@ -239,6 +239,7 @@ def test_invalid_options_are_refused(tmp_path, short_corpus, options, message):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.long
 def test_arpa_file_is_exported_and_imported(tmp_path, capsys, kneser_ney_directory, model_directory):
     exported = _json(capsys, "export", kneser_ney_directory, tmp_path / "kn.arpa.gz", "--format", "arpa")
     model, _ = read_arpa(tmp_path / "kn.arpa.gz")

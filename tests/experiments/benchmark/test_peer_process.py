@@ -113,6 +113,8 @@ def test_a_hanging_peer_ends_with_the_benchmark(stub, tmp_path, number):
         pytest.skip("only Linux tells a process that its parent ended")
     pid_file = tmp_path / "pid"
     program = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore SIGINT
         "from keras_nplm.experiments.benchmark.contenders import measure_group\n"
         "from keras_nplm.experiments.benchmark.peer_process import PeerProcess\n"
         f"peer = PeerProcess('hang', '{stub}:build_hang', {{'pid_file': {str(pid_file)!r}}})\n"
