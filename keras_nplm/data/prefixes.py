@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
+from keras_nplm.io.errors import InputError
 
 # The unfinished word at the end of a text. U+FFFD stands for bytes that are not text, and is in no word. A mark such as
 # `(` or `.` is a complete token of `words`. An apostrophe or hyphen after a letter may continue the word.
@@ -27,6 +28,9 @@ def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple
         the text before the word, and the word, in lower case if the tokenizer says so. The word is empty after white
         space, and after a punctuation mark of the tokenizer `words`.
 
+    Raises:
+        InputError: the tokens are no words.
+
     Example:
 
     >>> split_unfinished_word("The val", "words+lower", longest=10)
@@ -35,6 +39,8 @@ def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple
     (('I ', "don'"), ('a (', ''))
     """
     base, steps = parse_tokenizer(tokenizer_name)
+    if base not in _UNFINISHED:
+        raise InputError(f"Prefix completion must have a tokenizer of words. Received: {tokenizer_name!r}.")
     tail = text[-longest - BEFORE_WORD :]
     found = re.search(_UNFINISHED[base], tail)
     word = found.group() if found else ""

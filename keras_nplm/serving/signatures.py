@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.language_model import LanguageModel
@@ -108,21 +109,27 @@ class ServingModule(tf.Module):
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
-        self.prefixes = PrefixGraph(language_model.vocabulary, language_model.tokenizer_name)
+        has_words = parse_tokenizer(language_model.tokenizer_name)[0] in WORD_TOKENIZERS
+        text = language_model.vocabulary, language_model.tokenizer_name
+        self.prefixes = PrefixGraph(*text) if has_words else None
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
-        """Return the functions by name, each with its input signature; `embed` only for a model with word vectors."""
+        """Return the functions by name, each with its input signature.
+
+        `complete_prefix` is there only for tokens that are words, and `embed` only for a model with word vectors.
+        """
         text, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
         context = tf.TensorSpec([None, self.model.order - 1], tf.int32)
         inputs = {
             "predict_next": {"contexts": text},
-            "complete_prefix": {"texts": text},
             "score": {"sentences": text},
             "predict_next_ids": {"context_ids": context},
             "log_prob_ids": {"context_ids": context, "target_ids": ids},
         }
+        if self.prefixes is not None:
+            inputs["complete_prefix"] = {"texts": text}
         if self.C is not None:
             inputs["embed"] = {"words": text}
         functions = {}

@@ -231,6 +231,9 @@ def test_complete_and_generate_use_the_reference_model(capsys):
     contexts = ["The value of the", "If the object is"]
     assert [*json.loads(_run(capsys, "complete", *contexts, "--json"))] == contexts
     assert "called" in _run(capsys, "complete", "This method is")
+    assert [*json.loads(_run(capsys, "complete", "The val", "--prefix", "--top-k", 1, "--json"))["The val"]] == [
+        "value"
+    ]
     assert main(["generate", "--num-words", "3", "--prompt", "The value"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("The value ") and "reference model" in shown.err
