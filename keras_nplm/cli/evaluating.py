@@ -93,6 +93,8 @@ def _read_first(lines: Iterator[str]) -> Iterator[str]:
 
 def _show_evaluate(result: dict) -> None:
     print(format_figures(result))
+    if reason := result.get("bits_per_character_missing"):
+        print(f"bits per character: none. {reason}")
     if "ln_z" in result:
         figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in result["ln_z"].items())
         print(f"log Z: {figures}")

@@ -43,7 +43,11 @@ def format_figures(figures: dict) -> str:
     known = figures["perplexity_without_unk"]
     without = f" ({known:.2f} without {figures['unk_tokens']:,} <unk>)" if known else ", all of them <unk>"
     perplexity = f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"
-    return f"{perplexity}{without}, {figures['bits_per_word']:.3f} bits per word"
+    if figures.get("bits_per_character") is None:
+        return f"{perplexity}{without}, {figures['bits_per_word']:.3f} bits per token"
+    of = " of the normalised text" if figures.get("normalised") else ""
+    per_word = f"{figures['perplexity_per_word']:.2f} per word"
+    return f"{perplexity}{without}, {per_word}; {figures['bits_per_character']:.3f} bits per character{of}"
 
 
 def print_error(command: str, message: str) -> None:

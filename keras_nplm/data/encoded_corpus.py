@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import is_share
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids
+from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json
@@ -41,7 +43,9 @@ class EncodedCorpus:
         tokenizer: name of the tokenizer, for more text of this kind.
         vocabulary_size: |V|; all ids are below it.
         splits: for each split the counts `sentences`, `tokens` and `unk_tokens`, and the names of its `shards` with
-            the `crc32` of each. With resampling also `shares`: (number of shards, share of their n-grams in an epoch).
+            the `crc32` of each; also `characters` and `words` of the text, without line ends (see `TextCounter`),
+            unless an older version encoded it. With resampling also `shares`: (number of shards, share of their
+            n-grams in an epoch).
     """
 
     directory: Path
@@ -69,6 +73,8 @@ class EncodedCorpus:
             names = [name_shard(split, number) for number in range(len(described["shards"]))]
             if described["shards"] != names:  # so that no name leads out of the directory
                 raise InputError(f"The {split} shards in {path} must be {name_shard(split, 0)} …. {_ENCODE_AGAIN}")
+            optional = {name: int for name in ("characters", "words") if name in described}
+            check_fields(path, described, optional)
             if "shares" in described:
                 _check_shares(path, described["shares"], len(names))
         return cls(Path(directory), **description)
@@ -87,6 +93,23 @@ class EncodedCorpus:
         if not (whole and same) or any(described[name] != number for name, number in count_ids(ids).items()):
             raise InputError(f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}")
         return ids
+
+    def unknown_words(self, split: str) -> Iterator[dict[str, int]]:
+        """Read the out-of-vocabulary words of a split with their counts, a dict for each shard.
+
+        Raises:
+            InputError: the split is unknown, a file is absent or damaged, or an older version encoded the corpus.
+        """
+        described, total = self.splits[split], 0
+        for shard in described["shards"]:
+            counts, _ = read_word_counts(self.directory / name_text_counts(shard))
+            total += sum(counts.values())
+            yield counts
+        if total != described["unk_tokens"]:
+            raise InputError(
+                f"The out-of-vocabulary words of the {split} split in {self.directory} do not match corpus.json. "
+                f"{_ENCODE_AGAIN}"
+            )
 
     def shards(self, split: str) -> ShardedIds:
         """Open the ids of a split without reading them into memory.

@@ -1,5 +1,6 @@
 """Count the vocabulary of a corpus, and encode the corpus as shards of int32 ids on disk. Both run once."""
 
+import dataclasses
 import hashlib
 import itertools
 import os
@@ -12,9 +13,10 @@ import numpy as np
 
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.corpora.pieces import Piece, run_task
-from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, encode_chunks, sum_counts
+from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
 from keras_nplm.data.tokenizers import load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import merge_counts
@@ -30,6 +32,7 @@ from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 
 SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus that is not in text files: 64 MiB
+_TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabulary words
 _PLAN = "plan.json"  # present until all shards are whole: the text and vocabulary of an unfinished encoding
 
 
@@ -98,7 +101,9 @@ def _read_with_progress(corpus: Corpus, splits: Sequence[str], title: str) -> It
 
 
 def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.PathLike) -> EncodedCorpus:
-    """Encode every split of a corpus: write `SPLIT.00000.ids` … and, when all shards are whole, `corpus.json`.
+    """Encode every split of a corpus: write `SPLIT.00000.ids` … and, when all are whole, `corpus.json`.
+
+    Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary words of its text.
 
     Each piece of text files becomes one shard. Large text is encoded in parallel. After an interruption the same call
     resumes with the missing shards, if neither the files nor the vocabulary have changed. Other corpora are encoded in
@@ -137,21 +142,38 @@ def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> E
 
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
     """Encode one split sentence by sentence, and return its entry of `corpus.json`."""
-    names, parts, checksums = [], [], []
-    sentences = _read_with_progress(corpus, [split], "Encoding")
-    for number, ids in enumerate(_join_chunks(encode_chunks(sentences, vocabulary.encode))):
+    names, parts, checksums, counter = [], [], [], TextCounter()
+    sentences = _read_with_progress(_count_text(corpus, split, counter), [split], "Encoding")
+    chunks = encode_chunks(sentences, counter.count_unknown(vocabulary.encode))
+    for number, ids in enumerate(_join_chunks(chunks)):
         names.append(name_shard(split, number))
         with replace_file(directory / names[-1]) as temporary:
             temporary.write_bytes(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
+        counter.write(directory / name_text_counts(names[-1]))
         parts.append(count_ids(ids))
         checksums.append(zlib.crc32(ids.astype(DTYPE, copy=False)))
-    return _describe_split(corpus, split, parts, names, checksums)
+    return _describe_split(corpus, split, parts, names, checksums, directory)
 
 
-def _describe_split(corpus: Corpus, split: str, parts: list[dict], names: list[str], checksums: list[int]) -> dict:
+def _count_text(corpus: Corpus, split: str, counter: TextCounter) -> Corpus:
+    """Return a corpus whose split is counted while it is read: its lines, or the tokens of a split without lines."""
+    source = corpus.splits[split]
+    if isinstance(source, TextSplit | LineSplit):
+        counted = LineSplit(source.lines, counter.count_lines(source.tokenize))
+    else:
+        counted = lambda: counter.count_sentences(source(), corpus.tokenizer)  # noqa: E731
+    return dataclasses.replace(corpus, splits={split: counted})
+
+
+def _describe_split(
+    corpus: Corpus, split: str, parts: list[dict], names: list[str], checksums: list[int], directory: Path
+) -> dict:
     sums = sum_counts(parts)
     if not sums["sentences"]:
         raise InputError(f"The {split} split of {corpus.name} must have a sentence. Received: no text.")
+    for name in names:
+        _, totals = read_word_counts(directory / name_text_counts(name), _TOTALS)
+        sums |= {total: sums.get(total, 0) + value for total, value in totals.items()}
     return {**sums, "shards": names, "crc32": checksums}
 
 
@@ -179,7 +201,7 @@ def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
     }
     plan = _plan_encoding(corpus, vocabulary)
     _remove_stale_shards(directory, plan)
-    todo = [item for listed in items.values() for item in listed if not (directory / item["shard"]).exists()]
+    todo = [item for listed in items.values() for item in listed if not _is_encoded(directory, item["shard"])]
     task = {"tokenizer": corpus.tokenizer, "words": vocabulary.words, "directory": str(directory)}
     run_task("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
     if _plan_encoding(corpus, vocabulary) != plan:
@@ -194,16 +216,22 @@ def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
                 parts.append(count_ids(ids))
                 checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
             checksums.append(checksum)
-        splits[split] = _describe_split(corpus, split, parts, names, checksums)
+        splits[split] = _describe_split(corpus, split, parts, names, checksums, directory)
         if corpus.splits[split].shares:
             splits[split]["shares"] = list(map(list, corpus.splits[split].shares))
     return splits
 
 
+def _is_encoded(directory: Path, shard: str) -> bool:
+    """Whether a shard is written, with the counts of its text."""
+    return (directory / shard).exists() and (directory / name_text_counts(shard)).exists()
+
+
 def _remove_stale_shards(directory: Path, plan: dict) -> None:
     """Remove the shards of a different text or vocabulary, and the temporary files of a killed process."""
     if not (directory / _PLAN).exists() or read_json(directory / _PLAN) != plan:
-        stale = (directory.glob(f"{split}.[0-9]*.ids") for split in SPLITS)
+        kinds = itertools.product(SPLITS, ("ids", "unknown.tsv"))
+        stale = (directory.glob(f"{split}.[0-9]*.{ending}") for split, ending in kinds)
         for path in [directory / "corpus.json", *itertools.chain.from_iterable(stale)]:
             path.unlink(missing_ok=True)
         write_json(directory / _PLAN, plan)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.corpora.pieces import Piece, chunk_sentences, read_piece
+from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.data.vocabulary import (
     EOS,
@@ -65,7 +66,9 @@ def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 class PieceEncoder:
-    """A task for `run_in_processes`: encode a piece of text as a shard, written whole or not at all.
+    """A task for `run_in_processes`: encode a piece of text as a shard, and count its characters and words.
+
+    The shard is written whole or not at all. A file beside it holds the counts; see `TextCounter`.
 
     Args:
         tokenizer: name of the tokenizer.
@@ -79,11 +82,13 @@ class PieceEncoder:
         self._directory = Path(directory)
 
     def __call__(self, piece: dict, shard: str) -> dict:
-        parts = []
+        parts, counter = [], TextCounter()
+        sentences = read_piece(Piece(**piece), counter.count_lines(self._tokenize))
         with replace_file(self._directory / shard) as temporary, open(temporary, "wb") as file:
-            for ids in encode_chunks(read_piece(Piece(**piece), self._tokenize), self._encode):
+            for ids in encode_chunks(sentences, counter.count_unknown(self._encode)):
                 file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
                 parts.append(count_ids(ids))
+        counter.write(self._directory / name_text_counts(shard))
         return sum_counts(parts)
 
     def finish(self) -> dict:

@@ -14,6 +14,8 @@ from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, r
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
 
+_TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")  # None or absent without a spelling model
+
 
 def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
     """Load the vocabulary of a model directory, with its word forms if the tokenizer maps words to lemmas.
@@ -97,6 +99,8 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
         check_fields(path, figures, required | dict(tokens=int, unk_tokens=int))
         if figures.get("perplexity_without_unk") is not None:
             check_fields(path, figures, {"perplexity_without_unk": NUMBER})
+        of_text = [name for name in _TEXT_FIGURES if figures.get(name) is not None]
+        check_fields(path, figures, dict.fromkeys(of_text, NUMBER))
         figures.setdefault("perplexity_without_unk", None)
         if "ln_z" in figures:
             check_fields(path, figures["ln_z"], {"mean_absolute": NUMBER})

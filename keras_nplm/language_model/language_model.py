@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,8 @@ import numpy as np
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
-from keras_nplm.data.shards import encode_chunks
+from keras_nplm.data.shards import count_ids, encode_chunks, sum_counts
+from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import (
     BOS_ID,
@@ -35,7 +36,8 @@ from keras_nplm.language_model.rescoring.ranking import rank_lists
 from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, batch_sentences, score_sentences
 from keras_nplm.language_model.word_vectors import analogies, find_rows, nearest
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.evaluation import TextSize, compute_text_figures, evaluate
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 
 if TYPE_CHECKING:
     from keras_nplm.models.nplm import NPLM
@@ -85,6 +87,7 @@ class LanguageModel:
         self.tokenize = get_tokenizer(tokenizer_name, vocabulary.forms)
         self.boundary = _choose_boundary(model, boundary)
         self.corpus: EncodedCorpus | None = None
+        self.spelling: SpellingModel | None = None
 
     def __repr__(self) -> str:
         return (
@@ -114,6 +117,7 @@ class LanguageModel:
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except (KeyError, IndexError, TypeError) as error:
             raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
+        language_model.spelling = load_spelling(directory)
         if (directory / "corpus" / "corpus.json").is_file():
             language_model.corpus = load_encoded_corpus(directory, len(vocabulary))
         return language_model
@@ -150,11 +154,17 @@ class LanguageModel:
                 raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
             save_model(directory, self.model)
             self.vocabulary.save(directory / "vocabulary.txt")
+            if self.spelling is not None:
+                self.spelling.save(directory / SPELLING_FILE)
             config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
             write_json(directory / "config.json", config)
 
     def evaluate(self, text: str | Iterable[str] | np.ndarray = "test", ln_z: bool = False) -> dict:
-        """Return the exact perplexity of a text; see `keras_nplm.models.evaluation.evaluate`.
+        """Return the exact perplexity of a text, its bits per character and its perplexity per word.
+
+        See `keras_nplm.models.evaluation.evaluate` and `compute_text_figures` there. Out-of-vocabulary words are
+        spelled by `spelling`, the `SpellingModel` of the model directory. Token ids with `<unk>` have no bits per
+        character, because they do not tell its spelling. Other token ids stand for the line that they decode to.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by `</s>`; or a split
@@ -164,7 +174,8 @@ class LanguageModel:
                 to 0. See `keras_nplm.models.self_normalised.evaluate_with_ln_z`.
 
         Returns:
-            `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats), `bits_per_word`.
+            `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats), `bits_per_word` (bits
+            per token), `bits_per_character`, `perplexity_per_word`, `characters`, `words`, `spelling_log_prob` (nats).
 
         Raises:
             InputError: the text has no word, the text holds a reserved token, the split or the encoded corpus does
@@ -177,32 +188,51 @@ class LanguageModel:
         >>> round(language_model.evaluate(["The cat sat.", "The cat."])["perplexity"], 3)
         5.0
         """
-        ids = self._encode(text)
+        ids, size = self._encode(text)
         if self.kind == "self-normalised":
             raise InputError(
                 "Self-normalised log-probabilities have no exact perplexity, because they do not sum to 1. "
                 "Fix: load the model without `self_normalised`."
             )
-        if not ln_z:
-            return evaluate(self.model, ids, self.boundary)
-        if self.kind != "nplm":
-            raise InputError(f"log Z can only be reported for an NPLM. Received: {type(self.model).__name__}.")
-        from keras_nplm.models.self_normalised import evaluate_with_ln_z
+        measure = evaluate
+        if ln_z:
+            if self.kind != "nplm":
+                raise InputError(f"log Z can only be reported for an NPLM. Received: {type(self.model).__name__}.")
+            from keras_nplm.models.self_normalised import evaluate_with_ln_z
 
-        return evaluate_with_ln_z(self.model, ids, self.boundary)
+            measure = evaluate_with_ln_z
+        figures = measure(self.model, ids, self.boundary)
+        return figures | compute_text_figures(figures["log_prob"], size())
 
-    def _encode(self, text: str | Iterable[str] | np.ndarray) -> np.ndarray | Iterator[np.ndarray]:
-        """Return the ids of a split, int32 [T], or of lines of text, part by part; ids are returned as they are."""
+    def _encode(
+        self, text: str | Iterable[str] | np.ndarray
+    ) -> tuple[np.ndarray | Iterator[np.ndarray], Callable[[], TextSize]]:
+        """Return the ids of a split, int32 [T], or of lines of text, part by part; ids are returned as they are.
+
+        The second value is a function to call after the ids were read, which returns the size of the text.
+        """
         if isinstance(text, str):
             if self.corpus is None:
                 raise InputError(
                     f"The model directory has no corpus/, so the split {text!r} is not available. "
                     "Fix: evaluate lines of text (`--text FILE`)."
                 )
-            return self.corpus.ids(text)
+            corpus, split = self.corpus, text
+            return corpus.ids(split), lambda: TextSize.of_split(corpus, split, self.boundary, self.spelling)
         if isinstance(text, Sequence | np.ndarray) and len(text) and not isinstance(text[0], str):
-            return np.asarray(text, np.int32)
-        return encode_chunks(filter(None, map(self.tokenize, text)), self.vocabulary.encode)
+            ids = np.asarray(text, np.int32)
+            return ids, lambda: self._measure_ids(ids)
+        counter = _LineCounter(self)
+        return counter.encode(text), counter.measure
+
+    def _measure_ids(self, ids: np.ndarray) -> TextSize:
+        """Return the size of the text that ids stand for."""
+        counter, sentences = TextCounter(), np.split(ids, np.flatnonzero(ids == EOS_ID) + 1)
+        for sentence in sentences:
+            tokens = self.vocabulary.decode(sentence[sentence != EOS_ID])
+            counter.add_line(join_tokens(tokens, self.tokenizer_name))
+        counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
+        return TextSize.of_text(counts, self.boundary, self.tokenizer_name, None)
 
     def score(
         self, sentences: Iterable[str], *, min_log_prob: float = -np.inf, counts: ScoringCounts | None = None
@@ -446,3 +476,28 @@ def _skip_normalisation(model: NextWordModel) -> NextWordModel:
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:
     """Pair the words of the first row of neighbours with their cosines."""
     return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]
+
+
+class _LineCounter:
+    """Encodes lines of text, and measures the text in bounded memory: unknown words are spelled chunk by chunk."""
+
+    def __init__(self, language_model: LanguageModel):
+        self._owner, self._counter = language_model, TextCounter()
+        self._spelling = None if language_model.spelling is None else 0.0
+        self._ids = sum_counts([])
+
+    def encode(self, lines: Iterable[str]) -> Iterator[np.ndarray]:
+        """Yield the ids of the lines, in chunks."""
+        counter, spelling = self._counter, self._owner.spelling
+        sentences = filter(None, map(counter.count_lines(self._owner.tokenize), lines))
+        for ids in encode_chunks(sentences, counter.count_unknown(self._owner.vocabulary.encode)):
+            if spelling is not None and self._spelling is not None:
+                self._spelling += spelling.sum_log_prob(counter.unknown)
+            counter.unknown.clear()
+            self._ids = sum_counts([self._ids, count_ids(ids)])
+            yield ids
+
+    def measure(self) -> TextSize:
+        """Return the size of the lines that were encoded."""
+        counts = {"characters": self._counter.characters, "words": self._counter.words, **self._ids}
+        return TextSize.of_text(counts, self._owner.boundary, self._owner.tokenizer_name, self._spelling)

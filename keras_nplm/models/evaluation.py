@@ -1,14 +1,19 @@
-"""Exact perplexity of a text under any language model with `log_prob(context_ids, target_ids)`."""
+"""Exact perplexity and bits per character of a text under any model with `log_prob(context_ids, target_ids)`."""
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import ngram_blocks
+from keras_nplm.data.tokenizers import parse_tokenizer
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 _BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
 _PART_SIZE = 1 << 20  # ids of an array that are arranged as n-grams at a time
@@ -56,7 +61,7 @@ def evaluate(
         dict: `perplexity` over all predicted tokens, out-of-vocabulary tokens counted as the word `<unk>`;
         `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens`, the number of predicted
         tokens; `unk_tokens`, how many of them were `<unk>`; `log_prob`, the sum in nats; `bits_per_word`, log2 of the
-        perplexity. A perplexity over 0 tokens is None.
+        perplexity, so bits per token. A perplexity over 0 tokens is None.
 
     Raises:
         InputError: the text has no word to predict, or `boundary` differs from the model's.
@@ -101,16 +106,154 @@ def evaluate(
     }
 
 
+@dataclasses.dataclass(frozen=True)
+class TextSize:
+    """The size of a text in characters and words, and the cost of spelling its out-of-vocabulary words.
+
+    Attributes:
+        characters: Unicode code points of the lines; see `keras_nplm.data.text_counts.TextCounter`. With the boundary
+            `"sentence"` each line end counts as one more. In a stream, line ends are neither predicted nor counted.
+        words: runs of characters other than white space. With the boundary `"sentence"` each line end is one more.
+        spelling_log_prob: sum over the `<unk>` tokens of ln P(spelling | <unk>), in nats.
+        missing: why figures of the text cannot be computed. None: they can.
+        normalised: normalisation steps of the tokens. The figures are those of the normalised text then.
+    """
+
+    characters: int | None = None
+    words: int | None = None
+    spelling_log_prob: float | None = None
+    missing: str | None = None
+    normalised: tuple[str, ...] = ()
+
+    @classmethod
+    def of_text(
+        cls,
+        counts: dict[str, int],
+        boundary: str,
+        tokenizer: str,
+        spelling_log_prob: float | None,
+    ) -> "TextSize":
+        """Return the size of a text.
+
+        Args:
+            counts: `characters` and `words` without line ends, `sentences` and `unk_tokens` of the text.
+            boundary: `"sentence"` or `"stream"`.
+            tokenizer: name of the tokenizer.
+            spelling_log_prob: see above; None without a spelling model.
+
+        Example:
+
+        >>> counts = {"characters": 7, "words": 2, "sentences": 1, "unk_tokens": 0}
+        >>> TextSize.of_text(counts, "sentence", "words", None)
+        TextSize(characters=8, words=3, spelling_log_prob=0.0, missing=None, normalised=())
+        """
+        ends = counts["sentences"] if boundary == "sentence" else 0
+        size, missing = (counts["characters"] + ends, counts["words"] + ends), None
+        if not counts["unk_tokens"]:
+            spelling_log_prob = 0.0
+        elif spelling_log_prob is None:
+            missing = (
+                f"The model has no spelling model ({SPELLING_FILE}) for {counts['unk_tokens']:,} <unk>. Fix: train it "
+                "with this version."
+            )
+        return cls(*size, spelling_log_prob, missing, parse_tokenizer(tokenizer)[1])
+
+    @classmethod
+    def of_split(cls, encoded: EncodedCorpus, split: str, boundary: str, spelling: SpellingModel | None) -> "TextSize":
+        """Return the size of a split of an encoded corpus, with the cost of its out-of-vocabulary words.
+
+        Args:
+            encoded: the encoded corpus.
+            split: `"train"`, `"validation"` or `"test"`.
+            boundary: `"sentence"` or `"stream"`.
+            spelling: the spelling model. None: only a text without `<unk>` has figures.
+
+        Raises:
+            InputError: a file is damaged.
+        """
+        counts = encoded.splits[split]
+        if "characters" not in counts or "words" not in counts:
+            return cls(missing="The corpus was encoded without its characters. Fix: train again with this version.")
+        log_prob = None
+        if spelling is not None and counts["unk_tokens"]:
+            log_prob = sum(map(spelling.sum_log_prob, encoded.unknown_words(split)))
+        return cls.of_text(counts, boundary, encoded.tokenizer, log_prob)
+
+
+def compute_text_figures(log_prob: float, size: TextSize) -> dict[str, float | int | str | list | None]:
+    """Return bits per character and perplexity per word: figures that are comparable between tokenizers.
+
+        bits per character  = -(ln P(tokens) + ln P(spellings)) / (ln 2 · characters)
+        perplexity per word = exp(-(ln P(tokens) + ln P(spellings)) / words)
+
+    ln P(tokens) is the sum over the predicted tokens; ln P(spellings) is the sum over the `<unk>` tokens of
+    ln P(spelling | <unk>). So a word model pays for all of its text. Two costs are not included: a tokenizer of words
+    loses the spacing of its text, and normalisation the difference between the text and the normalised text.
+
+    Args:
+        log_prob: ln P(tokens), in nats.
+        size: the size of the same text.
+
+    Returns:
+        `bits_per_character` and `perplexity_per_word`, None with a reason `bits_per_character_missing` if they cannot
+        be computed; `characters`, `words` and `spelling_log_prob` (nats) of the text; `normalised`, the steps, if any.
+
+    Example:
+
+    >>> figures = compute_text_figures(-12 * math.log(2), TextSize(8, 3, -4 * math.log(2)))
+    >>> figures["bits_per_character"], round(figures["perplexity_per_word"], 6) == round(2 ** (16 / 3), 6)
+    (2.0, True)
+
+    Reference: Gao et al., Language Model Evaluation Harness (https://github.com/EleutherAI/lm-evaluation-harness),
+    whose word perplexity has the same words.
+    """
+    figures: dict[str, Any] = {"bits_per_character": None, "perplexity_per_word": None}
+    if size.missing is None and size.characters and size.words and size.spelling_log_prob is not None:
+        total = -(log_prob + size.spelling_log_prob)
+        figures["bits_per_character"] = total / math.log(2) / size.characters
+        figures["perplexity_per_word"] = _exp(total / size.words)
+    else:
+        figures["bits_per_character_missing"] = size.missing
+    figures |= {name: getattr(size, name) for name in ("characters", "words", "spelling_log_prob")}
+    return figures | ({"normalised": list(size.normalised)} if size.normalised else {})
+
+
+def evaluate_split(
+    model: NextWordModel,
+    encoded: EncodedCorpus,
+    split: str,
+    boundary: str | None = None,
+    spelling: SpellingModel | None = None,
+    measure: Callable[..., dict] = evaluate,
+) -> dict:
+    """Return all figures of a split: those of `evaluate`, and those of `compute_text_figures`.
+
+    Args:
+        model: any language model.
+        encoded: the encoded corpus.
+        split: `"train"`, `"validation"` or `"test"`.
+        boundary: see `evaluate`.
+        spelling: the spelling model of the out-of-vocabulary words; see `TextSize.of_split`.
+        measure: `evaluate`, or a function with the same arguments that returns more.
+
+    Raises:
+        InputError, RunError: as `evaluate`; or a file of the corpus is damaged.
+    """
+    figures = measure(model, encoded.ids(split), boundary)
+    size = TextSize.of_split(encoded, split, choose_boundary(model, boundary), spelling)
+    return figures | compute_text_figures(figures["log_prob"], size)
+
+
 def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
 
-def format_perplexity(perplexity: float | None) -> str:
-    """Format a perplexity for a table: two decimals, a dash where there were no tokens.
+def format_perplexity(perplexity: float | None, digits: int = 2) -> str:
+    """Format a perplexity for a table: two decimals, a dash where it is None.
 
     Example:
 
     >>> format_perplexity(61.368), format_perplexity(None)
     ('61.37', '–')
     """
-    return "–" if perplexity is None else f"{perplexity:.2f}"
+    return "–" if perplexity is None else f"{perplexity:.{digits}f}"

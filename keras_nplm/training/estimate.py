@@ -14,7 +14,8 @@ import numpy as np
 
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.vocabulary import EOS_ID, Vocabulary
+from keras_nplm.data.text_counts import name_text_counts
+from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
 from keras_nplm.io.options import check_option
@@ -27,9 +28,10 @@ from keras_nplm.language_model.directory import (
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind, save_model
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.evaluation import evaluate_split
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import (
+    BackoffModel,
     ContextFrequencies,
     FrequencyBins,
     class_based,
@@ -41,6 +43,7 @@ from keras_nplm.models.ngrams import (
     read_arpa,
     save_classes,
 )
+from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.training.prepare import prepare_directory
 
 METHODS = {
@@ -118,7 +121,7 @@ def _estimate_and_evaluate(directory: Path, corpus: Corpus, options: dict, text:
         model = _estimate_model(directory, options, encoded, vocabulary)
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     save_model(directory, model)
-    metrics = _evaluate_splits(model, encoded)
+    metrics = _evaluate_splits(model, encoded, load_spelling(directory))
     metrics |= {"ngrams": model.num_ngrams, "peak_memory": _read_peak_memory()}
     metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
     write_json(directory / "metrics.json", metrics)
@@ -221,8 +224,17 @@ def import_arpa(
                 f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
                 "Fix: add --boundary stream."
             )
-        LanguageModel(model, words, tokenizer, boundary).save(directory)
+        imported = LanguageModel(model, words, tokenizer, boundary)
+        imported.spelling = load_spelling(Path(vocabulary).parent) if vocabulary else _spell_rare_words(model, words)
+        imported.save(directory)
     return {"ngrams": model.num_ngrams, "words": len(words)}
+
+
+def _spell_rare_words(model: BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
+    """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary words."""
+    ids = np.arange(len(SPECIALS), len(vocabulary))
+    by_frequency = ids[np.argsort(-model.unigrams[ids], kind="stable")]
+    return SpellingModel.from_vocabulary(Vocabulary(vocabulary.decode(by_frequency)))
 
 
 def mix(
@@ -272,6 +284,7 @@ def _mix(
     vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
     models = [part.model for part in parts] + ([Uniform(len(vocabulary), boundary)] if uniform else [])
     corpus = next((part.corpus for part in parts if part.corpus), None)
+    spelling = next((part.spelling for part in parts if part.spelling), None)
     if weights is not None:
         mixture = Mixture(models, weights)
     elif corpus is None:
@@ -282,9 +295,11 @@ def _mix(
     metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
     if corpus:
         _copy_corpus(corpus, output / "corpus")
-        metrics |= _evaluate_splits(mixture, corpus)
+        metrics |= _evaluate_splits(mixture, corpus, spelling)
     write_json(output / "metrics.json", metrics)
-    LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary).save(output)  # writes config.json last
+    mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary)
+    mixed.spelling = spelling
+    mixed.save(output)  # writes config.json last
     return metrics
 
 
@@ -306,15 +321,17 @@ def _count_bins(corpus: EncodedCorpus, vocabulary_size: int, boundary: str) -> F
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
-    """Copy the shards that `corpus.json` names and no further files, then `corpus.json` itself."""
-    for name in [shard for split in corpus.splits.values() for shard in split["shards"]] + ["corpus.json"]:
+    """Copy the shards that `corpus.json` names, with the counts of their text, then `corpus.json` itself."""
+    shards = [shard for split in corpus.splits.values() for shard in split["shards"]]
+    counts = [name for name in map(name_text_counts, shards) if (corpus.directory / name).is_file()]
+    for name in [*shards, *counts, "corpus.json"]:
         with replace_file(directory / name) as temporary:
             shutil.copyfile(corpus.directory / name, temporary)
 
 
-def _evaluate_splits(model: NextWordModel, corpus: EncodedCorpus) -> dict:
+def _evaluate_splits(model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None) -> dict:
     """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
     began = time.process_time()
-    metrics = {split: evaluate(model, corpus.ids(split)) for split in ("validation", "test")}
+    metrics = {split: evaluate_split(model, corpus, split, None, spelling) for split in ("validation", "test")}
     scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
     return metrics | {"scored_per_second": round(scored / (time.process_time() - began))}

@@ -15,7 +15,9 @@ from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import follows_error
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.evaluation import TextSize
 from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.spelling import load_spelling
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
@@ -96,6 +98,7 @@ def fit_network(
         if configuration.shortlist_size:
             _print_coverage(configuration, targets, model)
         language_model = LanguageModel(model, vocabulary, encoded.tokenizer, configuration.boundary)
+        language_model.corpus, language_model.spelling = encoded, load_spelling(directory)
         board = _build_board(configuration, directory, language_model, validation_ids, targets, batch_size, ngrams)
         callbacks = [board, checkpoint]  # a run killed between the two repeats the epoch: its logs have no gap
     while not checkpoint.is_done:
@@ -162,7 +165,10 @@ def _build_board(
 ) -> LanguageModelBoard:
     """The TensorBoard callback, with the first n-grams of the validation split as its probe."""
     tokens, positions = ngram_positions(validation_ids, **ngrams)
-    probe = gather_ngrams(tokens, positions[:_PROBE], configuration.order)
+    probe, size = gather_ngrams(tokens, positions[:_PROBE], configuration.order), None
+    if not configuration.shortlist_size:  # its network has the perplexity of a part of the text
+        encoded = language_model.corpus
+        size = TextSize.of_split(encoded, "validation", configuration.boundary, language_model.spelling)
     return LanguageModelBoard(
         directory / "logs",
         language_model,
@@ -170,6 +176,7 @@ def _build_board(
         batch_size=batch_size,
         word_counts=targets.counts.sum(axis=0),
         hparams=_list_different_options(configuration),
+        validation_size=None if size is None else (len(positions), size),
         prompts=choose_prompts(validation_ids, language_model.vocabulary, language_model.tokenizer_name),
     )
 

@@ -14,10 +14,16 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
 _CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
-_PREPARED = {"corpus", "vocabulary.txt", "forms.tsv"}  # names that a run killed before config.json may leave
+_PREPARED = {
+    "corpus",
+    "vocabulary.txt",
+    "forms.tsv",
+    SPELLING_FILE,
+}  # names that a run killed before config.json may leave
 
 
 def prepare_directory(
@@ -50,6 +56,7 @@ def prepare_directory(
     splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
+    SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train")).save(directory / SPELLING_FILE)
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
     for warning in describe_unusual_text(corpus, encoded, options["boundary"]):
         print(f"Warning: {warning}", file=sys.stderr)

@@ -9,7 +9,7 @@ from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
-from keras_nplm.models.evaluation import evaluate, format_perplexity
+from keras_nplm.models.evaluation import evaluate_split, format_perplexity
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.training.charts import (
@@ -181,7 +181,8 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> str:
     tokens = language_model.corpus.splits["train"]["tokens"]
     if tokens <= _MAX_BASELINE_TOKENS:
         ngrams = kneser_ney(language_model.corpus.ids("train"), len(language_model.vocabulary), order, boundary)
-        figures = {split: evaluate(ngrams, language_model.corpus.ids(split)) for split in splits}
+        corpus, spelling = language_model.corpus, language_model.spelling
+        figures = {split: evaluate_split(ngrams, corpus, split, None, spelling) for split in splits}
         models[f"KN {order}-gram"] = figures
         ratio = metrics["test"]["perplexity"] / figures["test"]["perplexity"]
         note = (
@@ -190,23 +191,28 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> str:
         )
     else:
         note = f"Without a Kneser–Ney model: {tokens:,} training tokens would need too much memory."
+    of = "; they are of the normalised text" if metrics["test"].get("normalised") else ""
     predicted = "words and &lt;/s&gt;" if boundary == "sentence" else "words, without sentence ends"
     rows = [
         [
             name,
             *(f"{model[split]['perplexity']:.2f}" for split in splits),
             format_perplexity(model["test"]["perplexity_without_unk"]),
+            format_perplexity(model["test"].get("perplexity_per_word")),
+            format_perplexity(model["test"].get("bits_per_character"), digits=3),
         ]
         for name, model in models.items()
     ]
-    table = _format_table(["", *splits, "test without <unk>"], rows)
+    table = _format_table(["", *splits, "test without <unk>", "test per word", "bits per character"], rows)
     bars = {
         f"{split} perplexity": {name: model[split]["perplexity"] for name, model in models.items()} for split in splits
     }
     chart = render_svg(draw_bars(bars), "perplexity of the models")
     return (
         f"<h2>Perplexity</h2>\n<p>{note} Exact perplexity per predicted token ({predicted}); lower is better. "
-        "The last column leaves out &lt;unk&gt;, which stands for every word outside the vocabulary.</p>\n"
+        "“Without &lt;unk&gt;” leaves out &lt;unk&gt;, which stands for every word outside the vocabulary. The last "
+        f"two columns are comparable between tokenizers{of}: they count characters, and words between spaces, and "
+        "include the spelling of the words that are &lt;unk&gt;.</p>\n"
         f'<div class="pair"><div class="scroll">{table}</div>{chart}</div>'
     )
 

@@ -23,8 +23,10 @@ from keras_nplm.io.lock import check_locks
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs import NoiseContrastive
+from keras_nplm.models.evaluation import TextSize, compute_text_figures
 from keras_nplm.models.nplm import NPLM
 
+_TEXT_TAGS = ("bits_per_character", "perplexity_per_word")
 _MAX_LOGITS = 1 << 24  # of a probe: 64 MiB
 _PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
 _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # Markdown shows them literally
@@ -38,6 +40,11 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         perplexity              not in `train` if the output is trained by samples
         run/loss                what is minimised, with the penalty; a sampled loss has its own name
         X                       each further metric given to `compile`, under its name
+
+    With `validation_size` the run `validation` also gets
+
+        bits_per_character      of the validation text, with the spelling of its out-of-vocabulary words
+        perplexity_per_word     likewise; see `keras_nplm.models.evaluation.compute_text_figures`
 
     and the run `train` gets
 
@@ -71,6 +78,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             page shows them next to the validation perplexity (the training perplexity without validation data).
         prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.
+        validation_size: (predicted tokens, size) of the validation text. Both figures are functions of the validation
+            perplexity, so they cost nothing. None: no such tags.
         projector_words: number of words in the projector, without special tokens. 0: no projector.
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
@@ -105,6 +114,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         hparams: dict | None = None,
         prompts: Sequence[str] = ("",),
         num_words: int = 12,
+        validation_size: tuple[int, TextSize] | None = None,
         projector_words: int = 10_000,
         **kwargs: Any,
     ):
@@ -136,6 +146,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self.hparams = hparams
         self.prompts = prompts
         self.num_words = num_words
+        self.validation_size = validation_size
         self.word_counts = word_counts
         ids = np.arange(len(SPECIALS), model.vocabulary_size)
         if word_counts is not None:
@@ -201,10 +212,18 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self._train_writer.flush()
         if validation:
             with self._val_writer.as_default(step=epoch):
-                self._write_scalars(_name_tags(validation))
+                self._write_scalars(_name_tags(validation) | self._compute_text_figures(validation))
         self._begin_session(self._val_writer if validation else self._train_writer)
         if len(self.projector_ids):
             self._write_projector()
+
+    def _compute_text_figures(self, validation: dict) -> dict[str, float]:
+        """Return bits per character and perplexity per word from the perplexity per token."""
+        if self.validation_size is None or "perplexity" not in validation:
+            return {}
+        tokens, size = self.validation_size
+        figures = compute_text_figures(-tokens * float(np.log(validation["perplexity"])), size)
+        return {name: figures[name] for name in _TEXT_TAGS if figures[name] is not None}
 
     def _write_scalars(self, scalars: dict[str, float]) -> None:
         for tag, value in scalars.items():

@@ -26,10 +26,11 @@ from keras_nplm.io.options import OPTIONS
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
-from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.evaluation import evaluate, evaluate_split
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.self_normalised import evaluate_with_ln_z
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
+from keras_nplm.models.spelling import load_spelling
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import read_history
 from keras_nplm.training.configuration import Configuration
@@ -59,8 +60,9 @@ def train(
 
         model.keras       the epoch with the best validation perplexity (early stopping)
         vocabulary.txt    the words by id
+        spelling.tsv      the training words of the spelling model (see `SpellingModel`)
         config.json       the options
-        metrics.json      exact perplexities, and the figures of each epoch
+        metrics.json      exact perplexities, bits per character, and the figures of each epoch
         report.html       learning curves, samples and a map of the words
         corpus/           the encoded text
         logs/             TensorBoard
@@ -190,14 +192,14 @@ def _evaluate(
 ) -> dict:
     """Evaluate the best epoch on validation and test; sum up the history."""
     model = load_model(directory, options, len(vocabulary))
-    held_out = {split: encoded.ids(split) for split in ("validation", "test")}
+    splits, spelling = ("validation", "test"), load_spelling(directory)
     is_normalised = isinstance(model, NPLM) and (
         configuration.output_layer == "nce" or configuration.self_normalisation
     )
     measure = evaluate_with_ln_z if is_normalised else evaluate
-    metrics = {split: measure(model, ids) for split, ids in held_out.items()}
+    metrics = {split: evaluate_split(model, encoded, split, None, spelling, measure) for split in splits}
     if isinstance(model, Shortlist):
-        shares = {split: measure_coverage(ids, model.listed, configuration.boundary) for split, ids in held_out.items()}
+        shares = {split: measure_coverage(encoded.ids(split), model.listed, configuration.boundary) for split in splits}
         metrics["coverage"] = {split: round(share, 4) for split, share in shares.items()}
     network = model.network if isinstance(model, Shortlist) else model
     history = read_history(directory / "history.json")

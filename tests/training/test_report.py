@@ -118,8 +118,9 @@ def test_figures_are_of_the_run_and_a_kneser_ney_model(text, charts, metrics, sm
     expected = []
     for name, figures in (("network", metrics), ("KN 4-gram", ngrams)):
         of_splits = [figures[split]["perplexity"] for split in ("validation", "test")]
-        expected += [name, *(f"{x:.2f}" for x in [*of_splits, figures["test"]["perplexity_without_unk"]])]
-    assert page.of("td")[-8:] == expected
+        of_test = [figures["test"][name] for name in ("perplexity_without_unk", "perplexity_per_word")]
+        expected += [name, *(f"{x:.2f}" for x in of_splits + of_test), f"{figures['test']['bits_per_character']:.3f}"]
+    assert page.of("td")[-12:] == expected
     facts = dict(zip(page.of("dl", "div", "dt"), page.of("dl", "div", "dd"), strict=False))
     assert facts["parameters"] == f"{metrics['parameters']:,}" and facts["seconds"] == f"{metrics['seconds']:,}"
     assert page.of("pre")[0].startswith("keras-nplm train --")

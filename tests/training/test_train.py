@@ -15,6 +15,8 @@ from keras_nplm import (
 )
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.models.evaluation import evaluate_split
+from keras_nplm.models.spelling import load_spelling
 from keras_nplm.training.build import build_model
 
 
@@ -24,12 +26,15 @@ def _weights(directory):
 
 def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_configuration):
     assert {path.name for path in model_directory.iterdir()} == {
-        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras", "report.html", "vocabulary.txt",
+        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras", "report.html", "spelling.tsv",
+        "vocabulary.txt",
     }  # fmt: skip
     metrics = json.loads((model_directory / "metrics.json").read_text())
     model = keras.models.load_model(model_directory / "model.keras")
     encoded = EncodedCorpus.load(model_directory / "corpus")
-    assert metrics["test"] == evaluate(model, encoded.ids("test"))
+    assert metrics["test"] == evaluate_split(model, encoded, "test", spelling=load_spelling(model_directory))
+    assert metrics["test"].items() >= evaluate(model, encoded.ids("test")).items()
+    assert 1 < metrics["test"]["bits_per_character"] < 3
     assert metrics["test"]["tokens"] == encoded.splits["test"]["tokens"] + encoded.splits["test"]["sentences"]
     best = metrics["history"][metrics["best_epoch"] - 1]
     assert metrics["validation"]["perplexity"] == pytest.approx(best["validation_perplexity"], rel=1e-4)

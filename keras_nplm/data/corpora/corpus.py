@@ -8,6 +8,7 @@ from pathlib import Path
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.pieces import cut_files
 from keras_nplm.data.corpora.text_files import (
+    LineSplit,
     TextSplit,
     add_resampled,
     check_share,
@@ -119,12 +120,14 @@ def open_corpus(
     base, steps = parse_tokenizer(tokenizer)
     stored = add_steps(base if base == CHARACTERS else stored, steps)
     tokenize = get_tokenizer(stored, apart=True)
-    return Corpus(name, stored, {split: functools.partial(_tokenize_split, read, split, tokenize) for split in SPLITS})
+    return Corpus(
+        name, stored, {split: LineSplit(functools.partial(_join_split, read, split), tokenize) for split in SPLITS}
+    )
 
 
-def _tokenize_split(read: Callable, split: str, tokenize: Callable[[str], list[str]]) -> Iterator[list[str]]:
-    """Tokenise and normalise the sentences of a built-in corpus, whose tokens are already apart."""
-    return filter(None, map(tokenize, map(" ".join, read(split))))
+def _join_split(read: Callable, split: str) -> Iterator[str]:
+    """Read the lines of a built-in corpus: its tokens, which are already apart, joined by spaces."""
+    return map(" ".join, read(split))
 
 
 def _text_corpus(

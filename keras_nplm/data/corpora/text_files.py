@@ -3,11 +3,11 @@
 import dataclasses
 import glob
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 
-from keras_nplm.data.corpora.pieces import Piece, cut_files, read_piece, read_range, run_task
+from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_sentence_lines, run_task
 from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.io.errors import InputError
 
@@ -38,6 +38,27 @@ def read_lines(paths: Sequence[Path]) -> Iterator[str]:
 
 
 @dataclasses.dataclass(frozen=True)
+class LineSplit:
+    """A split of a corpus as lines of text with their tokenizer. Calling it iterates over its tokenised sentences.
+
+    Args:
+        lines: a function that returns an iterator over the lines.
+        tokenize: a function from a line to its tokens. Lines without tokens are skipped.
+
+    Example:
+
+    >>> list(LineSplit(lambda: iter(["the cat", "", "a dog"]), str.split)())
+    [['the', 'cat'], ['a', 'dog']]
+    """
+
+    lines: Callable[[], Iterator[str]]
+    tokenize: Callable[[str], list[str]]
+
+    def __call__(self) -> Iterator[list[str]]:
+        return filter(None, map(self.tokenize, self.lines()))
+
+
+@dataclasses.dataclass(frozen=True)
 class TextSplit:
     """A split of a corpus that lies in text files. Calling it iterates over its tokenised sentences.
 
@@ -51,9 +72,17 @@ class TextSplit:
     tokenizer: str
     shares: Sequence[tuple[int, float]] = ()
 
+    def lines(self) -> Iterator[str]:
+        """Read the lines that are not blank."""
+        return itertools.chain.from_iterable(map(read_sentence_lines, self.pieces))
+
+    @property
+    def tokenize(self) -> Callable[[str], list[str]]:
+        """The tokenizer, a function from a line to its tokens."""
+        return get_tokenizer(self.tokenizer)
+
     def __call__(self) -> Iterator[list[str]]:
-        tokenize = get_tokenizer(self.tokenizer)
-        return itertools.chain.from_iterable(read_piece(piece, tokenize) for piece in self.pieces)
+        return map(self.tokenize, self.lines())
 
 
 def split_by_lines(

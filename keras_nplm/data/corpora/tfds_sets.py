@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from keras_nplm.data.corpora.download import check_host
+from keras_nplm.data.corpora.text_files import LineSplit
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import summarize_error
 
@@ -20,9 +21,7 @@ _HUGGING_FACE = "https://huggingface.co"
 _BATCH = 1024  # examples that TFDS hands to Python at a time
 
 
-def open_tfds_splits(
-    name: str, data_dir: str | None, tokenize: Callable[[str], list[str]]
-) -> dict[str, Callable[[], Iterator[list[str]]]]:
+def open_tfds_splits(name: str, data_dir: str | None, tokenize: Callable[[str], list[str]]) -> dict[str, LineSplit]:
     """Prepare a TFDS set and return a reader of sentences for each of train, validation and test.
 
     Each line of each example is a sentence. The last 5% of the training split serve as a missing split.
@@ -51,7 +50,7 @@ def open_tfds_splits(
     names["train"] = "train" if end == 100 else f"train[:{end}%]"
     feature = _list_text_features(builder)[0]
     return {
-        split: functools.partial(_read_sentences, builder, names[split], feature, tokenize)
+        split: LineSplit(functools.partial(_read_lines, builder, names[split], feature), tokenize)
         for split in ("train", "validation", "test")
     }
 
@@ -108,11 +107,9 @@ def _check_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> 
         return  # one host that answers is enough: TFDS reports the others
 
 
-def _read_sentences(
-    builder: Any, split: str, feature: str, tokenize: Callable[[str], list[str]]
-) -> Iterator[list[str]]:
+def _read_lines(builder: Any, split: str, feature: str) -> Iterator[str]:
     examples = builder.as_dataset(split=split, shuffle_files=False, read_config=tfds.ReadConfig(try_autocache=False))
     examples = examples.map(lambda example: example[feature])
     for batch in examples.batch(_BATCH).prefetch(2).as_numpy_iterator():
         for text in batch:
-            yield from filter(None, map(tokenize, text.decode("utf-8").split("\n")))
+            yield from text.decode("utf-8").split("\n")

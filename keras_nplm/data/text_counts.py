@@ -1,0 +1,139 @@
+"""Characters, words and out-of-vocabulary words of a text, for bits per character and perplexity per word."""
+
+import json
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.data.tokenizers import join_tokens
+from keras_nplm.data.vocabulary import UNK_ID
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import check_fields, parse_json, read_text, replace_file
+
+
+class TextCounter:
+    """Count the characters, the words and the out-of-vocabulary words of a text while it is tokenised and encoded.
+
+    Characters and words do not depend on the tokenizer, so that figures per character or per word are comparable:
+
+    - characters: Unicode code points of the lines; a run of white space counts as one, at the ends of a line as none.
+    - words: runs of characters other than white space. In scripts without spaces only characters are meaningful.
+
+    Line ends are not counted here: a model with the boundary `"sentence"` adds one character and one word for each.
+
+    Attributes:
+        characters: int.
+        words: int.
+        unknown: out-of-vocabulary tokens with their counts, since the last `take`.
+
+    Example:
+
+    >>> counter = TextCounter()
+    >>> tokenize = counter.count_lines(str.split)
+    >>> tokenize(" The  cat ")
+    ['The', 'cat']
+    >>> counter.characters, counter.words
+    (7, 2)
+    """
+
+    def __init__(self) -> None:
+        self.characters = self.words = 0
+        self.unknown: Counter[str] = Counter()
+
+    def add_line(self, line: str) -> None:
+        """Count the characters and words of a line."""
+        parts = line.split()
+        self.words += len(parts)
+        self.characters += sum(map(len, parts)) + max(len(parts) - 1, 0)
+
+    def count_lines(self, tokenize: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+        """Return a tokenizer that counts each line that it is given."""
+
+        def count(line: str) -> list[str]:
+            self.add_line(line)
+            return tokenize(line)
+
+        return count
+
+    def count_sentences(self, sentences: Iterable[Sequence[str]], tokenizer: str) -> Iterator[Sequence[str]]:
+        """Count sentences that are tokenised already, as the line that `join_tokens` makes of them."""
+        for sentence in sentences:
+            self.add_line(join_tokens(sentence, tokenizer))
+            yield sentence
+
+    def count_unknown(self, encode: Callable[[list[str]], np.ndarray]) -> Callable[[list[str]], np.ndarray]:
+        """Return an encoder that counts the tokens that become `<unk>`."""
+
+        def count(tokens: list[str]) -> np.ndarray:
+            ids = encode(tokens)
+            self.unknown.update(tokens[place] for place in np.flatnonzero(ids == UNK_ID))
+            return ids
+
+        return count
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Write all counts to a file, and begin again with 0."""
+        write_word_counts(path, self.unknown, {"characters": self.characters, "words": self.words})
+        self.__init__()
+
+
+def name_text_counts(shard: str) -> str:
+    """Return the name of the file with the text counts of a shard.
+
+    Example:
+
+    >>> name_text_counts("train.00007.ids")
+    'train.00007.unknown.tsv'
+    """
+    return f"{shard.removesuffix('.ids')}.unknown.tsv"
+
+
+def write_word_counts(path: str | os.PathLike, counts: Mapping[str, int], totals: Mapping[str, int]) -> None:
+    """Write words with their counts: a line of JSON with totals and a checksum, then lines `word<TAB>count`.
+
+    Args:
+        path: the file.
+        counts: words without white space, with their counts.
+        totals: further counts.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode("utf-8", "surrogatepass")
+    head = json.dumps({**totals, "types": len(counts), "crc32": zlib.crc32(lines)})
+    with replace_file(path) as temporary:
+        temporary.write_bytes(head.encode() + b"\n" + lines)
+
+
+def read_word_counts(path: str | os.PathLike, totals: Sequence[str] = ()) -> tuple[dict[str, int], dict[str, int]]:
+    """Read words with their counts, and the totals, as `write_word_counts` wrote them.
+
+    Args:
+        path: the file.
+        totals: the names of the totals that the file must hold.
+
+    Raises:
+        InputError: the file is absent or damaged.
+
+    Example:
+
+    >>> path = getfixture("tmp_path") / "unknown.tsv"
+    >>> write_word_counts(path, {"cow": 2}, {"words": 7})
+    >>> read_word_counts(path, ["words"])
+    ({'cow': 2}, {'words': 7})
+    """
+    head, _, lines = read_text(path).partition("\n")
+    described = parse_json(path, head)
+    check_fields(path, described, dict.fromkeys((*totals, "types", "crc32"), int))
+    rows = [line.split("\t") for line in lines.split("\n")]
+    is_whole = rows[-1] == [""] and all(len(row) == 2 and row[0] and row[1].isdecimal() for row in rows[:-1])
+    counts = {word: int(count) for word, count in rows[:-1]} if is_whole else {}
+    if described["crc32"] != zlib.crc32(lines.encode()) or described["types"] != len(counts) or not is_whole:
+        raise InputError(
+            f"{Path(path)} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus again."
+        )
+    return counts, {name: described[name] for name in totals}

@@ -1,0 +1,165 @@
+"""Spelling model of out-of-vocabulary words: P(spelling | <unk>), a Kneser-Ney model of characters."""
+
+import functools
+import heapq
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
+from keras_nplm.data.text_counts import read_word_counts, write_word_counts
+from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID, Vocabulary
+from keras_nplm.io.errors import InputError
+from keras_nplm.models.base import row_blocks
+from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.kneser_ney import kneser_ney
+
+SPELLING_FILE = "spelling.tsv"
+ORDER = 6  # of the character model: chosen on validation text in English, German, Russian and Chinese
+MAX_WORDS = 1 << 16  # that a spelling model learns from
+_MAX_COUNT = 16  # how often a word is repeated in the training text of the spelling model at most
+_CODE_POINTS = 0x110000 - 0x800  # of Unicode, without surrogates
+_BLOCK_SIZE = 1 << 18  # characters whose n-grams are gathered at a time
+
+
+class SpellingModel:
+    """Distribution over the spellings of out-of-vocabulary words, so that a word model pays for all of its text.
+
+        P(c_1 … c_k | <unk>) = P(</s> | c_{k-4} … c_k) prod_i P(c_i | c_{i-5} … c_{i-1})
+
+    P is an interpolated Kneser-Ney model of order 6 over characters and the end of the word. A character that one
+    training word has, or none, is spelled as an escape and then uniformly: P(escape | context) / number of all other
+    Unicode code points. The probabilities of all strings sum to 1.
+
+    Args:
+        counts: the training words with their counts, which are cut to 16.
+
+    Raises:
+        InputError: there is no word, or a word is empty.
+
+    Example:
+
+    >>> spelling = SpellingModel({"cat": 2, "cut": 1, "act": 1})
+    >>> cat, xyz = spelling.log_prob(["cat", "xyz"])
+    >>> bool(cat > xyz), bool(np.isfinite(xyz))
+    (True, True)
+
+    Reference: Kneser-Ney: see `keras_nplm.models.ngrams.kneser_ney`. Brown et al. (1992), An estimate of an upper bound
+    for the entropy of English, spell unknown words by characters in the same way.
+    """
+
+    def __init__(self, counts: Mapping[str, int]):
+        if not counts or "" in counts:
+            raise InputError(f"A spelling model needs words of 1 character or more. Received: {dict(counts)!r:.60}.")
+        self.counts = dict(counts)
+
+    @classmethod
+    def from_vocabulary(
+        cls, vocabulary: Vocabulary, unknown_words: Iterable[Mapping[str, int]] = ()
+    ) -> "SpellingModel":
+        """Estimate the spelling of words outside a vocabulary.
+
+        The training words are the out-of-vocabulary words of the training text, with their counts, and the vocabulary.
+        65,536 words suffice: the most frequent out-of-vocabulary words, then the rarest words of the vocabulary.
+
+        Args:
+            vocabulary: words in the order of their ids, the most frequent first.
+            unknown_words: out-of-vocabulary words with their counts, in one dictionary or several.
+
+        Example:
+
+        >>> SpellingModel.from_vocabulary(Vocabulary(["the", "cat"]), [{"dog": 3}]).counts
+        {'dog': 3, 'cat': 1, 'the': 1}
+        """
+        counts: Counter[str] = Counter()
+        for part in unknown_words:
+            counts.update(part)
+            if len(counts) > 16 * MAX_WORDS:  # bounded memory: the frequent words of a large text stay
+                counts = Counter(dict(_select(counts)))
+        chosen = dict(_select(counts))
+        rare = vocabulary.words[: len(SPECIALS) - 1 : -1][: MAX_WORDS - len(chosen)]
+        return cls(chosen | {word: 1 for word in rare if word not in chosen})
+
+    @functools.cached_property
+    def _characters(self) -> np.ndarray:
+        """The code points that are no escape, sorted, int64 [C]."""
+        words_with = Counter(character for word in self.counts for character in set(word))
+        chosen = [character for character, number in words_with.items() if number > 1] or [*words_with]
+        return np.sort(np.array([*map(ord, chosen)], np.int64))
+
+    @functools.cached_property
+    def _model(self) -> BackoffModel:
+        repeated = [word for word, count in self.counts.items() for _ in range(min(count, _MAX_COUNT))]
+        size = len(SPECIALS) + len(self._characters)
+        return kneser_ney(self._encode(repeated), size, ORDER, "sentence")
+
+    def _encode(self, words: Sequence[str]) -> np.ndarray:
+        """Return the ids of characters, each word closed by `</s>`; an escape is `<unk>`."""
+        text = "\0".join([*words, ""]).encode("utf-32-le", "surrogatepass")
+        points = np.frombuffer(text, "<u4").astype(np.int64)
+        place = np.minimum(np.searchsorted(self._characters, points), len(self._characters) - 1)
+        ids = np.where(self._characters[place] == points, place + len(SPECIALS), UNK_ID)
+        ends = np.cumsum([len(word) + 1 for word in words]) - 1
+        ids[ends] = EOS_ID
+        return ids.astype(np.int32)
+
+    def log_prob(self, words: Sequence[str]) -> np.ndarray:
+        """Return ln P(spelling | <unk>) of each word, float64 [N], in nats.
+
+        Args:
+            words: N words; the empty string is the end of the word alone.
+
+        Example:
+
+        >>> float(np.exp(SpellingModel({"a": 1, "aa": 1}).log_prob(["", "a", "aa", "aaa"])).sum()) < 1
+        True
+        """
+        result = np.zeros(len(words))
+        if not len(words):
+            return result
+        ids = self._encode(words)
+        owners = np.cumsum(ids == EOS_ID) - (ids == EOS_ID)
+        tokens, positions = ngram_positions(ids, ORDER, "sentence")
+        escape = math.log(_CODE_POINTS - len(self._characters))
+        for block in row_blocks(len(positions), _BLOCK_SIZE):
+            ngrams = gather_ngrams(tokens, positions[block], ORDER)
+            log_prob = self._model.log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(np.float64)
+            log_prob -= (ngrams[:, -1] == UNK_ID) * escape
+            result += np.bincount(owners[block], log_prob, len(words))
+        return result
+
+    def sum_log_prob(self, counts: Mapping[str, int]) -> float:
+        """Return the sum of count · ln P(spelling | <unk>) over words, in nats."""
+        return float(self.log_prob([*counts]) @ np.fromiter(counts.values(), np.float64, len(counts)))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the training words with their counts. `load` estimates the same model again."""
+        write_word_counts(path, self.counts, {})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "SpellingModel":
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: the file is absent or damaged.
+        """
+        return cls(read_word_counts(path)[0])
+
+
+def load_spelling(directory: Path) -> SpellingModel | None:
+    """Load the spelling model of a model directory, or return None if an older version wrote the directory.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = directory / SPELLING_FILE
+    return SpellingModel.load(path) if path.is_file() else None
+
+
+def _select(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Select the most frequent words; among equally frequent words the first in the order of characters."""
+    return heapq.nsmallest(MAX_WORDS, counts.items(), key=lambda pair: (-pair[1], pair[0]))

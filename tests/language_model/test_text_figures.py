@@ -1,0 +1,156 @@
+"""Bits per character and perplexity per word against an oracle in plain Python, by split, text file and command."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_corpus
+from keras_nplm.cli.main import main
+from keras_nplm.models.evaluation import TextSize, compute_text_figures
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.training.estimate import import_arpa
+
+LINES = [
+    "the cat sat on  the mat",
+    "The dog's cat: a cat!",
+    " a très étrange dog\tsat ",
+    "猫 is a cat",
+    "the dogs sat",
+] * 6
+FIGURES = ("bits_per_character", "perplexity_per_word", "characters", "words", "spelling_log_prob")
+
+
+@pytest.fixture(scope="module", params=["words", "whitespace", "characters", "words+lower+numbers"])
+def tokenizer(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module", params=["sentence", "stream"])
+def directory(request, tmp_path_factory, tokenizer):
+    """A Kneser-Ney model of a text whose last lines are test: some of their words are `<unk>`."""
+    directory = tmp_path_factory.mktemp("figures")
+    (directory / "text.txt").write_text("\n".join([*LINES[:24], "the new cat sat", "unser étrange", *LINES[26:]]))
+    base, *steps = tokenizer.split("+")
+    corpus = open_corpus(train=[str(directory / "text.txt")], tokenizer=base, normalise=steps)
+    estimate("kneser-ney", corpus, directory / "model", order=3, boundary=request.param, min_count=7)
+    return directory
+
+
+def compute_plainly(language_model: LanguageModel, lines: list[str]) -> tuple[float, float, int, int, float]:
+    """The figures, token by token and word by word."""
+    model, spelling, order = language_model.model, language_model.spelling, language_model.model.order
+    is_sentence, bits, spelled = language_model.boundary == "sentence", 0.0, 0.0
+    history, characters, words = [0] * (order - 1), 0, 0
+    for line in lines:
+        history = [2] * (order - 1) if is_sentence else history
+        line = " ".join(line.split())
+        characters, words = characters + len(line) + is_sentence, words + len(line.split(" ")) + is_sentence
+        tokens = language_model.tokenize(line)
+        for token in [*tokens, *(["</s>"] if is_sentence else [])]:
+            ids = {word: place for place, word in enumerate(language_model.vocabulary.words)}
+            target = ids.get(token, 1)
+            bits -= float(model.log_prob(np.array([history]), np.array([target]))[0]) / math.log(2)
+            spelled += float(spelling.log_prob([token])[0]) if target == 1 else 0.0
+            history = [*history[1:], target]
+    bits -= spelled / math.log(2)
+    return bits / characters, 2 ** (bits / words), characters, words, spelled
+
+
+def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys):
+    language_model = LanguageModel.load(directory / "model")
+    lines = (directory / "text.txt").read_text().split("\n")[27:]
+    expected = compute_plainly(language_model, lines)
+    metrics = json.loads((directory / "model" / "metrics.json").read_text())["test"]
+    assert metrics["unk_tokens"] > 0
+    found = [metrics, language_model.evaluate("test"), language_model.evaluate(iter(lines))]
+    (directory / "test.txt").write_text("\n".join(lines))
+    for source in (["--split", "test"], ["--text", str(directory / "test.txt")]):
+        assert main(["evaluate", str(directory / "model"), *source, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    for figures in found:
+        assert [figures[name] for name in FIGURES] == pytest.approx(expected, rel=1e-6)
+        assert figures.get("normalised", []) == tokenizer.split("+")[1:]
+    assert main(["evaluate", str(directory / "model")]) == 0
+    of = " of the normalised text" if "+" in tokenizer else ""
+    line = f", {expected[1]:.2f} per word; {expected[0]:.3f} bits per character{of}"
+    assert capsys.readouterr().out.strip().endswith(line)
+
+
+def test_a_mixture_has_the_spelling_of_its_components(directory):
+    output = directory / "mixture"
+    metrics = mix([directory / "model", directory / "model"], output, weights=[0.5, 0.5])
+    alone = LanguageModel.load(directory / "model")
+    mixed = LanguageModel.load(output)
+    assert mixed.spelling.counts == alone.spelling.counts
+    assert [metrics["test"][name] for name in FIGURES] == pytest.approx(
+        [alone.evaluate("test")[name] for name in FIGURES], rel=1e-6
+    )
+    assert mixed.evaluate("test")["bits_per_character"] == pytest.approx(metrics["test"]["bits_per_character"])
+
+
+def test_a_directory_without_spelling_model_says_why(directory, capsys):
+    language_model = LanguageModel.load(directory / "model")
+    language_model.spelling = None
+    language_model.save(directory / f"old-{language_model.boundary}")
+    assert not (directory / f"old-{language_model.boundary}" / SPELLING_FILE).exists()
+    (directory / "unknown.txt").write_text("unseen words")
+    text = ["--text", str(directory / "unknown.txt")]
+    assert main(["evaluate", str(directory / f"old-{language_model.boundary}"), *text, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["bits_per_character"] is None and figures["perplexity_per_word"] is None
+    assert "no spelling model" in figures["bits_per_character_missing"]
+    assert main(["evaluate", str(directory / f"old-{language_model.boundary}"), *text]) == 0
+    assert "bits per character: none. The model has no spelling model" in capsys.readouterr().out
+
+
+def test_an_old_corpus_has_no_bits_per_character(directory):
+    language_model = LanguageModel.load(directory / "model")
+    for split in language_model.corpus.splits.values():
+        del split["characters"]
+    figures = language_model.evaluate("test")
+    assert figures["bits_per_character"] is None
+    assert "encoded without its characters" in figures["bits_per_character_missing"]
+
+
+def test_text_without_unknown_words_needs_no_spelling_model():
+    language_model = LanguageModel(Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "words")
+    lines = ["the cat sat", "the cat"]
+    for text in (lines, np.array([4, 5, 6, 3, 4, 5, 3])):
+        figures = language_model.evaluate(text)
+        assert figures["bits_per_character"] == pytest.approx(7 * math.log2(5) / 20)
+        assert figures["perplexity_per_word"] == pytest.approx(5)
+    assert language_model.evaluate(np.array([4, 1, 3]))["bits_per_character"] is None
+    stream = LanguageModel(Uniform(7, "stream"), Vocabulary(["the", "cat", "sat"]), "words").evaluate(lines)
+    assert (stream["characters"], stream["words"]) == (18, 5)
+
+
+def test_unknown_words_of_a_long_text_are_spelled_in_chunks(monkeypatch):
+    language_model = LanguageModel(Uniform(5, "sentence"), Vocabulary(["the"]), "words")
+    language_model.spelling = SpellingModel({"cat": 1, "act": 1})
+    lines = ["the cat acts", "a cat", "dogs"] * 9
+    expected = language_model.evaluate(lines)
+    monkeypatch.setattr("keras_nplm.data.corpora.pieces.CHUNK_TOKENS", 4)
+    assert language_model.evaluate(lines) == pytest.approx(expected)
+    assert expected["spelling_log_prob"] == pytest.approx(
+        9 * language_model.spelling.log_prob(["cat", "acts", "a", "cat", "dogs"]).sum()
+    )
+
+
+def test_an_arpa_file_spells_unknown_words_by_its_rare_words(tmp_path):
+    (tmp_path / "a.arpa").write_text(
+        "\\data\\\nngram 1=5\nngram 2=1\n\n"
+        "\\1-grams:\n-1\t<unk>\n-99\t<s>\t0\n-0.5\t</s>\n-0.7\tcat\t0\n-0.4\tthe\t0\n\n"
+        "\\2-grams:\n-0.2\tthe cat\n\n\\end\\\n"
+    )
+    import_arpa(tmp_path / "a.arpa", tmp_path / "model")
+    language_model = LanguageModel.load(tmp_path / "model")
+    assert [*language_model.spelling.counts] == ["cat", "the"]
+    assert language_model.evaluate(["the dog"])["bits_per_character"] > 0
+
+
+@pytest.mark.parametrize("log_prob, size", [(-1.0, TextSize(missing="why")), (-1.0, TextSize(0, 0, 0.0))])
+def test_a_text_without_size_has_no_figures(log_prob, size):
+    figures = compute_text_figures(log_prob, size)
+    assert figures["bits_per_character"] is None and figures["bits_per_character_missing"] == size.missing

@@ -1,0 +1,112 @@
+"""The spelling model against a plain Kneser-Ney oracle: its sums, its escapes and its file."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_nplm import InputError, Vocabulary
+from keras_nplm.models import spelling as module
+from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
+
+CODE_POINTS = 0x110000 - 0x800
+WORDS = {"ab": 3, "abba": 1, "b": 2}
+
+
+def test_log_prob_is_that_of_a_character_model():
+    ids = [4, 5, 3] * 3 + [4, 5, 5, 4, 3] + [5, 3] * 2
+    model = kneser_ney(np.array(ids), 6, 6)
+    character = {"a": 4, "b": 5}
+    for word in ("ab", "bbba", "", "aXb", "é"):
+        history, expected = [2] * 5, 0.0
+        for target in [*(character.get(letter, 1) for letter in word), 3]:
+            expected += float(model.next_log_probs(np.array([history]))[0, target])
+            expected -= math.log(CODE_POINTS - 2) * (target == 1)
+            history = [*history[1:], target]
+        assert SpellingModel(WORDS).log_prob([word])[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_probabilities_of_all_strings_sum_to_one():
+    """All strings of up to 8 of `a`, `b` and an escape, which stands for each other code point, and longer ones."""
+    model, ended, running = SpellingModel(WORDS), 0.0, {(): 1.0}
+    for length in range(9):
+        words = ["".join(word) for word in itertools.product("abX", repeat=length)]
+        others = np.array([(CODE_POINTS - 2.0) ** word.count("X") for word in words])
+        ended += float(np.exp(model.log_prob(words)) @ others)
+        next_running = {}
+        for prefix, probability in running.items():
+            context = ([2] * 5 + ["abX".index(letter) + 4 if letter != "X" else 1 for letter in prefix])[-5:]
+            row = np.exp(model._model.next_log_probs(np.array([context]))[0].astype(np.float64))
+            assert row.sum() == pytest.approx(1, abs=1e-5)
+            next_running |= {
+                (*prefix, letter): probability * row[i] for letter, i in zip("abX", (4, 5, 1), strict=True)
+            }
+        running = next_running
+    assert ended + sum(running.values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_rare_character_becomes_an_escape():
+    model = SpellingModel({"aé": 2, "aa": 1, "ab": 1, "b": 1})
+    x, rare = model.log_prob(["aX", "aé"])  # one word has é, none has X
+    assert x == rare < model.log_prob(["ab"])[0] - 10
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=5), st.data())
+def test_every_string_has_a_probability(words, data):
+    model = SpellingModel(dict.fromkeys(words, 1))
+    asked = [*words, data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=9))]
+    log_prob = model.log_prob(asked)
+    assert np.isfinite(log_prob).all() and (log_prob < 0).all()
+    np.testing.assert_allclose(log_prob, [model.log_prob([word])[0] for word in asked], rtol=1e-6)
+    counts = {word: place + 1 for place, word in enumerate(dict.fromkeys(asked))}
+    expected = sum(count * model.log_prob([word])[0] for word, count in counts.items())
+    assert model.sum_log_prob(counts) == pytest.approx(expected, rel=1e-6)
+
+
+def test_blocks_do_not_change_log_prob(monkeypatch):
+    words = ["ab", "b" * 50, "aXb"]
+    expected = SpellingModel(WORDS).log_prob(words)
+    monkeypatch.setattr(module, "_BLOCK_SIZE", 7)
+    np.testing.assert_allclose(SpellingModel(WORDS).log_prob(words), expected, rtol=1e-12)
+    assert not len(SpellingModel(WORDS).log_prob([]))
+
+
+def test_training_words_are_unknown_words_then_rare_words(monkeypatch):
+    vocabulary = Vocabulary(["the", "cat", "sat"])
+    unknown = [{"dog": 1, "cow": 2}, {"dog": 2, "ant": 1, "sat": 1}]
+    model = SpellingModel.from_vocabulary(vocabulary, unknown)
+    assert model.counts == {"dog": 3, "cow": 2, "ant": 1, "sat": 1, "cat": 1, "the": 1}
+    for most, expected in ((4, ["dog", "cow", "ant", "sat"]), (2, ["dog", "cow"]), (5, ["dog", "cow", "ant", "sat"])):
+        monkeypatch.setattr(module, "MAX_WORDS", most)
+        assert [*SpellingModel.from_vocabulary(vocabulary, unknown).counts][:4] == expected
+    monkeypatch.setattr(module, "MAX_WORDS", 2)
+    many = [{f"w{i}": i} for i in range(1, 200)]
+    assert SpellingModel.from_vocabulary(vocabulary, many).counts == {"w199": 199, "w198": 198}
+
+
+def test_counts_of_frequent_words_are_cut(monkeypatch):
+    expected = SpellingModel({"ab": 16, "b": 1}).log_prob(["ab"])
+    np.testing.assert_array_equal(SpellingModel({"ab": 1000, "b": 1}).log_prob(["ab"]), expected)
+    assert SpellingModel({"ab": 15, "b": 1}).log_prob(["ab"]) != expected
+
+
+def test_a_saved_model_gives_the_same_probabilities(tmp_path):
+    assert load_spelling(tmp_path) is None
+    model = SpellingModel({"ab": 3, "猫": 1, "b\u0301": 2})
+    model.save(tmp_path / SPELLING_FILE)
+    words = ["ab", "猫猫", "x"]
+    np.testing.assert_array_equal(load_spelling(tmp_path).log_prob(words), model.log_prob(words))
+    path = tmp_path / SPELLING_FILE
+    path.write_bytes(path.read_bytes().replace(b"ab\t3", b"ab\t4"))
+    with pytest.raises(InputError, match="spelling.tsv is damaged"):
+        load_spelling(tmp_path)
+
+
+@pytest.mark.parametrize("counts", [{}, {"": 1}])
+def test_words_must_not_be_empty(counts):
+    with pytest.raises(InputError, match="needs words of 1 character or more"):
+        SpellingModel(counts)
