@@ -26,7 +26,7 @@ from keras_nplm.layers.outputs import NoiseContrastive
 from keras_nplm.models.evaluation import TextSize, compute_text_figures
 from keras_nplm.models.nplm import NPLM
 
-_TEXT_TAGS = ("bits_per_character", "perplexity_per_word")
+_TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")
 _MAX_LOGITS = 1 << 24  # of a probe: 64 MiB
 _PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
 _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # Markdown shows them literally
@@ -43,8 +43,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     With `validation_size` the run `validation` also gets
 
-        bits_per_character      of the validation text, with the spelling of its out-of-vocabulary words
-        perplexity_per_word     likewise; see `keras_nplm.models.evaluation.compute_text_figures`
+        text/bits_per_character of the validation text, with the spelling of its out-of-vocabulary words
+        text/perplexity_per_word likewise; see `keras_nplm.models.evaluation.compute_text_figures`
 
     and the run `train` gets
 
@@ -223,7 +223,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             return {}
         tokens, size = self.validation_size
         figures = compute_text_figures(-tokens * float(np.log(validation["perplexity"])), size)
-        return {name: figures[name] for name in _TEXT_TAGS if figures[name] is not None}
+        return {f"text/{name}": figures[name] for name in _TEXT_FIGURES if figures[name] is not None}
 
     def _write_scalars(self, scalars: dict[str, float]) -> None:
         for tag, value in scalars.items():

@@ -208,10 +208,10 @@ def test_a_killed_process_group_resumes_with_missing_shards(tmp_path, monkeypatc
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, text, str(tmp_path / "killed")], start_new_session=True
     ) as run:
-        while run.poll() is None and len(list(shards.glob("train.*.ids"))) < 3:
+        while run.poll() is None and len(list(shards.glob("train.*.unknown.tsv"))) < 3:
             time.sleep(0.005)
         os.killpg(run.pid, signal.SIGKILL)
-    found = {path.name: path.stat() for path in shards.glob("train.*.ids")}
+    found = {path.name: path.stat() for path in shards.glob("train.*.ids") if path.with_suffix(".unknown.tsv").exists()}
     assert 3 <= len(found) < 20 and (shards / "plan.json").exists() and not (shards / "corpus.json").exists()
 
     calls = []

@@ -38,7 +38,7 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
 
     ids = encode_sentences([line.split() for line in LINES if line], language_model.vocabulary)
     assert language_model.evaluate(ids) == language_model.evaluate(ids.tolist()) == result
-    assert result == evaluate(language_model.model, ids)
+    assert result.items() >= evaluate(language_model.model, ids).items()
 
     sentences = {
         split: lambda: iter([line.split() for line in LINES if line]) for split in ("train", "validation", "test")

@@ -57,7 +57,7 @@ def test_directory_holds_the_network_and_its_background(directory):
     assert isinstance(model, Shortlist) and model.listed == 14 and not model.network.prob.outside_output
     assert isinstance(model.background, BackoffModel) and model.background.order == 3
     ids = corpus.ids("test")
-    assert metrics["test"] == evaluate(model, ids)
+    assert metrics["test"].items() >= evaluate(model, ids).items()
     assert metrics["coverage"]["test"] == pytest.approx(np.mean(ids < 14), abs=1e-4)
     expected = kneser_ney(corpus.ids("train"), model.vocabulary_size, 3)
     np.testing.assert_array_equal(model.background.unigrams, expected.unigrams)
@@ -132,7 +132,7 @@ def test_background_of_a_different_directory_is_copied(tmp_path, no_report):
     expected = LanguageModel.load(tmp_path / "bigram").model.next_log_probs(contexts)[:, 6:]
     ratio = language_model.model.next_log_probs(contexts)[:, 6:] - expected  # P_N(outside) / (1 - P_S)
     np.testing.assert_allclose(ratio, np.tile(ratio[:, :1], ratio.shape[1]), atol=1e-5)
-    assert evaluate(language_model.model, language_model.corpus.ids("test")) == metrics["test"]
+    assert metrics["test"].items() >= evaluate(language_model.model, language_model.corpus.ids("test")).items()
     shutil.rmtree(tmp_path / "bigram")
     status, same, error = _train_tiny(tmp_path, *flags)  # the finished run does not need it
     assert status == 0 and same["test"] == metrics["test"], error

@@ -371,7 +371,7 @@ def test_train_writes_hyperparameters_and_curves(model_directory, small_configur
     validation = _values(model_directory / "logs" / "validation")
     best = json.loads((model_directory / "metrics.json").read_text())
     for name in ("bits_per_character", "perplexity_per_word"):
-        found = list(validation[name].values())[best["best_epoch"] - 1]
+        found = list(validation[f"text/{name}"].values())[best["best_epoch"] - 1]
         assert found == pytest.approx(best["validation"][name], rel=1e-3)
     texts = values["continuations"]
     prompts = [re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in texts.values()]
