@@ -44,6 +44,7 @@ _PUBLIC = {
     "keras_nplm.language_model.language_model": ["LanguageModel"],
     "keras_nplm.language_model.new_words": ["add_words"],
     "keras_nplm.language_model.rescoring": ["NBestFile", "NBestList", "rescore_file", "tune"],
+    "keras_nplm.training.adaptive_default": ["AdaptiveConfiguration", "choose_configuration"],
     "keras_nplm.training.configuration": ["CONFIGURATIONS", "Configuration"],
     "keras_nplm.training.distribution": ["open_strategy"],
     "keras_nplm.training.estimate": ["estimate", "mix"],

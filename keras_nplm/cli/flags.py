@@ -5,12 +5,12 @@ import dataclasses
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, Option
-from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, Configuration
+from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, Configuration
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
@@ -164,7 +164,12 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
 
 
 def add_configuration_flags(
-    parser: argparse.ArgumentParser, names: Sequence[str], *, groups: dict | None = None, **shown: object
+    parser: argparse.ArgumentParser,
+    names: Sequence[str],
+    *,
+    groups: dict | None = None,
+    unnamed: str = SMALL,
+    **shown: object,
 ) -> None:
     """Add `--config` and a flag for each named option of a configuration.
 
@@ -172,13 +177,14 @@ def add_configuration_flags(
         parser: the command's parser.
         names: options of `Configuration`.
         groups: groups of flags that the parser has already, by their key in `GROUPS`.
+        unnamed: what the command does without `--config`, for the help.
         shown: defaults to print, of options with a different default in this command.
     """
     lines = "\n".join(f"  {name:15} {description}" for name, description in DESCRIPTIONS.items())
     parser.epilog = textwrap.fill(f"Named configurations: {', '.join(DESCRIPTIONS)}.", 80, break_on_hyphens=False)
     parser.set_defaults(full_epilog=f"named configurations:\n{lines}")
-    help = "named configuration; other flags override its options (default: default)"
-    parser.add_argument("--config", choices=tuple(CONFIGURATIONS), metavar="NAME", default="default", help=help)
+    help = f"named configuration; other flags override its options (default: {unnamed})"
+    parser.add_argument("--config", choices=tuple(CONFIGURATIONS), metavar="NAME", help=help)
     groups = dict(groups or {})
     for option in OPTIONS.values():
         if option.name not in names:
@@ -195,10 +201,14 @@ def configuration_names(*groups: str) -> list[str]:
 
 
 def read_configuration(options: argparse.Namespace) -> Configuration:
-    """Return the named configuration, with the options that the flags override."""
+    """Return the named configuration, by default `small`, with the options that the flags override."""
+    return dataclasses.replace(CONFIGURATIONS[options.config or SMALL], **read_given_options(options))
+
+
+def read_given_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `Configuration` for which flags were given."""
     given = {name: getattr(options, name, None) for name in configuration_names()}
-    given = {name: value for name, value in given.items() if value is not None}
-    return dataclasses.replace(CONFIGURATIONS[options.config], **given)
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def read_tokenizer(options: argparse.Namespace) -> str:

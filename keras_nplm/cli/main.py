@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status: 0 for success, 1 for a runtime failure, 2 for invalid input, 130 for an interruption.
     """
-    options = build_parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = build_parser().parse_args(arguments, argparse.Namespace(arguments=list(arguments)))
     try:
         _check_unicode(options)
         _check_output(options)

@@ -16,13 +16,16 @@ from keras_nplm.cli.flags import (
     configuration_names,
     open_named_corpus,
     read_configuration,
+    read_given_options,
 )
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.cli.signals import end_on_signals
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS
-from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration
+
+_UNNAMED = "auto, by text size"
 
 
 def add(command: AddCommand) -> None:
@@ -30,7 +33,8 @@ def add(command: AddCommand) -> None:
     parser = command("train", _train, _show_train, "Train a network and evaluate it.", RESUME)
     add_output(parser)
     data = add_corpus_flags(parser)
-    add_configuration_flags(parser, configuration_names(), groups={"data": data})
+    chosen = dict.fromkeys(CHOSEN_OPTIONS, "auto")
+    add_configuration_flags(parser, configuration_names(), groups={"data": data}, unnamed=_UNNAMED, **chosen)
     hide_in_help(parser, "background")
     help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
@@ -45,13 +49,14 @@ def _train(options: argparse.Namespace) -> dict:
 
 
 def _run(options: argparse.Namespace) -> dict:
-    configuration, strategy = read_configuration(options), options.strategy
+    configuration = read_configuration(options) if options.config else _read_adaptive(options)
+    strategy = options.strategy
     if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text
         from keras_nplm.training.distribution import open_strategy
 
         strategy = open_strategy(strategy, worker_timeout=options.worker_timeout)
     corpus = open_named_corpus(options)
-    _check_directories(options, configuration)
+    _check_directories(options)
 
     from keras_nplm.training.train import train
 
@@ -66,7 +71,11 @@ def _run(options: argparse.Namespace) -> dict:
     return metrics | {"directory": str(options.output)}
 
 
-def _check_directories(options: argparse.Namespace, configuration: Configuration) -> None:
+def _read_adaptive(options: argparse.Namespace) -> AdaptiveConfiguration:
+    return AdaptiveConfiguration(read_given_options(options), command=["keras-nplm", *options.arguments])
+
+
+def _check_directories(options: argparse.Namespace) -> None:
     """Refuse directories that cannot be used, before TensorFlow is imported; `train` checks them again."""
     from keras_nplm.language_model.directory import read_config
     from keras_nplm.training.prepare import check_run_directory
@@ -74,7 +83,7 @@ def _check_directories(options: argparse.Namespace, configuration: Configuration
     if "TF_CONFIG" not in os.environ:  # a worker may find the directory half written by the chief
         check_run_directory(Path(options.output))
     if options.background is not None:
-        if not configuration.shortlist_size:
+        if not options.shortlist_size:
             raise InputError(
                 f"`--background` must be left out without `--shortlist-size`. Received: {options.background}. Fix: add "
                 "--shortlist-size."

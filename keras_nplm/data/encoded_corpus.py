@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import is_share
-from keras_nplm.data.resampling import Resampled
+from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -154,6 +154,17 @@ class EncodedCorpus:
         paths = self.shards("train").paths
         ends = np.cumsum([number for number, _ in self.splits["train"].get("shares", [(len(paths), 1.0)])])
         return [ShardedIds(paths[a:b], self.vocabulary_size) for a, b in itertools.pairwise([0, *ends])]
+
+    def count_tokens_per_epoch(self) -> int:
+        """Count the tokens of the training split, one `</s>` per sentence included, each text by its share.
+
+        Raises:
+            InputError: a shard is absent or truncated.
+        """
+        return sum(
+            count_resampled(share, len(text))
+            for text, share in zip(self._open_training_texts(), self._shares, strict=True)
+        )
 
     def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:
         """Count the ids of each training text, and list the texts' shares in an epoch.

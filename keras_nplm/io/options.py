@@ -32,7 +32,7 @@ class Option:
     Args:
         name: the argument's name in Python. The flag is `--name` with hyphens.
         type: int, float, bool or str.
-        default: the default of `Configuration` and of `keras-nplm train`.
+        default: the default of `Configuration`. `keras-nplm train` chooses some options by the size of the text.
         help: a noun phrase. Range, choices and default are added to it.
         group: one of `GROUPS`.
         least: the smallest value. Default: no limit.
@@ -228,6 +228,16 @@ _DATA = [
         example=10_000,
         help="|V|, number of words in the vocabulary with its 4 special tokens",
         metavar="V",
+    ),
+    Option(
+        name="tokens",
+        group="data",
+        type=int,
+        default=None,
+        optional=True,
+        least=1,
+        example=1_000_000,
+        help="tokens of the training text",
     ),
 ]
 

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import shlex
+from collections.abc import Container
 
 from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
 from keras_nplm.io.errors import InputError
@@ -14,8 +15,10 @@ from keras_nplm.io.shapes import near_order
 class Configuration:
     """The options of a training run: network, output, regularisation, optimiser, vocabulary and epochs.
 
-    Each option is a flag of `keras-nplm train` and has the same default there. `keras_nplm.io.options` documents each
-    option with its range, and `keras-nplm train --help` prints them.
+    Each option is a flag of `keras-nplm train`. `keras_nplm.io.options` documents each option with its range, and
+    `keras-nplm train --help` prints them. `Configuration()` is the named configuration `small`, for texts of about
+    50,000 tokens. `keras-nplm train` without `--config` uses the adaptive default instead: see
+    `keras_nplm.training.adaptive_default.choose_configuration`.
 
     Raises:
         InputError: an option has another type, is out of its range, or contradicts a second option.
@@ -203,9 +206,11 @@ _ENERGY = _BROWN | dict(
     epochs=4,
 )
 
-# name: what it is for, and its differences from the default
+SMALL = "small"  # the named configuration that `Configuration()` is
+
+# name: what it is for, and its differences from `Configuration()`
 _NAMED: dict[str, tuple[str, dict]] = {
-    "default": ("small text of any kind: 4 words and the average of 16 more, one residual block", {}),
+    SMALL: ("50,000 words of any kind: 4 words and the average of 16 more, one residual block", {}),
     "bengio2003": ("the network of Bengio et al. (2003): n=5, m=60, h=50, direct connections, tanh", _MLP1),
     "brown": (
         "the paper's network tuned for Brown, full softmax, label smoothing",
@@ -269,16 +274,36 @@ def train_command(config: dict) -> str | None:
     words += ["--normalise", *steps] if steps else []
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
-    differences = {
-        name: [option for option in names if getattr(chosen, option) != getattr(configuration, option)]
-        for name, configuration in CONFIGURATIONS.items()
-    }
-    nearest = min(differences, key=lambda name: len(differences[name]))
-    words += ["--config", nearest] if nearest != "default" else []
-    for option in differences[nearest]:
-        flag, value = OPTIONS[option].flag, getattr(chosen, option)
+    nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
+    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest)])
+
+
+def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:
+    """List the flags that turn a named configuration into another one.
+
+    Args:
+        configuration: the wanted configuration.
+        base: the name of the other one.
+        without: options that are left out.
+
+    Example:
+
+    >>> list_flags(Configuration(order=5, layer_norm=False), "small")
+    ['--order', '5', '--no-layer-norm']
+    """
+    words: list[str] = []
+    for option in _list_differences(configuration, base):
+        flag, value = OPTIONS[option].flag, getattr(configuration, option)
+        if option in without:
+            continue
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         else:
             words += [flag, str(value)]
-    return shlex.join(words)
+    return words
+
+
+def _list_differences(configuration: Configuration, base: str) -> list[str]:
+    """The options in which a configuration differs from a named one."""
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    return [name for name in names if getattr(configuration, name) != getattr(CONFIGURATIONS[base], name)]

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,13 @@ _PREPARED = {
 
 
 def prepare_directory(
-    directory: Path, corpus: Corpus, options: dict, *, vocabulary_scope: str, min_count: int, max_size: int | None
+    directory: Path,
+    corpus: Corpus,
+    options: dict | Callable[[EncodedCorpus], dict],
+    *,
+    vocabulary_scope: str,
+    min_count: int,
+    max_size: int | None,
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Count the vocabulary and encode the corpus in a model directory, or resume an interrupted preparation.
 
@@ -36,7 +43,8 @@ def prepare_directory(
     Args:
         directory: the model directory. It must be absent, or hold a run with the same options.
         corpus: the text.
-        options: the options of the run. `config.json` records them with the corpus's name and tokenizer.
+        options: the options of the run, or a function that chooses them for the encoded corpus. `config.json` records
+            them with the corpus's name and tokenizer.
         vocabulary_scope: `"train"` or `"corpus"` (all splits): the splits in which words are counted.
         min_count: rarer words become `<unk>`.
         max_size: size limit of the vocabulary.
@@ -45,23 +53,35 @@ def prepare_directory(
         InputError: the directory holds a run with other options or foreign files, or the text is invalid.
         RunError: a file cannot be written.
     """
-    options = options | {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
     if (directory / "config.json").exists():
-        _check_same_run(directory, read_json(directory / "config.json"), options)
-        if not (directory / "metrics.json").exists():
-            print(f"Resuming the run in {directory}.", file=sys.stderr)
-        vocabulary = load_vocabulary(directory, corpus.tokenizer)
-        return load_encoded_corpus(directory, len(vocabulary)), vocabulary
+        return _load_prepared(directory, corpus, options)
     check_run_directory(directory)
     splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
     SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train")).save(directory / SPELLING_FILE)
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
+    if callable(options):
+        options = options(encoded)
+    options |= {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
     for warning in describe_unusual_text(corpus, encoded, options["boundary"]):
         print(f"Warning: {warning}", file=sys.stderr)
     write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
     return encoded, vocabulary
+
+
+def _load_prepared(
+    directory: Path, corpus: Corpus, options: dict | Callable[[EncodedCorpus], dict]
+) -> tuple[EncodedCorpus, Vocabulary]:
+    """Load what an earlier call prepared, if it is the same run."""
+    if callable(options):
+        options = options(EncodedCorpus.load(directory / "corpus"))
+    options |= {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
+    _check_same_run(directory, read_json(directory / "config.json"), options)
+    if not (directory / "metrics.json").exists():
+        print(f"Resuming the run in {directory}.", file=sys.stderr)
+    vocabulary = load_vocabulary(directory, corpus.tokenizer)
+    return load_encoded_corpus(directory, len(vocabulary)), vocabulary
 
 
 def _check_same_run(directory: Path, recorded: dict, options: dict) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import os
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import keras
@@ -31,6 +32,7 @@ from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.self_normalised import evaluate_with_ln_z
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
+from keras_nplm.training.adaptive_default import AdaptiveConfiguration
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import read_history
 from keras_nplm.training.configuration import Configuration
@@ -46,7 +48,7 @@ from keras_nplm.training.report import write_run_report
 
 
 def train(
-    configuration: Configuration,
+    configuration: Configuration | AdaptiveConfiguration | None,
     corpus: Corpus,
     directory: str | os.PathLike,
     *,
@@ -84,7 +86,8 @@ def train(
     chief holds the lock. The others hold it only while they encode the text themselves.
 
     Args:
-        configuration: the options.
+        configuration: the options. `None` or `AdaptiveConfiguration`: they are chosen by the size of the text, and
+            printed. See `choose_configuration`.
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
         strategy: a tf.distribute strategy, or its name. See `keras_nplm.training.distribution.open_strategy`.
@@ -107,32 +110,52 @@ def train(
     """
     directory = Path(directory)
     devices = open_strategy(strategy, worker_timeout=worker_timeout) if isinstance(strategy, str) else strategy
-    if configuration.batch_size % devices.num_replicas_in_sync:
-        raise InputError(
-            f"`batch_size` must be a multiple of the number of replicas, {devices.num_replicas_in_sync}. "
-            f"Received: {configuration.batch_size}."
-        )
-    options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
-    if background is not None:
-        if not configuration.shortlist_size:
-            raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
-        options |= {"background": str(background)}
+    if configuration is None:
+        requested = AdaptiveConfiguration()
+    elif isinstance(configuration, Configuration):
+        requested = AdaptiveConfiguration(dataclasses.asdict(configuration))
+    else:
+        requested = configuration
+    _check_batch_size(requested.given, devices.num_replicas_in_sync)
+    if background is not None and not requested.given.get("shortlist_size"):
+        raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
     with fail_if_worker_is_lost(devices), lock_run(directory) if is_chief(devices) else contextlib.nullcontext():
-        return _run(configuration, options, corpus, directory, devices, background)
+        return _run(requested, corpus, directory, devices, background)
+
+
+def _check_batch_size(given: Mapping, replicas: int) -> None:
+    batch_size = given.get("batch_size", replicas)
+    if batch_size % replicas:
+        raise InputError(
+            f"`batch_size` must be a multiple of the number of replicas, {replicas}. Received: {batch_size}."
+        )
 
 
 def _run(
-    configuration: Configuration,
-    options: dict,
+    requested: AdaptiveConfiguration,
     corpus: Corpus,
     directory: Path,
     devices: tf.distribute.Strategy,
     background: str | os.PathLike | None,
 ) -> dict:
     """Prepare, fit, evaluate and write; or read the metrics of a finished run."""
-    keras.utils.set_random_seed(configuration.seed)
+    keras.utils.set_random_seed(requested.before_counting.seed)
     chief = is_chief(devices)
-    encoded, vocabulary = _prepare(configuration, options, corpus, directory, devices)
+
+    def choose(encoded: EncodedCorpus) -> Configuration:
+        counts = encoded.count_tokens_per_epoch(), encoded.vocabulary_size
+        return requested.choose(*counts, replicas=devices.num_replicas_in_sync)
+
+    def list_options(encoded: EncodedCorpus) -> dict:
+        configuration = choose(encoded)
+        options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
+        return options if background is None else options | {"background": str(background)}
+
+    encoded, vocabulary = _prepare(requested.before_counting, list_options, corpus, directory, devices)
+    configuration, options = choose(encoded), list_options(encoded)
+    if chief and not requested.is_complete:
+        tokens = encoded.count_tokens_per_epoch()
+        print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {directory} is finished: reading its metrics.json.", file=sys.stderr)
@@ -152,7 +175,11 @@ def _run(
 
 
 def _prepare(
-    configuration: Configuration, options: dict, corpus: Corpus, directory: Path, devices: tf.distribute.Strategy
+    configuration: Configuration,
+    options: Callable[[EncodedCorpus], dict],
+    corpus: Corpus,
+    directory: Path,
+    devices: tf.distribute.Strategy,
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Prepare the directory at the chief first, then at the other workers, which may share its file system."""
     chief = is_chief(devices)

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_nplm import LanguageModel, encode_sentences, evaluate, open_corpus
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.language_model.directory import read_metrics
+from keras_nplm.language_model.directory import read_config, read_metrics
 from keras_nplm.language_model.presets import find_preset
-from keras_nplm.training.configuration import CONFIGURATIONS
+from keras_nplm.training.configuration import train_command
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "saved_models" / "reference"
@@ -60,8 +60,9 @@ def test_its_perplexity_is_that_of_the_record(split):
 
 def test_the_card_has_the_training_command():
     (command,) = re.findall(r"^keras-nplm train .*$", CARD, re.MULTILINE)
-    assert command == "keras-nplm train --output runs/model"
-    assert f'"epochs": {CONFIGURATIONS["default"].epochs}' in CARD
+    config = read_config(find_preset("reference"))
+    assert command == f"{train_command(config)} --output runs/model"
+    assert f'"epochs": {config["epochs"]}' in CARD
 
 
 def test_it_gives_the_probabilities_of_the_preset():

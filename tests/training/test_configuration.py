@@ -7,7 +7,7 @@ import pytest
 
 from keras_nplm import CONFIGURATIONS, Configuration, InputError
 from keras_nplm.io.options import OPTIONS
-from keras_nplm.training.configuration import DESCRIPTIONS, train_command
+from keras_nplm.training.configuration import DESCRIPTIONS, SMALL, train_command
 
 
 def test_fields_have_the_types_and_defaults_of_the_table():
@@ -17,8 +17,8 @@ def test_fields_have_the_types_and_defaults_of_the_table():
         assert field.default == option.default, field.name
 
 
-def test_the_default_configuration_is_what_train_uses():
-    assert CONFIGURATIONS["default"] == Configuration()
+def test_the_configuration_without_options_is_named_small():
+    assert CONFIGURATIONS[SMALL] == Configuration()
     assert Configuration().boundary == "sentence"
 
 
@@ -83,13 +83,14 @@ def test_the_ngram_order_is_that_of_the_near_words():
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_train_command_names_the_configuration(name):
     config = {"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS[name])}
-    named = {"default": "", "mlp1": " --config bengio2003"}.get(name, f" --config {name}")
-    assert train_command(config) == f"keras-nplm train --corpus brown{named}"
+    named = {"mlp1": "bengio2003"}.get(name, name)
+    assert train_command(config) == f"keras-nplm train --corpus brown --config {named}"
 
 
 def test_train_command_lists_options_beside_the_configuration():
     config = {"kind": "nplm", **dataclasses.asdict(Configuration(order=3, layer_norm=False, max_size=9))}
-    assert train_command(config | {"corpus": "brown"}).endswith("--corpus brown --order 3 --no-layer-norm --max-size 9")
+    expected = "keras-nplm train --corpus brown --config small --order 3 --no-layer-norm --max-size 9"
+    assert train_command(config | {"corpus": "brown"}) == expected
     assert train_command(config | {"corpus": "text a.txt"}) is None
 
 

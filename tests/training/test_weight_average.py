@@ -30,7 +30,7 @@ def test_average_follows_its_formula_and_swaps():
 
 def _configuration(**options) -> Configuration:
     small = dict(order=9, averages_after="2,4", embedding_dim=6, hidden_units=8, batch_size=64, epochs=2, min_count=2)
-    return dataclasses.replace(CONFIGURATIONS["default"], **small, **options)
+    return dataclasses.replace(CONFIGURATIONS["small"], **small, **options)
 
 
 @pytest.mark.long

@@ -1,0 +1,126 @@
+"""The adaptive default: options chosen from the tokens and types of a text, and the run that uses them."""
+
+import dataclasses
+import json
+import re
+import shlex
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from keras_nplm import CONFIGURATIONS, AdaptiveConfiguration, Configuration, InputError, choose_configuration
+from keras_nplm.cli.main import main
+from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
+from keras_nplm.training.sizes import compute_sizes
+
+COUNTS = dict(tokens=st.integers(1, 10**10), types=st.integers(2, 10**7))
+NUMBERS = [option for option in CHOSEN_OPTIONS if option != "averages_after"]
+
+
+@given(**COUNTS)
+def test_the_choice_is_valid_and_differs_in_the_listed_options_only(tokens, types):
+    chosen, small = choose_configuration(tokens, types), Configuration()
+    different = {
+        field.name for field in dataclasses.fields(chosen) if getattr(chosen, field.name) != getattr(small, field.name)
+    }
+    assert different <= set(CHOSEN_OPTIONS)
+
+
+@given(tokens=st.lists(st.integers(1, 10**10), min_size=2, max_size=2).map(sorted), types=COUNTS["types"])
+def test_more_tokens_never_give_a_narrower_network_or_more_epochs(tokens, types):
+    few, many = (choose_configuration(count, types) for count in tokens)
+    assert few.embedding_dim <= many.embedding_dim
+    assert few.hidden_units <= many.hidden_units
+    assert few.dropout >= many.dropout
+    assert few.embedding_dropout >= many.embedding_dropout
+    assert few.epochs >= many.epochs
+
+
+@given(**COUNTS, name=st.sampled_from(sorted(CONFIGURATIONS)))
+def test_given_options_are_kept_and_the_others_chosen(tokens, types, name):
+    small, other = Configuration(), CONFIGURATIONS[name]
+    assume(other.hidden_units)  # 0 needs an option that is not chosen
+    options = {option: getattr(other, option) for option in NUMBERS if getattr(other, option) != getattr(small, option)}
+    chosen = dataclasses.asdict(choose_configuration(tokens, types, **options))
+    assert {option: chosen[option] for option in options} == options
+
+
+@pytest.mark.parametrize("output", ["full", "sampled", "nce", "adaptive", "energy"])
+@pytest.mark.parametrize("tokens, types", [(10, 5), (60_000, 2000), (1_000_000, 20_000), (10**9, 10**6)])
+def test_every_output_can_be_given(output, tokens, types):
+    assert choose_configuration(tokens, types, output_layer=output).output_layer == output
+
+
+def test_a_billion_tokens_give_a_network_that_fits_in_memory():
+    chosen = choose_configuration(10**9, 10**6)
+    assert chosen.output_layer != "full"
+    assert 4 * compute_sizes(chosen, 10**6)["parameters"] < 4e9  # bytes
+
+
+def test_counts_and_given_options_are_checked():
+    with pytest.raises(InputError, match="`tokens` must be 1 or more"):
+        choose_configuration(0, 10)
+    with pytest.raises(InputError, match="`vocabulary_size` must be 2 or more"):
+        choose_configuration(10, 1)
+    with pytest.raises(InputError, match="`dropout` must be in"):
+        AdaptiveConfiguration({"dropout": 2.0})
+    with pytest.raises(InputError, match="`epoch` must be an option of a configuration"):
+        AdaptiveConfiguration({"epoch": 2})
+
+
+@given(**COUNTS, replicas=st.integers(1, 100))
+def test_the_chosen_batch_divides_among_replicas(tokens, types, replicas):
+    chosen = AdaptiveConfiguration().choose(tokens, types, replicas)
+    alone = AdaptiveConfiguration().choose(tokens, types)
+    assert chosen.batch_size % replicas == 0
+    assert 0 <= chosen.batch_size - alone.batch_size < replicas
+    assert AdaptiveConfiguration({"batch_size": 7}).choose(tokens, types, replicas).batch_size == 7
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    """120 lines of 3 to 11 words."""
+    rng = np.random.default_rng(0)
+    lines = [" ".join(f"w{i}" for i in rng.zipf(1.5, rng.integers(3, 12)) % 30) for _ in range(120)]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path / "text.txt"
+
+
+TINY = ["--embedding-dim", "4", "--hidden-units", "8", "--epochs", "1"]
+
+
+def _weights(directory):
+    return [weight.numpy() for weight in keras.models.load_model(directory / "model.keras").weights]
+
+
+@pytest.mark.usefixtures("no_report")
+def test_the_printed_command_gives_the_same_run(tmp_path, text, capsys):
+    command = ["train", "--train", str(text), "--output", str(tmp_path / "model"), *TINY]
+    assert main(command) == 0
+    printed = re.search(r"^Options chosen for ([\d,]+) tokens and (\d+) types.*\n(.*)$", capsys.readouterr().err, re.M)
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    split = json.loads((tmp_path / "model" / "corpus" / "corpus.json").read_text())["splits"]["train"]
+    types = len((tmp_path / "model" / "vocabulary.txt").read_text().splitlines())
+    assert printed[1] == f"{split['tokens'] + split['sentences']:,}"
+    assert int(printed[2]) == types
+    chosen = choose_configuration(split["tokens"] + split["sentences"], types, **_read_tiny())
+    assert {name: config[name] for name in dataclasses.asdict(chosen)} == dataclasses.asdict(chosen)
+    words = shlex.split(printed[3])
+    assert words[: len(command) + 1] == ["keras-nplm", *command]
+    assert words[len(command) + 1 :][:2] == ["--config", "small"]
+    assert main(words[1:]) == 0  # the same run: its directory is finished
+    assert "is finished" in capsys.readouterr().err
+    explicit = [word.replace("model", "explicit") if word.startswith(str(tmp_path)) else word for word in words[1:]]
+    assert main(explicit) == 0
+    assert "Options chosen" not in capsys.readouterr().err
+    assert json.loads((tmp_path / "explicit" / "config.json").read_text()) == config
+    for left, right in zip(_weights(tmp_path / "model"), _weights(tmp_path / "explicit"), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def _read_tiny() -> dict:
+    return {flag[2:].replace("-", "_"): int(value) for flag, value in zip(TINY[::2], TINY[1::2], strict=True)}
