@@ -11,6 +11,7 @@ from keras_nplm.io.options import check_option
 from keras_nplm.training.configuration import SMALL, Configuration, list_flags
 
 _TOKENS = 60_000  # of the embedded default: where the widths below hold
+_SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 
 CHOSEN_OPTIONS = (
@@ -42,7 +43,7 @@ def choose_configuration(tokens: int, types: int, **given: Any) -> Configuration
     Example:
 
     >>> choose_configuration(850_000, 12_000).output_layer, choose_configuration(50_000, 2_000).output_layer
-    ('nce', 'full')
+    ('nce', 'sampled')
     >>> choose_configuration(850_000, 12_000, output_layer="full").output_layer
     'full'
     """
@@ -50,7 +51,7 @@ def choose_configuration(tokens: int, types: int, **given: Any) -> Configuration
     check_option("vocabulary_size", types)
     decades = min(2.0, math.log10(tokens / _TOKENS))
     growth = max(0.0, decades)
-    output = given.get("output_layer", "sampled" if types < _NCE_TYPES else "nce")
+    output = "full" if types < _SAMPLED_TYPES else "sampled" if types < _NCE_TYPES else "nce"
     chosen: dict[str, Any] = {
         "output_layer": output,
         "num_sampled": 256 if types < _NCE_TYPES else 512,

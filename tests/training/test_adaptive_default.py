@@ -12,9 +12,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from keras_nplm import CONFIGURATIONS, AdaptiveConfiguration, Configuration, InputError, choose_configuration
+from keras_nplm import (
+    CONFIGURATIONS,
+    AdaptiveConfiguration,
+    Configuration,
+    InputError,
+    choose_configuration,
+    open_corpus,
+    train,
+)
 from keras_nplm.cli.main import main
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
+from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.sizes import compute_sizes
 
 COUNTS = dict(tokens=st.integers(1, 10**10), types=st.integers(2, 10**7))
@@ -81,6 +90,11 @@ def test_the_chosen_batch_divides_among_replicas(tokens, types, replicas):
     assert AdaptiveConfiguration({"batch_size": 7}).choose(tokens, types, replicas).batch_size == 7
 
 
+@pytest.mark.parametrize("types, output", [(50, "full"), (511, "full"), (512, "sampled"), (5000, "nce")])
+def test_the_output_follows_the_vocabulary(types, output):
+    assert choose_configuration(100_000, types).output_layer == output
+
+
 @pytest.fixture
 def text(tmp_path) -> Path:
     """120 lines of 3 to 11 words."""
@@ -120,6 +134,52 @@ def test_the_printed_command_gives_the_same_run(tmp_path, text, capsys):
     assert json.loads((tmp_path / "explicit" / "config.json").read_text()) == config
     for left, right in zip(_weights(tmp_path / "model"), _weights(tmp_path / "explicit"), strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.usefixtures("no_report")
+def test_an_interrupted_adaptive_run_resumes(tmp_path, text, monkeypatch, capsys):
+    requested = AdaptiveConfiguration(_read_tiny() | {"epochs": 2})
+    corpus = open_corpus(train=[str(text)])
+
+    def interrupt(checkpoint, epoch, logs=None):
+        on_epoch_end(checkpoint, epoch, logs)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        on_epoch_end = Checkpoint.on_epoch_end
+        context.setattr(Checkpoint, "on_epoch_end", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(requested, corpus, tmp_path / "model")
+    with pytest.raises(InputError, match="holds a run with other options: batch_size"):
+        train(AdaptiveConfiguration({**requested.given, "batch_size": 9}), corpus, tmp_path / "model")
+    capsys.readouterr()
+    assert [epoch["epoch"] for epoch in train(requested, corpus, tmp_path / "model")["history"]] == [1, 2]
+    assert "Resuming the run" in capsys.readouterr().err
+    text.write_text(text.read_text() + "one more line\n")
+    with pytest.raises(InputError, match="The text files of the run in .* have changed"):
+        train(requested, open_corpus(train=[str(text)]), tmp_path / "model")
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_text_of_ten_tokens_is_trained(tmp_path):
+    (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")
+    files = {split: [str(tmp_path / "text.txt")] for split in ("train", "validation", "test")}
+    metrics = train(AdaptiveConfiguration({"epochs": 1}), open_corpus(**files), tmp_path / "model")
+    assert np.isfinite(metrics["test"]["perplexity"])
+
+
+def test_size_follows_the_tokens(capsys):
+    options = ["--vocabulary-size", "14117", "--json"]
+    parameters = {}
+    for name, more in {
+        "small": [],
+        "large": ["--tokens", "800000"],
+        "config": ["--tokens", "9", "--config", "small"],
+    }.items():
+        assert main(["size", *options, *more]) == 0
+        parameters[name] = json.loads(capsys.readouterr().out)["parameters"]
+    chosen = compute_sizes(choose_configuration(800_000, 14_117), 14_117)
+    assert parameters["large"] == chosen["parameters"] > parameters["small"] == parameters["config"]
 
 
 def _read_tiny() -> dict:
