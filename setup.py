@@ -65,6 +65,7 @@ setup(
         "numpy>=1.26,<3",
         "matplotlib>=3.8",
         "rapidfuzz>=3",
+        "sentencepiece>=0.2,<1",
         "scikit-learn>=1.5",
         "tqdm>=4.66",
     ],

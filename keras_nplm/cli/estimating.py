@@ -51,6 +51,7 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     help = "deleted interpolation with weights by the frequency of the whole context alone (default: off)"
     parser.add_argument("--paper-bins", action="store_true", help=help)
     hide_in_help(parser, "word_classes", "paper_bins", "vocabulary", "config", "token", "tokenizer", "corpus")
+    hide_in_help(parser, "pieces")
     arpa = parser.add_argument_group("model of a different toolkit")
     help = "ARPA file, plain or .gz, to read instead of a corpus (default: none)"
     arpa.add_argument("--arpa", metavar="FILE", help=help)
@@ -92,11 +93,11 @@ def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> d
     from keras_nplm.data.tokenizers import add_steps
     from keras_nplm.training.estimate import import_arpa
 
-    for flag in ("train", "resample", "order"):
+    for flag in ("train", "resample", "order", "pieces", "pieces_kind", "pieces_file"):
         if getattr(options, flag):
             raise InputError(
-                f"`--{flag}` must be left out with `--arpa`. Received: {getattr(options, flag)}. Fix: leave it out. "
-                "The ARPA file holds a whole model."
+                f"`--{flag.replace('_', '-')}` must be left out with `--arpa`. Received: {getattr(options, flag)}. "
+                "Fix: leave it out. The ARPA file holds a whole model."
             )
     return import_arpa(
         options.arpa,

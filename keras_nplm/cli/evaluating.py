@@ -163,7 +163,7 @@ def _show_complete(result: dict) -> None:
 
 
 def _generate(options: argparse.Namespace) -> dict:
-    from keras_nplm.data.tokenizers import get_separator
+    from keras_nplm.data.tokenizers import get_separator, uses_subwords
     from keras_nplm.language_model.language_model import LanguageModel
 
     model = LanguageModel.load(options.directory or _find_reference())
@@ -175,7 +175,9 @@ def _generate(options: argparse.Namespace) -> dict:
         top_k=options.top_k,
     )
     between = get_separator(model.tokenizer_name)
-    prompt = options.prompt if between else " ".join(options.prompt.split())  # as a tokenizer of characters reads it
+    prompt = options.prompt
+    if not between:  # as the tokenizer reads it
+        prompt = prompt.rstrip(" ") if uses_subwords(model.tokenizer_name) else " ".join(prompt.split())
     whole = f"{prompt}{between}{text}".strip()
     return {"prompt": options.prompt, "text": text, "whole": whole}
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from keras_nplm.cli.parser import hide_in_help
+from keras_nplm.data.subwords import SubwordOptions
+from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, Option
 from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, Configuration
@@ -155,11 +157,15 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
     group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=_FRACTIONS, help=help)
     add_flag(group, OPTIONS["token"])
     add_flag(group, OPTIONS["tokenizer"])
+    for name in ("pieces", "pieces_kind"):
+        add_flag(group, dataclasses.replace(OPTIONS[name], optional=True), default=None)
+    help = "trained sentencepiece .model to use instead of training one (default: none)"
+    group.add_argument("--pieces-file", metavar="FILE", help=help)
     normalise = OPTIONS["normalise"]
     help = f"{normalise.help}: lower case, one symbol for numbers, lemmas (default: none)"
     group.add_argument(normalise.flag, choices=normalise.choices, nargs="+", default=(), help=help)
     add_data_dir(group)
-    hide_in_help(group, "resample", "fractions", "normalise", "data_dir")
+    hide_in_help(group, "resample", "fractions", "normalise", "data_dir", "pieces_file")
     return group
 
 
@@ -212,8 +218,50 @@ def read_given_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_tokenizer(options: argparse.Namespace) -> str:
-    """Return the name of the tokenizer, without its normalisation."""
-    return "characters" if options.token == "character" else options.tokenizer
+    """Return the name of the tokenizer, without its normalisation.
+
+    Raises:
+        InputError: two flags contradict each other.
+    """
+    if options.token != "character":
+        return options.tokenizer
+    if options.tokenizer == SUBWORDS:
+        raise InputError(
+            "`--tokenizer sentencepiece` must be left out with `--token character`. Fix: drop one of them."
+        )
+    return CHARACTERS
+
+
+def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
+    """Return how subwords are made, or None without `--tokenizer sentencepiece`.
+
+    Raises:
+        InputError: a flag of subwords comes without them, a flag of words with them, or flags contradict each other.
+    """
+    given = {name: getattr(options, name) for name in ("pieces", "pieces_kind", "pieces_file")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if read_tokenizer(options) != SUBWORDS:
+        for name, value in given.items():
+            raise InputError(
+                f"`{_name_flag(name)}` must be left out without subwords. Received: {value}. Fix: add `--tokenizer "
+                "sentencepiece`."
+            )
+        return None
+    for name in ("min_count", "max_size"):
+        if getattr(options, name, None) is not None:
+            raise InputError(
+                f"`{_name_flag(name)}` must be left out with subwords. Received: {getattr(options, name)}. Fix: set "
+                "the size of the vocabulary by `--pieces`."
+            )
+    if "pieces_file" in given and len(given) > 1:
+        raise InputError("`--pieces-file` must be given without `--pieces` and `--pieces-kind`. Fix: drop one of them.")
+    return SubwordOptions(
+        options.pieces or OPTIONS["pieces"].default, options.pieces_kind or "unigram", options.pieces_file
+    )
+
+
+def _name_flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def open_named_corpus(options: argparse.Namespace) -> "Corpus":
@@ -229,6 +277,7 @@ def open_named_corpus(options: argparse.Namespace) -> "Corpus":
         fractions=tuple(options.fractions),
         tokenizer=read_tokenizer(options),
         normalise=options.normalise,
+        subwords=read_subword_options(options),
         data_dir=options.data_dir,
     )
 

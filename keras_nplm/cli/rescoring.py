@@ -34,7 +34,11 @@ _METRIC = Option(
 )
 _SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
 _TOKENIZER = dataclasses.replace(
-    OPTIONS["tokenizer"], default=None, optional=True, help="word tokenizer of the hypotheses"
+    OPTIONS["tokenizer"],
+    default=None,
+    optional=True,
+    choices=("words", "whitespace"),
+    help="word tokenizer of the hypotheses",
 )
 
 
@@ -110,13 +114,13 @@ def _rescore(options: argparse.Namespace) -> dict:
 
 def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
     """Split hypotheses with a different word tokenizer, and normalise their tokens as the model does."""
-    from keras_nplm.data.tokenizers import CHARACTERS, get_tokenizer, parse_tokenizer
+    from keras_nplm.data.tokenizers import WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
 
     base, steps = parse_tokenizer(language_model.tokenizer_name)
-    if base == CHARACTERS:
+    if base not in WORD_TOKENIZERS:
         raise InputError(
-            f"`--tokenizer` must be left out if the model's tokens are characters. Received: {tokenizer}. Fix: leave "
-            "`--tokenizer` out."
+            f"`--tokenizer` must be left out if the model's tokens are not words ({base}). Received: {tokenizer}. "
+            "Fix: leave `--tokenizer` out."
         )
     language_model.tokenize = get_tokenizer("+".join([tokenizer, *steps]), language_model.vocabulary.forms)
 

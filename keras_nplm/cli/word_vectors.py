@@ -75,12 +75,11 @@ def _analogy(options: argparse.Namespace) -> dict:
 
 def _find_rows(directory: str, words: list[str]) -> list[int]:
     """Return the rows of words; words out of the vocabulary are refused before TensorFlow loads the model."""
-    from keras_nplm.data.tokenizers import get_tokenizer
     from keras_nplm.language_model.directory import read_description
     from keras_nplm.language_model.word_vectors import find_rows
 
     config, vocabulary = read_description(Path(directory))
-    return find_rows(words, vocabulary, get_tokenizer(config["tokenizer"], vocabulary.forms))
+    return find_rows(words, vocabulary, vocabulary.tokenizer(config["tokenizer"]))
 
 
 def _show_words(result: dict) -> None:

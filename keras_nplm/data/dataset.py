@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled, ResampledPools, count_resampled
-from keras_nplm.data.shards import ShardedIds
+from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools, concatenate_texts
-from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 
@@ -140,7 +138,7 @@ def _encode_strings(
             f"{'with' if vocabulary is not None else 'without'} `vocabulary`. Fix: for strings add "
             '`vocabulary=Vocabulary.build(lines, tokenizer="words")`.'
         )
-    return encode_sentences(filter(None, map(get_tokenizer(tokenizer), text)), vocabulary) if is_text else text
+    return np.concatenate([np.zeros(0, np.int32), *encode_text(text, vocabulary, tokenizer)]) if is_text else text
 
 
 def _open_pools(

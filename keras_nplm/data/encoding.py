@@ -4,10 +4,12 @@ import dataclasses
 import hashlib
 import itertools
 import os
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +17,11 @@ from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.corpora.pieces import Piece, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
-from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, encode_chunks, sum_counts
+from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, encode_chunks, encode_text, sum_counts
+from keras_nplm.data.subwords import write_subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
-from keras_nplm.data.tokenizers import load_forms, uses_lemmas
-from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.data.tokenizers import load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
+from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.data.word_counts import merge_counts
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
@@ -60,13 +63,14 @@ def count_vocabulary(
 ) -> Vocabulary:
     """Count the words of some splits and build the vocabulary. Large text files are counted in parallel.
 
-    If the tokens are normalised to lemmas, the vocabulary has all known forms of its words.
+    If the tokens are normalised to lemmas, the vocabulary has all known forms of its words. Subwords are trained on the
+    splits, or read from a file, as `corpus.subwords` says.
 
     Args:
         corpus: the text.
         splits: the splits whose words are counted.
-        min_count: rarer words become `<unk>`.
-        max_size: the largest number of words, without special tokens. Default: no limit.
+        min_count: rarer words become `<unk>`. Not used for subwords.
+        max_size: the largest number of words, without special tokens. Not used for subwords. Default: no limit.
 
     Raises:
         InputError: an option is out of range, the text cannot be read or holds a reserved token, or no word is left.
@@ -78,6 +82,8 @@ def count_vocabulary(
     >>> count_vocabulary(corpus, min_count=2).words[4:]
     ['the']
     """
+    if uses_subwords(corpus.tokenizer):
+        return _train_subwords(corpus, splits)
     vocabulary = _count_words(corpus, splits, dict(min_count=min_count, max_size=max_size))
     return vocabulary.with_forms(load_forms(corpus.tokenizer)) if uses_lemmas(corpus.tokenizer) else vocabulary
 
@@ -92,7 +98,24 @@ def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabu
         return Vocabulary.from_counts(merge_counts([run for value in finished for run in value["runs"]]), **options)
 
 
-def _read_with_progress(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[list[str]]:
+def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
+    """Train the subwords of a corpus, or read them from the file that it names."""
+    lines = (line for line in _read_with_progress(corpus, splits, "Reading text for subwords"))
+    if "lower" in parse_tokenizer(corpus.tokenizer)[1]:
+        lines = map(lower, lines)
+    subwords = corpus.subwords.make(lines)
+    lacking = corpus.subwords.pieces - len(SPECIALS) - len(subwords)
+    if corpus.subwords.file is None and lacking > 0:
+        print(
+            f"Note: this text has {len(subwords) + len(SPECIALS):,} subwords, fewer than --pieces "
+            f"{corpus.subwords.pieces:,}.",
+            file=sys.stderr,
+        )
+    return Vocabulary.from_subwords(subwords)
+
+
+def _read_with_progress(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[Any]:
+    """Iterate over the sentences of splits: lists of tokens, or lines if the tokens are subwords."""
     with open_progress(title) as progress:
         for split in splits:
             for sentence in corpus.sentences(split):
@@ -143,8 +166,12 @@ def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> E
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
     """Encode one split sentence by sentence, and return its entry of `corpus.json`."""
     names, parts, checksums, counter = [], [], [], TextCounter()
-    sentences = _read_with_progress(_count_text(corpus, split, counter), [split], "Encoding")
-    chunks = encode_chunks(sentences, counter.count_unknown(vocabulary.encode))
+    if uses_subwords(corpus.tokenizer):
+        lines = _read_with_progress(corpus, [split], "Encoding")
+        chunks = encode_text(lines, vocabulary, corpus.tokenizer, counter)
+    else:
+        sentences = _read_with_progress(_count_text(corpus, split, counter), [split], "Encoding")
+        chunks = encode_chunks(sentences, counter.count_unknown(vocabulary.encode))
     for number, ids in enumerate(_join_chunks(chunks)):
         names.append(name_shard(split, number))
         with replace_file(directory / names[-1]) as temporary:
@@ -203,7 +230,11 @@ def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
     _remove_stale_shards(directory, plan)
     todo = [item for listed in items.values() for item in listed if not _is_encoded(directory, item["shard"])]
     task = {"tokenizer": corpus.tokenizer, "words": vocabulary.words, "directory": str(directory)}
-    run_task("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
+    with tempfile.TemporaryDirectory() as temporary:
+        if vocabulary.subwords is not None:
+            task["subwords"] = str(Path(temporary) / "sentencepiece.model")
+            write_subwords(Path(task["subwords"]), vocabulary.subwords)
+        run_task("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
     if _plan_encoding(corpus, vocabulary) != plan:
         raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")
     splits = {}
@@ -241,7 +272,8 @@ def _remove_stale_shards(directory: Path, plan: dict) -> None:
 def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
     """Describe everything that the ids of text files depend on."""
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
-    digest = hashlib.sha256("\n".join(words).encode("utf-8")).hexdigest()
+    model = b"" if vocabulary.subwords is None else vocabulary.subwords.model
+    digest = hashlib.sha256("\n".join(words).encode("utf-8") + model).hexdigest()
     return {"tokenizer": corpus.tokenizer, "vocabulary": digest} | describe_text(corpus)
 
 

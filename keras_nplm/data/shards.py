@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.corpora.pieces import Piece, chunk_sentences, read_piece
+from keras_nplm.data.corpora.pieces import CHUNK_TOKENS, Piece, chunk_sentences, read_sentence_lines
+from keras_nplm.data.subwords import Subwords, read_subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
-from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.data.tokenizers import lower, parse_tokenizer
 from keras_nplm.data.vocabulary import (
     EOS,
     EOS_ID,
+    SPECIALS,
     UNK_ID,
-    WordIds,
+    Vocabulary,
     check_ids,
     check_reserved,
     check_tokens,
@@ -47,6 +49,52 @@ def encode_chunks(
         yield ids
 
 
+def encode_text(
+    lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, counter: TextCounter | None = None
+) -> Iterator[np.ndarray]:
+    """Encode lines of text as ids, each closed by `</s>`, in chunks as `encode_chunks`. Blank lines are skipped.
+
+    Args:
+        lines: lines of text.
+        vocabulary: the vocabulary. An out-of-vocabulary word becomes `<unk>`.
+        tokenizer_name: name of the tokenizer; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        counter: counts the characters, words and unknown words of the lines. Default: they are not counted.
+
+    Raises:
+        InputError: a line holds a reserved token, or the tokenizer and the vocabulary do not match.
+
+    Example:
+
+    >>> list(encode_text(["the cat", " ", "a cat"], Vocabulary(["the", "cat"]), "words"))
+    [array([4, 5, 3, 1, 5, 3], dtype=int32)]
+    """
+    tokenize, encode = vocabulary.tokenizer(tokenizer_name), vocabulary.encode
+    if vocabulary.subwords is not None:
+        return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1], counter)
+    if counter is not None:
+        tokenize, encode = counter.count_lines(tokenize), counter.count_unknown(encode)
+    return encode_chunks(filter(None, map(tokenize, lines)), encode)
+
+
+def _encode_subwords(
+    lines: Iterable[str], subwords: Subwords, lower_case: bool, counter: TextCounter | None
+) -> Iterator[np.ndarray]:
+    """Encode lines as ids of subwords, which are joined as bytes: faster than lists of numbers."""
+    end = np.int32(EOS_ID).tobytes()
+    parts, size = [], 0
+    for line in filter(str.strip, lines):
+        if counter is not None:
+            counter.add_line(line)
+        ids = subwords.encode_bytes(lower(line) if lower_case else line)
+        parts += ids, end
+        size += len(ids) + len(end)
+        if size >= CHUNK_TOKENS * len(end):
+            yield np.frombuffer(b"".join(parts), np.int32)
+            parts, size = [], 0
+    if parts:
+        yield np.frombuffer(b"".join(parts), np.int32)
+
+
 def count_ids(ids: np.ndarray) -> dict[str, int]:
     """Count the `sentences`, `tokens` (without `</s>`) and `unk_tokens` of ids."""
     sentences = int(np.count_nonzero(ids == EOS_ID))
@@ -74,18 +122,20 @@ class PieceEncoder:
         tokenizer: name of the tokenizer.
         words: all words of the vocabulary in the order of their ids.
         directory: directory of the shards.
+        subwords: path of the SentencePiece model, if the words are subwords.
     """
 
-    def __init__(self, tokenizer: str, words: Sequence[str], directory: str):
-        self._tokenize = get_tokenizer(tokenizer)
-        self._encode = WordIds(words).look_up
+    def __init__(self, tokenizer: str, words: Sequence[str], directory: str, subwords: str | None = None):
+        model = read_subwords(Path(subwords)) if subwords else None
+        self._vocabulary = Vocabulary(words[len(SPECIALS) :], subwords=model)
+        self._tokenizer_name = tokenizer
         self._directory = Path(directory)
 
     def __call__(self, piece: dict, shard: str) -> dict:
         parts, counter = [], TextCounter()
-        sentences = read_piece(Piece(**piece), counter.count_lines(self._tokenize))
+        lines = read_sentence_lines(Piece(**piece))
         with replace_file(self._directory / shard) as temporary, open(temporary, "wb") as file:
-            for ids in encode_chunks(sentences, counter.count_unknown(self._encode)):
+            for ids in encode_text(lines, self._vocabulary, self._tokenizer_name, counter):
                 file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
                 parts.append(count_ids(ids))
         counter.write(self._directory / name_text_counts(shard))

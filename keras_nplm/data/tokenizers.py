@@ -1,8 +1,9 @@
-"""Tokenizers (words, whitespace, characters) and normalisation: lower case, numbers, lemmas."""
+"""Tokenizers (words, whitespace, characters, subwords) and normalisation: lower case, numbers, lemmas."""
 
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.extras import import_extra
@@ -184,6 +185,15 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     CHARACTERS: split_characters,
 }
 WORD_TOKENIZERS = tuple(name for name in TOKENIZERS if name != CHARACTERS)
+SUBWORDS = "sentencepiece"  # the tokenizer whose tokens are pieces of words
+_BASES = (*TOKENIZERS, SUBWORDS)
+
+
+class LineEncoder(Protocol):
+    """The pieces of a vocabulary; see `keras_nplm.data.subwords.Subwords`."""
+
+    def encode(self, line: str) -> list[str]:
+        """Split a line into pieces."""
 
 
 def join_tokens(tokens: Sequence[str], name: str) -> str:
@@ -198,29 +208,36 @@ def join_tokens(tokens: Sequence[str], name: str) -> str:
     >>> join_tokens(["an", "apple"], "words"), join_tokens(split_characters("an apple"), "characters")
     ('an apple', 'an apple')
     """
+    if uses_subwords(name):
+        return continue_line(tokens).removeprefix(" ")
     line = get_separator(name).join(tokens)
     return line if get_separator(name) else line.replace(SPACE, " ")
 
 
 def get_separator(name: str) -> str:
-    """Return the separator between tokens in a line: a space, or an empty string between characters."""
-    return "" if parse_tokenizer(name)[0] == CHARACTERS else " "
+    """Return the separator between tokens in a line: a space, or an empty string between characters or subwords."""
+    return "" if parse_tokenizer(name)[0] in (CHARACTERS, SUBWORDS) else " "
 
 
 def get_tokenizer(
-    name: str, forms: Mapping[str, str] | None = None, *, apart: bool = False
+    name: str,
+    forms: Mapping[str, str] | None = None,
+    subwords: LineEncoder | None = None,
+    *,
+    apart: bool = False,
 ) -> Callable[[str], list[str]]:
     """Return the tokenizer with a name: a function from a line to its normalised tokens.
 
     Args:
         name: `"words"` for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by
-            spaces, or `"characters"`. Normalisation steps of `keras_nplm.data.tokenizers.STEPS` may follow, as in
-            `"words+lower+numbers"`.
+            spaces, `"characters"`, or `"sentencepiece"` for the subwords of a vocabulary. Normalisation steps of
+            `keras_nplm.data.tokenizers.STEPS` may follow, as in `"words+lower+numbers"`.
         forms: for the step `lemmas`: the forms of the vocabulary. Default: `load_forms`.
+        subwords: for `"sentencepiece"`: the subwords of the vocabulary.
         apart: split the words of this text at spaces, even if the name says `"words"`.
 
     Raises:
-        InputError: the name is unknown, or lemmas are wanted without the package simplemma.
+        InputError: the name is unknown, subwords are absent, or lemmas are wanted without the package simplemma.
 
     Example:
 
@@ -230,6 +247,14 @@ def get_tokenizer(
     ['the', 'jury', 'of', '_number_', 'said', ':']
     """
     base, steps = parse_tokenizer(name)
+    if base == SUBWORDS:
+        if subwords is None:
+            raise InputError(
+                "The tokenizer `sentencepiece` needs a vocabulary with subwords. Received: words. Fix: use the "
+                "vocabulary of a model that was trained with `--tokenizer sentencepiece`."
+            )
+        pieces = subwords
+        return (lambda line: pieces.encode(lower(line))) if steps else pieces.encode
     split = str.split if apart and base != CHARACTERS else TOKENIZERS[base]
     if not steps:
         return split
@@ -249,14 +274,14 @@ def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
     ('words', ('lower',))
     """
     base, *steps = name.split("+")
-    if base not in TOKENIZERS or steps != [step for step in STEPS if step in steps]:
+    if base not in _BASES or steps != [step for step in STEPS if step in steps]:
         after = ", ".join(f"+{step}" for step in STEPS)
         raise InputError(
-            f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {name!r}. The steps {after} may follow, in "
+            f"`tokenizer` must be one of {', '.join(_BASES)}. Received: {name!r}. The steps {after} may follow, in "
             "this order."
         )
-    if base == CHARACTERS and {*steps} - {"lower"}:
-        raise InputError(f"The tokenizer `characters` must have no step but +lower. Received: {name!r}.")
+    if base in (CHARACTERS, SUBWORDS) and {*steps} - {"lower"}:
+        raise InputError(f"The tokenizer `{base}` must have no step but +lower. Received: {name!r}.")
     return base, tuple(steps)
 
 
@@ -278,6 +303,48 @@ def add_steps(name: str, steps: Sequence[str]) -> str:
 def uses_lemmas(name: str) -> bool:
     """Return whether a tokenizer replaces words by lemmas. Its vocabulary then has forms."""
     return "lemmas" in parse_tokenizer(name)[1]
+
+
+def uses_subwords(name: str) -> bool:
+    """Return whether the tokens of a tokenizer are subwords. Its vocabulary then has a SentencePiece model."""
+    return parse_tokenizer(name)[0] == SUBWORDS
+
+
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_WHITE_SPACE = re.compile(r"<U\+([0-9A-F]{4,6})>")
+
+
+def name_piece(piece: str) -> str:
+    """Return the name of a subword in a vocabulary: white space in it is written as in `<U+00A0>`.
+
+    Example:
+
+    >>> name_piece("▁12\\xa0")
+    '▁12<U+00A0>'
+    """
+    return "".join(f"<U+{ord(character):04X}>" if character.isspace() else character for character in piece)
+
+
+def continue_line(pieces: Sequence[str]) -> str:
+    """Join the names of subwords to text. `▁` becomes a space, and bytes such as `<0xE2>` become characters.
+
+    Bytes that are not UTF-8, as a model may generate them, become U+FFFD.
+
+    Example:
+
+    >>> continue_line(["▁cat", "s", "<0xE2>", "<0x98>", "<0x83>", "<U+00A0>"])
+    ' cats☃\\xa0'
+    """
+    return b"".join(map(_spell_piece, pieces)).decode("utf-8", "replace")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _spell_piece(name: str) -> bytes:
+    """Return the UTF-8 bytes of the text of a subword."""
+    if byte := _BYTE.fullmatch(name):
+        return bytes([int(byte[1], 16)])
+    text = name.replace(SPACE, " ")
+    return (_WHITE_SPACE.sub(lambda code: chr(int(code[1], 16)), text) if "<" in text else text).encode("utf-8")
 
 
 @functools.cache

@@ -9,14 +9,14 @@ from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.corpora.pieces import read_sentence_lines
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
+from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer, uses_subwords
 
 _SAMPLE = 200  # lines of the training text that are looked at
 _MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
 _MIN_TOKENS = 10_000  # of the training text
 _MAX_LINE = 200  # tokens of a line, on average
 _MAX_WORD = 8  # characters between spaces, on average, in a script without spaces
-_NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
+NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
 )
 _DELIMITERS = (",", ";", "\t", "|")
@@ -40,9 +40,9 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     >>> corpus = Corpus("zh", "words", splits)
     >>> encoded = encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tempfile.mkdtemp())
     >>> describe_unusual_text(corpus, encoded, "sentence")[1]
-    'The text is in a script without spaces between words. Fix: use `--token character`.'
+    'The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.'
     """
-    is_words = parse_tokenizer(corpus.tokenizer)[0] != CHARACTERS
+    is_words = parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS
     found = [_describe_size(encoded, boundary)]
     if is_words:
         found += [_describe_script(corpus), *_describe_unknown(encoded)]
@@ -72,14 +72,14 @@ def _describe_unknown(encoded: EncodedCorpus) -> Iterator[str]:
         if share > _MAX_UNKNOWN:
             yield (
                 f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), which makes the perplexity look "
-                "good. Fix: lower `--min-count`, add text, or use `--token character`."
+                "good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
             )
 
 
 def _describe_script(corpus: Corpus) -> str:
-    words = [word for line in _read_sample(corpus) for word in line.split() if _NO_SPACES.search(word)]
+    words = [word for line in _read_sample(corpus) for word in line.split() if NO_SPACES.search(word)]
     if words and sum(map(len, words)) > _MAX_WORD * len(words):
-        return "The text is in a script without spaces between words. Fix: use `--token character`."
+        return "The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`."
     return ""
 
 
@@ -102,7 +102,9 @@ def _read_sample(corpus: Corpus) -> list[str]:
     if isinstance(split, TextSplit):
         lines = itertools.chain.from_iterable(map(read_sentence_lines, split.pieces))
     else:
-        lines = map(" ".join, corpus.sentences("train"))
+        lines = (
+            corpus.sentences("train") if uses_subwords(corpus.tokenizer) else map(" ".join, corpus.sentences("train"))
+        )
     return [*itertools.islice(lines, _SAMPLE)]
 
 

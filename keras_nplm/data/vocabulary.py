@@ -5,12 +5,13 @@ import itertools
 import os
 import tempfile
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from keras_nplm.data.forms import get_forms_path, read_forms, write_forms
-from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.data.subwords import Subwords, get_subwords_path, read_subwords, write_subwords
+from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
@@ -35,10 +36,12 @@ class Vocabulary:
     Args:
         words: the words from id 4 on, usually the most frequent first.
         forms: for text that is normalised to lemmas: further forms, each with its word. Default: no lemmas.
+        subwords: for the tokenizer `sentencepiece`: the SentencePiece model whose pieces the words are; see
+            `from_subwords`. Default: the words are no subwords.
 
     Raises:
         InputError: there are no words; or a word is empty, contains white space, is repeated or is a special token; or
-            a form is itself a word, or belongs to an unknown word.
+            a form is itself a word, or belongs to an unknown word; or the words are not those of the subwords.
 
     Example:
 
@@ -51,7 +54,7 @@ class Vocabulary:
     array([4, 1], dtype=int32)
     """
 
-    def __init__(self, words: Sequence[str], forms: Mapping[str, str] | None = None):
+    def __init__(self, words: Sequence[str], forms: Mapping[str, str] | None = None, subwords: Subwords | None = None):
         seen = set(SPECIALS)
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
@@ -68,6 +71,38 @@ class Vocabulary:
                 raise InputError(f"The word of the form {form!r} must be in the vocabulary. Received: {word!r}.")
         self.words = [*SPECIALS, *words]
         self.forms = None if forms is None else dict(forms)
+        self.subwords = subwords
+        if subwords is not None and subwords.words != self.words[len(SPECIALS) :]:
+            raise InputError("The words of the vocabulary must be the pieces of its SentencePiece model.")
+
+    @classmethod
+    def from_subwords(cls, subwords: Subwords) -> "Vocabulary":
+        """Build the vocabulary of a SentencePiece model. Its words are the pieces.
+
+        Example:
+
+        >>> subwords = Subwords.train(["the cat sat", "the cats"], pieces=300, kind="bpe")
+        >>> vocabulary = Vocabulary.from_subwords(subwords)
+        >>> vocabulary.decode(vocabulary.encode(subwords.encode("the dog")))
+        ['▁the', '▁', '<0x64>', '<0x6F>', '<0x67>']
+        """
+        return cls(subwords.words, subwords=subwords)
+
+    def tokenizer(self, name: str) -> Callable[[str], list[str]]:
+        """Return the tokenizer with a name: a function from a line to its tokens in this vocabulary.
+
+        Args:
+            name: name of the tokenizer; see `keras_nplm.data.tokenizers.get_tokenizer`.
+
+        Raises:
+            InputError: the name is unknown, or only one of tokenizer and vocabulary has subwords.
+        """
+        if self.subwords is not None and not uses_subwords(name):
+            raise InputError(
+                f"A vocabulary of subwords needs the tokenizer `sentencepiece`. Received: {name!r}. Fix: use "
+                "'sentencepiece'."
+            )
+        return get_tokenizer(name, self.forms, self.subwords)
 
     def with_forms(self, forms: Mapping[str, str]) -> "Vocabulary":
         """Return the vocabulary with the forms of its words. Forms that are themselves words are skipped.
@@ -112,6 +147,10 @@ class Vocabulary:
         >>> Vocabulary.build(["The cat.", "The dog."], tokenizer="words").words[4:]
         ['.', 'The', 'cat', 'dog']
         """
+        if tokenizer is not None and uses_subwords(tokenizer):
+            raise InputError(
+                "Subwords are trained, not counted. Fix: use `Vocabulary.from_subwords(Subwords.train(lines, pieces))`."
+            )
         if tokenizer is not None:
             sentences = map(get_tokenizer(tokenizer), sentences)
         with tempfile.TemporaryDirectory() as directory:
@@ -161,11 +200,13 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Load a `vocabulary.txt`, one word a line in the order of the ids, and `forms.tsv` beside it, if any.
+        """Load a `vocabulary.txt`, one word a line in the order of the ids, and what lies beside it.
+
+        That is `forms.tsv`, the forms of lemmas, or `sentencepiece.model`, the model of subwords.
 
         Raises:
             InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word; or
-                `forms.tsv` is damaged or belongs to a different vocabulary.
+                `forms.tsv` or `sentencepiece.model` is damaged or belongs to a different vocabulary.
         """
         text = read_text(path)
         if not text.endswith("\n"):
@@ -175,9 +216,11 @@ class Vocabulary:
             raise InputError(
                 f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
             )
-        forms = read_forms(get_forms_path(path), words)
+        forms, subwords = read_forms(get_forms_path(path), words), read_subwords(get_subwords_path(path))
+        if subwords is not None and subwords.words != words[len(SPECIALS) :]:
+            raise InputError(f"{get_subwords_path(path)} does not match {path}. Fix: restore both files or retrain.")
         try:
-            return cls(words[len(SPECIALS) :], forms)
+            return cls(words[len(SPECIALS) :], forms, subwords)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
@@ -185,18 +228,19 @@ class Vocabulary:
         """Return the vocabulary with more words. Old words keep their ids, and the forms stay the same.
 
         Raises:
-            InputError: as `Vocabulary(…)`.
+            InputError: as `Vocabulary(…)`, or the words are subwords.
 
         Example:
 
         >>> Vocabulary(["cat"]).with_words(["dog"]).words[4:]
         ['cat', 'dog']
         """
-        return Vocabulary([*self.words[len(SPECIALS) :], *words], self.forms)
+        return Vocabulary([*self.words[len(SPECIALS) :], *words], self.forms, self.subwords)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the words to `path`, one a line, and the forms, if any, to `forms.tsv` beside it."""
+        """Write the words to `path`, one a line, and beside it `forms.tsv` or `sentencepiece.model`, if any."""
         write_forms(get_forms_path(path), self.forms, self.words)
+        write_subwords(get_subwords_path(path), self.subwords)
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 
@@ -209,7 +253,11 @@ class Vocabulary:
         return len(self.words)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self.words, self.forms) == (other.words, other.forms)
+        return isinstance(other, Vocabulary) and (self.words, self.forms, self.subwords) == (
+            other.words,
+            other.forms,
+            other.subwords,
+        )
 
     __hash__ = None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.tokenizers import uses_lemmas
+from keras_nplm.data.tokenizers import uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, remove_temporary_files
@@ -18,7 +18,7 @@ _TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")  # None or absent 
 
 
 def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
-    """Load the vocabulary of a model directory, with its word forms if the tokenizer maps words to lemmas.
+    """Load the vocabulary of a model directory, with the word forms or the subwords that its tokenizer needs.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -27,6 +27,11 @@ def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
     if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
         raise InputError(
             f"{directory / 'forms.tsv'} does not exist: it maps word forms to lemmas. Fix: restore the file or retrain."
+        )
+    if uses_subwords(tokenizer_name) and vocabulary.subwords is None:
+        raise InputError(
+            f"{directory / 'sentencepiece.model'} does not exist: it splits text into subwords. Fix: restore the file "
+            "or retrain."
         )
     return vocabulary
 

@@ -1,5 +1,7 @@
 """Generate text: sample words from P(w | context), with temperature and top-k."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from keras_nplm.data.vocabulary import EOS_ID
@@ -7,6 +9,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel
 
 _MAX_WORDS = 1_000_000
+_MOST_TOKENS = 64  # of a word, on average: a model of subwords may never begin the next word
 
 
 def generate_sentences(
@@ -19,6 +22,7 @@ def generate_sentences(
     seed: int = 0,
     temperature: float = 1.0,
     top_k: int | None = None,
+    begins: Callable[[int, int], bool] | None = None,
 ) -> list[list[int]]:
     """Sample word ids from P(w | context), a new sentence after each `</s>`.
 
@@ -31,6 +35,8 @@ def generate_sentences(
         seed: random seed, 0 or more.
         temperature: 0 or more. P is raised to the power 1/temperature and normalised; 0 takes the most probable word.
         top_k: sample from this many most probable words. Default: all.
+        begins: whether a token begins a word after the token before it, for words of several tokens. Default: each
+            token is a word.
 
     Returns:
         the ids of the words, one list per sentence.
@@ -48,17 +54,24 @@ def generate_sentences(
         raise InputError(f"`seed` must be 0 or more. Received: {seed}.")
     random = np.random.default_rng(seed)
     context = np.concatenate([first_context, prompt_ids])[-len(first_context) :].astype(np.int32)
-    sentences, number = [[]], 0
-    while number < num_words and len(sentences) - number <= num_words:  # the latter ends a series of empty sentences
+    sentences, number, tokens = [[]], 0, 0
+    most = _MOST_TOKENS * num_words
+    while len(sentences) - number <= num_words and tokens < most:  # the former ends a series of empty sentences
+        if number == num_words and begins is None:
+            break
         log_probs = model.next_log_probs(context[None])[0, candidate_ids].astype(np.float64)
-        word = int(candidate_ids[_sample(log_probs, random, temperature, top_k)])
-        if word == EOS_ID:
+        token = int(candidate_ids[_sample(log_probs, random, temperature, top_k)])
+        is_new = token == EOS_ID or begins is None or begins(int(context[-1]), token)
+        if number == num_words and is_new:
+            break
+        if token == EOS_ID:
             context = first_context
             sentences.append([])
-        else:
-            context = np.append(context[1:], word).astype(np.int32)
-            sentences[-1].append(word)
-            number += 1
+            continue
+        context = np.append(context[1:], token).astype(np.int32)
+        sentences[-1].append(token)
+        number += is_new
+        tokens += 1
     return sentences
 
 

@@ -11,9 +11,16 @@ import numpy as np
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
-from keras_nplm.data.shards import count_ids, encode_chunks, sum_counts
+from keras_nplm.data.shards import count_ids, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter
-from keras_nplm.data.tokenizers import get_tokenizer, join_tokens, load_forms, uses_lemmas
+from keras_nplm.data.tokenizers import (
+    continue_line,
+    join_tokens,
+    load_forms,
+    lower,
+    parse_tokenizer,
+    uses_lemmas,
+)
 from keras_nplm.data.vocabulary import (
     BOS_ID,
     EOS_ID,
@@ -26,6 +33,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path
+from keras_nplm.language_model.completion import WordPieces, complete_words, split_unfinished
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.generation import generate_sentences
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
@@ -84,7 +92,7 @@ class LanguageModel:
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
-        self.tokenize = get_tokenizer(tokenizer_name, vocabulary.forms)
+        self.tokenize = vocabulary.tokenizer(tokenizer_name)
         self.boundary = _choose_boundary(model, boundary)
         self.corpus: EncodedCorpus | None = None
         self.spelling: SpellingModel | None = None
@@ -282,6 +290,8 @@ class LanguageModel:
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
 
+        A model of subwords returns whole words; see `keras_nplm.language_model.completion.complete_words`.
+
         Args:
             context: text; its last n-1 tokens count.
             top_k: number of words, 1 or more.
@@ -291,6 +301,8 @@ class LanguageModel:
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        if self._pieces is not None:
+            return self._complete(context, top_k)
         context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
         log_probs = self.model.next_log_probs(context_ids[None])[0, self.proposed_ids]
         best = np.argsort(-log_probs, kind="stable")[:top_k]
@@ -321,6 +333,9 @@ class LanguageModel:
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        if self._pieces is not None:
+            context, prefix = split_unfinished(text)
+            return self._complete(context, top_k, prefix)
         context, prefix = split_unfinished_word(text, self.tokenizer_name, self._prefixes.longest)
         ids = np.array(self._prefixes.find(prefix), np.int32)
         context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
@@ -331,6 +346,20 @@ class LanguageModel:
     @functools.cached_property
     def _prefixes(self) -> PrefixIndex:
         return PrefixIndex(self.vocabulary.words, first=len(SPECIALS))
+
+    def _complete(self, context: str, top_k: int, prefix: str = "") -> list[tuple[str, float]]:
+        """Return the most probable next words of a model of subwords, after a space if the context ends with one."""
+        ids = self._word_ids(context.rstrip(" "))
+        has_space = context.endswith(" ") or not context
+        return complete_words(
+            self.model,
+            np.concatenate([self._first_context(), ids])[-self.model.order + 1 :],
+            self._pieces,
+            prefix=lower(prefix) if "lower" in parse_tokenizer(self.tokenizer_name)[1] else prefix,
+            after_space=has_space if prefix or has_space else None,
+            with_end=self.boundary == "sentence",
+            top_k=top_k,
+        )
 
     def generate(
         self,
@@ -345,30 +374,39 @@ class LanguageModel:
 
         Args:
             prompt: the text to continue; may be empty.
-            num_words: number of words, 1 to 1,000,000. `</s>` ends a line and does not count.
+            num_words: number of words, or of the characters of a character model, 1 to 1,000,000. `</s>` ends a line
+                and does not count.
             seed: random seed, 0 or more; the same seed gives the same text.
             temperature: 0 or more. P is raised to the power 1/temperature and normalised; 0 takes the most probable
                 word.
-            top_k: sample from this many most probable words. Default: all.
+            top_k: sample from this many most probable words, characters or subwords. Default: all.
 
         Returns:
-            the words separated by spaces, or the characters of a character model. With the boundary `"sentence"` each
-            sentence is a line.
+            the words separated by spaces, the characters of a character model, or the text of the subwords. The latter
+            begins with a space if a new word follows the prompt. With the boundary `"sentence"` each sentence is a
+            line.
 
         Raises:
             InputError: an option is out of range, or the prompt holds a reserved token.
         """
+        pieces = self._pieces
+        prompt_ids = self._word_ids(prompt if pieces is None else prompt.rstrip(" "))
         sentences = generate_sentences(
             self.model,
             self._first_context(),
-            self._word_ids(prompt),
+            prompt_ids,
             self.proposed_ids,
             num_words,
             seed=seed,
             temperature=temperature,
             top_k=top_k,
+            begins=None if pieces is None else lambda before, token: bool(pieces.begins[pieces.last[before], token]),
         )
-        return "\n".join(join_tokens(self.vocabulary.decode(np.array(ids)), self.tokenizer_name) for ids in sentences)
+        lines = [self.vocabulary.decode(np.array(ids)) for ids in sentences]
+        joined = [join_tokens(line, self.tokenizer_name) for line in lines]
+        if pieces is not None and len(prompt_ids):
+            joined[0] = continue_line(lines[0])
+        return "\n".join(joined)
 
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """Return the nearest neighbours of a word with the cosine similarity of the word vectors (rows of C).
@@ -429,12 +467,18 @@ class LanguageModel:
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
+    @functools.cached_property
+    def _pieces(self) -> WordPieces | None:
+        """The subwords of the vocabulary as parts of words, or None without subwords."""
+        return None if self.vocabulary.subwords is None else WordPieces(self.vocabulary)
+
     def _find_rows(self, words: Sequence[str]) -> list[int]:
         return find_rows(words, self.vocabulary, self.tokenize)
 
     def _word_ids(self, text: str) -> np.ndarray:
         tokens = self.tokenize(text)
-        check_reserved(tokens)
+        if self.vocabulary.subwords is None:
+            check_reserved(tokens)
         return self.vocabulary.encode(tokens)
 
     def _first_context(self) -> np.ndarray:
@@ -489,8 +533,7 @@ class _LineCounter:
     def encode(self, lines: Iterable[str]) -> Iterator[np.ndarray]:
         """Yield the ids of the lines, in chunks."""
         counter, spelling = self._counter, self._owner.spelling
-        sentences = filter(None, map(counter.count_lines(self._owner.tokenize), lines))
-        for ids in encode_chunks(sentences, counter.count_unknown(self._owner.vocabulary.encode)):
+        for ids in encode_text(lines, self._owner.vocabulary, self._owner.tokenizer_name, counter):
             if spelling is not None and self._spelling is not None:
                 self._spelling += spelling.sum_log_prob(counter.unknown)
             counter.unknown.clear()

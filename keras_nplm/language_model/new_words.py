@@ -93,6 +93,8 @@ def add_words(
             "Words cannot be added to a vocabulary of lemmas, because their word forms are unknown. "
             f"Received: tokenizer {language_model.tokenizer_name!r}. Fix: train with a tokenizer without `+lemmas`."
         )
+    if language_model.vocabulary.subwords is not None:
+        raise InputError("Words cannot be added to a vocabulary of subwords, which spells every word already.")
     if rule not in RULES:
         raise InputError(f"`rule` must be one of {', '.join(RULES)}. Received: {rule!r}.")
     if prior_tokens < 1:

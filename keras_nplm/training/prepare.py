@@ -24,6 +24,7 @@ _PREPARED = {
     "vocabulary.txt",
     "forms.tsv",
     SPELLING_FILE,
+    "sentencepiece.model",
 }  # names that a run killed before config.json may leave
 
 
@@ -63,7 +64,7 @@ def prepare_directory(
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
     if callable(options):
         options = options(encoded)
-    options |= {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
+    options |= corpus.describe()
     for warning in describe_unusual_text(corpus, encoded, options["boundary"]):
         print(f"Warning: {warning}", file=sys.stderr)
     write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
@@ -76,7 +77,7 @@ def _load_prepared(
     """Load what an earlier call prepared, if it is the same run."""
     if callable(options):
         options = options(EncodedCorpus.load(directory / "corpus"))
-    options |= {"corpus": corpus.name, "tokenizer": corpus.tokenizer}
+    options |= corpus.describe()
     _check_same_run(directory, read_json(directory / "config.json"), options)
     if not (directory / "metrics.json").exists():
         print(f"Resuming the run in {directory}.", file=sys.stderr)
@@ -110,7 +111,8 @@ def check_run_directory(directory: Path) -> None:
 def _count_or_load(corpus: Corpus, directory: Path, **options: Any) -> Vocabulary:
     """Count the vocabulary, or load the one that an interrupted call counted in the same, unchanged text files."""
     text = describe_text(corpus)
-    record = {"tokenizer": corpus.tokenizer} | options | {"splits": list(options["splits"])} | text
+    described = {name: value for name, value in corpus.describe().items() if name != "corpus"}
+    record = described | options | {"splits": list(options["splits"])} | text
     if text and (directory / _COUNT_RECORD).exists():
         if read_json(directory / _COUNT_RECORD) == record:
             return load_vocabulary(directory, corpus.tokenizer)

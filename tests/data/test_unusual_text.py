@@ -37,7 +37,7 @@ def test_many_unknown_words(tmp_path):
     lines = [f"{sentence} word{i}a word{i}b word{i}c" for i, sentence in enumerate(PROSE * 150)]
     warnings = _describe(tmp_path, lines, min_count=2)
     assert [warning.split("%")[0] for warning in warnings] == ["20"] * 3
-    assert "of the train tokens are out of the vocabulary" in warnings[0] and "--token character" in warnings[0]
+    assert "of the train tokens are out of the vocabulary" in warnings[0] and "--tokenizer sentencepiece" in warnings[0]
 
 
 @pytest.mark.parametrize("line", ["我今天去北京大学看书，然后回家。", "ภาษาไทยไม่มีช่องว่างระหว่างคำ"])

@@ -3,7 +3,8 @@
 import pytest
 
 from keras_nplm.data.ngram_arrays import BOUNDARIES
-from keras_nplm.data.tokenizers import STEPS, WORD_TOKENIZERS
+from keras_nplm.data.subwords import MIN_PIECES, PIECES, PIECES_KINDS
+from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, check_option
 from keras_nplm.layers.hidden import ACTIVATIONS
@@ -19,7 +20,9 @@ def test_choices_are_those_of_the_code():
     assert choices["activation"] == {*ACTIVATIONS}
     assert choices["optimizer"] == {*OPTIMIZERS}
     assert choices["boundary"] == {*BOUNDARIES}
-    assert choices["tokenizer"] == {*WORD_TOKENIZERS}
+    assert choices["pieces_kind"] == {*PIECES_KINDS} and OPTIONS["pieces"].least == MIN_PIECES
+    assert OPTIONS["pieces"].default == PIECES
+    assert choices["tokenizer"] == {*WORD_TOKENIZERS, SUBWORDS}
     assert choices["normalise"] == {*STEPS}
     assert choices["strategy"] == {*STRATEGIES}
 

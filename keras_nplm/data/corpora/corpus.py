@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.pieces import cut_files
@@ -15,7 +16,15 @@ from keras_nplm.data.corpora.text_files import (
     expand_patterns,
     split_by_lines,
 )
-from keras_nplm.data.tokenizers import CHARACTERS, add_steps, get_tokenizer, parse_tokenizer
+from keras_nplm.data.subwords import SubwordOptions
+from keras_nplm.data.tokenizers import (
+    CHARACTERS,
+    SUBWORDS,
+    add_steps,
+    get_tokenizer,
+    parse_tokenizer,
+    uses_subwords,
+)
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
 
@@ -31,6 +40,9 @@ class Corpus:
         name: the name that `config.json` records.
         tokenizer: name of the tokenizer for more text of this kind; see `keras_nplm.data.tokenizers.get_tokenizer`.
         splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences.
+            With the tokenizer `sentencepiece` the sentences are lines of text, since subwords are not known before
+            they are trained.
+        subwords: for the tokenizer `sentencepiece`: how the subwords are made.
 
     Example:
 
@@ -44,13 +56,19 @@ class Corpus:
     name: str
     tokenizer: str
     splits: dict[str, Callable[[], Iterator[list[str]]]]
+    subwords: SubwordOptions = dataclasses.field(default_factory=SubwordOptions)
 
     def __repr__(self) -> str:
         return f"Corpus({self.name!r}, tokenizer={self.tokenizer!r}, splits={[*self.splits]})"
 
     def sentences(self, split: str) -> Iterator[list[str]]:
-        """Iterate over the tokenised sentences of a split, from the first."""
+        """Iterate over the tokenised sentences of a split, from the first; see `splits`."""
         return self.splits[split]()
+
+    def describe(self) -> dict:
+        """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of the subwords."""
+        subwords = self.subwords.describe() if uses_subwords(self.tokenizer) else {}
+        return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords}
 
 
 def open_corpus(
@@ -63,6 +81,7 @@ def open_corpus(
     fractions: tuple[float, float, float] = FRACTIONS,
     tokenizer: str = "words",
     normalise: Sequence[str] = (),
+    subwords: SubwordOptions | None = None,
     data_dir: str | None = None,
 ) -> Corpus:
     """Open a corpus by its name, or from text files if `train` or `resample` is given.
@@ -79,9 +98,12 @@ def open_corpus(
         validation: text files or globs.
         test: text files or globs.
         fractions: shares of the lines for train, validation and test.
-        tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`, for any corpus.
+        tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"` or `"sentencepiece"`,
+            for any corpus.
         normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`, `"lemmas"`; see
             `keras_nplm.data.tokenizers.STEPS`.
+        subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000 unigram pieces, trained
+            on the text.
         data_dir: directory of the archives of Brown and of TFDS sets. Absent archives are downloaded to it. Default:
             the environment variable `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
 
@@ -98,6 +120,26 @@ def open_corpus(
     ['the', '"', 'assert', '"', 'statement']
     """
     tokenizer = add_steps(tokenizer, normalise)
+    if subwords is not None and not uses_subwords(tokenizer):
+        raise InputError(
+            f"`subwords` must be left out without the tokenizer `sentencepiece`. Received: {tokenizer!r}. Fix: add "
+            "`--tokenizer sentencepiece`."
+        )
+    corpus = _open_corpus(name, train, resample, validation, test, fractions, tokenizer, data_dir)
+    return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
+
+
+def _open_corpus(
+    name: str,
+    train: Sequence[str],
+    resample: Sequence[tuple[float, Sequence[str]]],
+    validation: Sequence[str],
+    test: Sequence[str],
+    fractions: tuple[float, float, float],
+    tokenizer: str,
+    data_dir: str | None,
+) -> Corpus:
+    """Open a corpus; `tokenizer` includes the normalisation steps."""
     if train or resample:
         return _text_corpus(train, resample, validation, test, fractions, tokenizer)
     if validation or test:
@@ -105,7 +147,7 @@ def open_corpus(
     if name.startswith("tfds:"):
         from keras_nplm.data.corpora.tfds_sets import open_tfds_splits  # imports TensorFlow
 
-        splits = open_tfds_splits(name.removeprefix("tfds:"), data_dir, get_tokenizer(tokenizer))
+        splits = open_tfds_splits(name.removeprefix("tfds:"), data_dir, _get_splitter(tokenizer))
         return Corpus(name, tokenizer, splits)
     if name == "python_reference":
         stored, read = "words", python_reference.read_split
@@ -118,8 +160,8 @@ def open_corpus(
             "of these, or name text files with --train."
         )
     base, steps = parse_tokenizer(tokenizer)
-    stored = add_steps(base if base == CHARACTERS else stored, steps)
-    tokenize = get_tokenizer(stored, apart=True)
+    stored = add_steps(base if base in (CHARACTERS, SUBWORDS) else stored, steps)
+    tokenize = _get_splitter(stored, apart=True)
     return Corpus(
         name, stored, {split: LineSplit(functools.partial(_join_split, read, split), tokenize) for split in SPLITS}
     )
@@ -128,6 +170,13 @@ def open_corpus(
 def _join_split(read: Callable, split: str) -> Iterator[str]:
     """Read the lines of a built-in corpus: its tokens, which are already apart, joined by spaces."""
     return map(" ".join, read(split))
+
+
+def _get_splitter(tokenizer: str, *, apart: bool = False) -> Callable[[str], Any]:
+    """Return the function from a line to its sentence in a corpus: its tokens, or for subwords the line itself."""
+    if uses_subwords(tokenizer):
+        return lambda line: line if line.strip() else ""
+    return get_tokenizer(tokenizer, apart=apart)
 
 
 def _text_corpus(

@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_sentence_lines, run_task
-from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
 
 
@@ -62,6 +63,8 @@ class LineSplit:
 class TextSplit:
     """A split of a corpus that lies in text files. Calling it iterates over its tokenised sentences.
 
+    With the tokenizer `sentencepiece` the sentences are lines, since subwords are not known before they are trained.
+
     Args:
         pieces: the places of the text, in order.
         tokenizer: name of the tokenizer.
@@ -81,8 +84,8 @@ class TextSplit:
         """The tokenizer, a function from a line to its tokens."""
         return get_tokenizer(self.tokenizer)
 
-    def __call__(self) -> Iterator[list[str]]:
-        return map(self.tokenize, self.lines())
+    def __call__(self) -> Iterator[Any]:
+        return self.lines() if uses_subwords(self.tokenizer) else map(self.tokenize, self.lines())
 
 
 def split_by_lines(

@@ -1,0 +1,379 @@
+"""Subwords: SentencePiece models with byte fallback, their training, and the file `sentencepiece.model`."""
+
+import contextlib
+import dataclasses
+import functools
+import io
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
+from keras_nplm.io.checksums import identify_content
+from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.files import replace_file, summarize_error
+
+PIECES = 8000  # default size of a vocabulary of subwords
+MIN_PIECES = 300  # 4 special tokens, 256 bytes and some characters
+_MAX_PIECES = 1_000_000
+PIECES_KINDS = ("unigram", "bpe")
+_FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
+_SAMPLE = 1 << 23  # characters of the text that pieces are trained on, at most
+_LONGEST = 1 << 12  # characters of a training line; longer lines are cut
+_MIN_COUNT = 2  # of a character that becomes a piece; rarer ones are spelled in bytes
+_CACHED = 1 << 20  # words with their ids that a process caches: about 150 MB
+_LONGEST_CACHED = 40  # characters of a cached word: text without spaces does not repeat
+_BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
+_LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>|U\+)")  # text that must not become one piece
+_CHECKSUM_TAG = b"\xc5\x3e"  # protobuf field 1000, fixed 32 bits: after all fields of SentencePiece
+
+
+class Subwords:
+    """A SentencePiece model as a tokenizer: lines of text to pieces of words, and back.
+
+        P(x) = max over segmentations of prod_i P(x_i)        (unigram; BPE applies its merges in order)
+
+    A line is split at each space, and the words are encoded one by one. So the pieces of a word do not depend on its
+    neighbours. A word begins with `▁`, and characters without a piece are spelled in bytes, such as `<0xE2>`. Thus no
+    `<unk>` occurs, and `decode` restores each line exactly.
+
+    Args:
+        model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its control symbols
+            and unused pieces get no id. Its own normalisation is switched off, so that every line is restored.
+        path: name of the model for error messages.
+
+    Attributes:
+        model: the bytes of the model.
+        words: the names of the pieces from id 4 on. White space in a piece is written as in `<U+00A0>`.
+
+    Raises:
+        InputError: the model is damaged, or no model of words with a `▁` at their beginning.
+
+    Example:
+
+    >>> subwords = Subwords.train(["the cat sat", "the cats"], pieces=300, kind="bpe")
+    >>> subwords.encode("the cat: ☃")
+    ['▁the', '▁cat', '<0x3A>', '▁', '<0xE2>', '<0x98>', '<0x83>']
+    >>> subwords.decode(subwords.encode("the cat: ☃"))
+    'the cat: ☃'
+
+    Reference: Kudo & Richardson (2018), SentencePiece; Kudo (2018), Subword regularization (unigram); Sennrich et al.
+    (2016), Neural machine translation of rare words with subword units (BPE).
+    """
+
+    def __init__(self, model: bytes, path: str | os.PathLike = "The SentencePiece model"):
+        proto = _parse_model(model, path)
+        spec = proto.normalizer_spec
+        spec.name, spec.precompiled_charsmap, spec.remove_extra_whitespaces = "identity", b"", False
+        spec.add_dummy_prefix = True  # so that the first word of a line is like the others
+        self.model = proto.SerializeToString(deterministic=True)
+        types = type(proto).SentencePiece
+        kept = [
+            (number, piece)
+            for number, piece in enumerate(proto.pieces)
+            if piece.type in (types.NORMAL, types.USER_DEFINED, types.BYTE)
+        ]
+        self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
+        self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
+        self._ids[[number for number, _ in kept]] = np.arange(_FIRST_ID, _FIRST_ID + len(kept))
+        places = {name: place for place, name in enumerate(self.words, start=_FIRST_ID)}
+        self._byte_ids = np.array([places[name] for name in _BYTE_NAMES], np.int32)
+
+    @classmethod
+    def train(cls, lines: Iterable[str], pieces: int = PIECES, kind: str = "unigram") -> "Subwords":
+        """Train the pieces on lines of text. The same text gives the same pieces.
+
+        Args:
+            lines: lines of text, read once. About 8 million characters of them are used, spread over the whole text.
+            pieces: size of the vocabulary, with 256 bytes and 4 special tokens, 300 to 1,000,000. It is smaller for a
+                small text.
+            kind: `"unigram"` or `"bpe"`.
+
+        Raises:
+            InputError: an option is out of range, or there is no text.
+        """
+        if not MIN_PIECES <= pieces <= _MAX_PIECES:
+            raise InputError(f"`pieces` must be {MIN_PIECES} to {_MAX_PIECES:,}. Received: {pieces}.")
+        if kind not in PIECES_KINDS:
+            raise InputError(f"`kind` must be one of {', '.join(PIECES_KINDS)}. Received: {kind!r}.")
+        sample = _sample_lines(lines)
+        alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
+        if not alphabet:
+            raise InputError("The text of the subwords must have at least one word. Fix: give more text.")
+        return cls(_train_model(_clean_lines(sample, alphabet), pieces, kind))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subwords) and self.model == other.model
+
+    __hash__ = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, line: str) -> list[str]:
+        """Split a line into pieces.
+
+        Raises:
+            InputError: the line holds a lone surrogate, as a command-line argument that is not UTF-8 does.
+        """
+        names = self._names
+        return [names[i] for i in self.encode_ids(line).tolist()]
+
+    def encode_ids(self, line: str) -> np.ndarray:
+        """Encode a line as ids of `Vocabulary`, int32 [T]; see `encode`."""
+        return np.frombuffer(self.encode_bytes(line), np.int32)
+
+    def encode_bytes(self, line: str) -> bytes:
+        """Encode a line as the bytes of its ids, int32 each; see `encode`."""
+        return b"".join(map(self._cache.__getitem__, line.split(" "))) if line else b""
+
+    def decode(self, pieces: Sequence[str]) -> str:
+        """Join pieces to a line, without the space that the first `▁` stands for; see `continue_line`."""
+        return continue_line(pieces).removeprefix(" ")
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        return ["<pad>", "<unk>", "<s>", "</s>", *self.words]
+
+    @functools.cached_property
+    def _cache(self) -> "_WordCache":
+        return _WordCache(self)
+
+    @functools.cached_property
+    def _processor(self) -> Any:
+        import sentencepiece
+
+        return sentencepiece.SentencePieceProcessor(model_proto=self.model)
+
+    def _encode_word(self, word: str) -> np.ndarray:
+        """Encode a word without spaces, int32 [T]."""
+        try:
+            spelling = word.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
+        start = self._processor.piece_to_id(SPACE)
+        if not word:  # one of several spaces
+            return self._ids[[start]]
+        if SPACE in word:  # SentencePiece would take it for a space
+            return np.append(self._ids[start], self._byte_ids[np.frombuffer(spelling, np.uint8)])
+        return self._ids[self._processor.encode(word)]
+
+
+class _WordCache(dict):
+    """A dictionary from words to the bytes of their ids."""
+
+    def __init__(self, subwords: Subwords):
+        super().__init__()
+        self._subwords = subwords
+
+    def __missing__(self, word: str) -> bytes:
+        ids = self._subwords._encode_word(word).astype(np.int32, copy=False).tobytes()
+        if len(word) <= _LONGEST_CACHED:
+            if len(self) >= _CACHED:
+                self.clear()
+            self[word] = ids
+        return ids
+
+
+def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
+    """Parse and check a SentencePiece model."""
+    from google.protobuf.message import DecodeError
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto()
+    try:
+        proto.ParseFromString(model)
+        proto.DiscardUnknownFields()
+    except DecodeError as error:
+        raise InputError(f"{path} must be a SentencePiece model. Received: a damaged or different file.") from error
+    if not proto.pieces:
+        raise InputError(f"{path} must be a SentencePiece model. Received: a file without pieces.")
+    spec = proto.trainer_spec
+    if spec.model_type not in (spec.UNIGRAM, spec.BPE):
+        raise InputError(f"{path} must be a unigram or BPE model. Received: a model of words or characters.")
+    if spec.treat_whitespace_as_suffix or not proto.normalizer_spec.escape_whitespaces:
+        raise InputError(f"The words of {path} must begin with {SPACE}. Received: a model with different spaces.")
+    types = type(proto).SentencePiece
+    if not any(piece.piece == SPACE and piece.type in (types.NORMAL, types.USER_DEFINED) for piece in proto.pieces):
+        raise InputError(f"{path} must have the piece {SPACE}. Received: a model without it.")
+    if sorted(piece.piece for piece in proto.pieces if piece.type == types.BYTE) != _BYTE_NAMES:
+        raise InputError(
+            f"{path} must have byte fallback. Received: a model without it. Fix: train with byte_fallback."
+        )
+    return proto
+
+
+def _sample_lines(lines: Iterable[str]) -> list[str]:
+    """Return lines evenly spread over a text, about 8 million characters at most: each line, or every 2nd, 4th …"""
+    kept: list[str] = []
+    size, stride = 0, 1
+    for number, line in enumerate(lines):
+        if number % stride:
+            continue
+        kept += (line[start : start + _LONGEST] for start in range(0, min(len(line), _SAMPLE), _LONGEST))
+        size += len(line)
+        if size > _SAMPLE:
+            kept, stride = kept[::2], 2 * stride
+            size = sum(map(len, kept))
+    return kept
+
+
+def _choose_characters(lines: Iterable[str], most: int) -> set[str]:
+    """Return the most frequent characters, which become pieces."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line)
+    counts.pop(" ", None)
+    listed = [c for c in counts if not "\ud800" <= c < "\ue000"]  # no half of a surrogate pair
+    frequent = sorted(listed, key=lambda c: (-counts[c], c))[:most]
+    return {c for c in frequent if counts[c] >= _MIN_COUNT} or set(frequent[:1])
+
+
+def _clean_lines(lines: Iterable[str], alphabet: set[str]) -> Iterator[str]:
+    """Replace other characters by spaces, and take apart what SentencePiece would take for its own symbols."""
+    alphabet = alphabet - {SPACE, "\u2585", "\t"}  # SentencePiece skips or splits lines with these
+    others: dict[int, str] = {}
+    for line in lines:
+        for character in set(line) - alphabet:
+            others[ord(character)] = " "
+        yield _LIKE_NAMES.sub("< ", line.translate(others))
+
+
+def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
+    """Train a SentencePiece model with byte fallback and without normalisation."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=pieces,
+            hard_vocab_limit=False,  # a small text has fewer pieces
+            character_coverage=1.0,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            max_sentence_length=1 << 20,
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            num_threads=1,  # so that sums do not depend on the number of cores
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise InputError(
+            f"SentencePiece cannot train on this text: {summarize_error(error)}. Fix: give more text."
+        ) from error
+    return model.getvalue()
+
+
+@dataclasses.dataclass(frozen=True)
+class SubwordOptions:
+    """How the subwords of a corpus are made: trained on its text, or read from a file.
+
+    Args:
+        pieces: size of the vocabulary; see `Subwords.train`.
+        kind: `"unigram"` or `"bpe"`.
+        file: a `.model` file of SentencePiece to read instead. Default: train.
+    """
+
+    pieces: int = PIECES
+    kind: str = "unigram"
+    file: str | None = None
+
+    def describe(self) -> dict:
+        """Return the options for `config.json`, a file with its checksum."""
+        if self.file is not None:
+            return {"pieces_file": f"{self.file} ({identify_content(self.file)})"}
+        return {"pieces": self.pieces, "pieces_kind": self.kind}
+
+    def make(self, lines: Iterable[str]) -> Subwords:
+        """Read the file, or train on lines.
+
+        Raises:
+            InputError: as `Subwords` and `Subwords.train`, or the file cannot be read.
+        """
+        if self.file is None:
+            return Subwords.train(lines, self.pieces, self.kind)
+        return Subwords(_read_bytes(Path(self.file)), self.file)
+
+
+def get_subwords_path(path: str | os.PathLike) -> Path:
+    """Return the path of the SentencePiece model that belongs to a vocabulary file.
+
+    Args:
+        path: path of the vocabulary.
+
+    Example:
+
+    >>> get_subwords_path("model/vocabulary.txt").name, get_subwords_path("de.tflite.vocabulary.txt").name
+    ('sentencepiece.model', 'de.tflite.sentencepiece.model')
+    """
+    name = Path(path).name
+    stem = name.removesuffix("vocabulary.txt")
+    return Path(path).with_name(f"{stem}sentencepiece.model" if stem != name else f"{name}.sentencepiece.model")
+
+
+def write_subwords(path: Path, subwords: Subwords | None) -> None:
+    """Write a SentencePiece model, which any SentencePiece library reads, and a checksum as a field that they skip.
+
+    Args:
+        path: the file.
+        subwords: the model. None: an existing file is removed.
+
+    Raises:
+        RunError: the file cannot be written or removed.
+    """
+    if subwords is not None:
+        checksum = zlib.crc32(subwords.model).to_bytes(4, "little")
+        with replace_file(path) as temporary:
+            temporary.write_bytes(subwords.model + _CHECKSUM_TAG + checksum)
+        return
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+    except OSError as error:
+        raise RunError(
+            f"Cannot remove the old subwords {path}: {error.strerror}. Fix: check the permissions of the directory."
+        ) from error
+
+
+def read_subwords(path: Path) -> Subwords | None:
+    """Read the SentencePiece model that `write_subwords` wrote.
+
+    Returns:
+        the model, or None without such a file.
+
+    Raises:
+        InputError: the file is damaged.
+
+    Example:
+
+    >>> path = getfixture("tmp_path") / "sentencepiece.model"
+    >>> write_subwords(path, Subwords.train(["the cat sat"], pieces=300))
+    >>> read_subwords(path).encode("at")
+    ['▁at']
+    """
+    if not os.path.lexists(path):
+        return None
+    data = _read_bytes(path)
+    model, tag, checksum = data[:-6], data[-6:-4], data[-4:]
+    if tag != _CHECKSUM_TAG or checksum != zlib.crc32(model).to_bytes(4, "little"):
+        raise InputError(f"{path} is damaged (checksum mismatch). Fix: restore the file or retrain.")
+    return Subwords(model, path)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}. Fix: name a SentencePiece model.") from error
