@@ -60,7 +60,8 @@ def prepare_directory(
     splits = SPLITS if vocabulary_scope == "corpus" else ("train",)
     vocabulary = _count_or_load(corpus, directory, splits=splits, min_count=min_count, max_size=max_size)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
-    SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train")).save(directory / SPELLING_FILE)
+    if vocabulary.subwords is None:  # subwords have no <unk>
+        SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train")).save(directory / SPELLING_FILE)
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
     if callable(options):
         options = options(encoded)
