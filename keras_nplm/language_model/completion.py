@@ -1,4 +1,4 @@
-"""Complete words of subwords: a beam search over pieces for the most probable next words."""
+"""Complete words of subwords or characters: a beam search over pieces for the most probable next words."""
 
 import bisect
 import unicodedata
@@ -11,7 +11,8 @@ from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.models.base import NextWordModel
 
 BEAM = 32  # partial words that the search keeps
-_MOST_PIECES = 24  # of a word
+MOST_PIECES = 24  # of a word
+LONGEST_PREFIX = 64  # characters of an unfinished word that the search completes
 _OPEN, _LETTER, _OTHER, _SPACE = range(4)  # what a text ends with: nothing, a letter, a different character, a space
 
 
@@ -22,7 +23,7 @@ class WordPieces:
     spaces, such as Chinese or Thai. Letters, digits, marks above letters and apostrophes continue a word.
 
     Args:
-        vocabulary: a vocabulary of subwords.
+        vocabulary: a vocabulary of subwords or of characters, with `▁` for a space.
 
     Attributes:
         texts: the UTF-8 text of each piece without the space before it.
@@ -83,13 +84,13 @@ def _classify(text: bytes, place: int) -> int:
         character = text.decode("utf-8")[place]
     except UnicodeDecodeError:  # a byte of a rare character
         return _LETTER
-    return _classify_character(character)
+    return _LETTER if is_letter(character) else _OTHER
 
 
-def _classify_character(character: str) -> int:
-    if character in "'’_" or unicodedata.category(character)[0] in "LMN":
-        return _OTHER if NO_SPACES.match(character) else _LETTER
-    return _OTHER
+def is_letter(character: str) -> bool:
+    """Return whether a character continues a word: a letter, digit, mark or apostrophe of a script with spaces."""
+    belongs = character in "'’_" or unicodedata.category(character)[0] in "LMN"
+    return belongs and not NO_SPACES.match(character)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
@@ -101,7 +102,7 @@ def split_unfinished(text: str) -> tuple[str, str]:
     (('The ', 'val'), ('The (', 'val'), ('The ', ''), ('我们', ''))
     """
     start = len(text)
-    while start and _classify_character(text[start - 1]) == _LETTER:
+    while start and is_letter(text[start - 1]):
         start -= 1
     return text[:start], text[start:]
 
@@ -126,7 +127,8 @@ def complete_words(
         model: a language model of order n.
         context_ids: int32 [n-1], the context. Its last piece ends a word.
         pieces: the pieces of the model's vocabulary.
-        prefix: text that the words must begin with. The probabilities stay those without a prefix.
+        prefix: text that the words must begin with, at most 64 characters. The probabilities stay those without a
+            prefix.
         after_space: whether a space comes between the context and the word. Default: both are possible.
         with_end: whether `</s>` counts as a word.
         top_k: number of words.
@@ -136,6 +138,8 @@ def complete_words(
         up to `top_k` words with their probabilities, the most probable first.
     """
     begins = pieces.begins if with_end else _without_end(pieces.begins)
+    if len(prefix) > LONGEST_PREFIX:
+        return []
     wanted = prefix.encode("utf-8", "replace")
     log_probs = model.next_log_probs(context_ids[None])[0].astype(np.float64)  # [|V|]
     allowed = begins[pieces.last[context_ids[-1]]]
@@ -143,12 +147,12 @@ def complete_words(
         allowed = allowed & (pieces.has_space == after_space)
         allowed[EOS_ID] = after_space and begins[0, EOS_ID]  # text may end with a space, but not within a word
     scores = np.where(allowed, log_probs, -np.inf) - _log_sum_exp(log_probs[allowed])
-    words: dict[bytes, float] = {}
-    if with_end and allowed[EOS_ID] and EOS.startswith(prefix):
-        words[EOS.encode()] = float(np.exp(scores[EOS_ID]))
+    ended: list[tuple[bytes, float]] = []
+    if with_end and allowed[EOS_ID] and not prefix:
+        ended.append((EOS.encode(), float(np.exp(scores[EOS_ID]))))
     scores[EOS_ID] = -np.inf
     texts, contexts, scores = [b""], context_ids[None], scores[None]
-    for _ in range(_MOST_PIECES):
+    for _ in range(MOST_PIECES):
         for row, text in enumerate(texts):
             if len(text) < len(wanted):
                 scores[row, ~pieces.find_compatible(wanted[len(text) :])] = -np.inf
@@ -164,11 +168,14 @@ def complete_words(
         ends = begins[pieces.last[ids]]  # [K, |V|]
         for text, row, end in zip(texts, log_probs, ends, strict=True):
             if len(text) >= max(1, len(wanted)):
-                words[text] = words.get(text, 0.0) + float(np.exp(_log_sum_exp(row[end])))
+                ended.append((text, float(np.exp(_log_sum_exp(row[end])))))
         scores = np.where(ends, -np.inf, log_probs)
         scores[:, : EOS_ID + 1] = -np.inf
-        if len(words) >= top_k and sorted(words.values())[-top_k] >= np.exp(scores.max()):
+        if len(ended) >= top_k and sorted(probability for _, probability in ended)[-top_k] >= np.exp(scores.max()):
             break
+    words: dict[bytes, float] = {}
+    for text, probability in ended:
+        words[text] = words.get(text, 0.0) + probability
     ranked = sorted(((-probability, text) for text, probability in words.items() if _is_text(text)))[:top_k]
     return [(text.decode("utf-8"), -negative) for negative, text in ranked]
 

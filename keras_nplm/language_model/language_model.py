@@ -14,6 +14,7 @@ from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers import (
+    WORD_TOKENIZERS,
     continue_line,
     join_tokens,
     load_forms,
@@ -301,8 +302,8 @@ class LanguageModel:
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-        if self._pieces is not None:
-            return self._complete(context, top_k)
+        if self.vocabulary.subwords is not None:
+            return self._search_words(context, "", top_k, with_end=self.boundary == "sentence")
         context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
         log_probs = self.model.next_log_probs(context_ids[None])[0, self.proposed_ids]
         best = np.argsort(-log_probs, kind="stable")[:top_k]
@@ -335,7 +336,7 @@ class LanguageModel:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
         if self._pieces is not None:
             context, prefix = split_unfinished(text)
-            return self._complete(context, top_k, prefix)
+            return self._search_words(context, prefix, top_k, with_end=False)
         context, prefix = split_unfinished_word(text, self.tokenizer_name, self._prefixes.longest)
         ids = np.array(self._prefixes.find(prefix), np.int32)
         context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
@@ -347,8 +348,8 @@ class LanguageModel:
     def _prefixes(self) -> PrefixIndex:
         return PrefixIndex(self.vocabulary.words, first=len(SPECIALS))
 
-    def _complete(self, context: str, top_k: int, prefix: str = "") -> list[tuple[str, float]]:
-        """Return the most probable next words of a model of subwords, after a space if the context ends with one."""
+    def _search_words(self, context: str, prefix: str, top_k: int, with_end: bool) -> list[tuple[str, float]]:
+        """Return the most probable next words of a model of pieces, after a space if the context ends with one."""
         ids = self._word_ids(context.rstrip(" "))
         has_space = context.endswith(" ") or not context
         return complete_words(
@@ -357,7 +358,7 @@ class LanguageModel:
             self._pieces,
             prefix=lower(prefix) if "lower" in parse_tokenizer(self.tokenizer_name)[1] else prefix,
             after_space=has_space if prefix or has_space else None,
-            with_end=self.boundary == "sentence",
+            with_end=with_end,
             top_k=top_k,
         )
 
@@ -389,7 +390,7 @@ class LanguageModel:
         Raises:
             InputError: an option is out of range, or the prompt holds a reserved token.
         """
-        pieces = self._pieces
+        pieces = None if self.vocabulary.subwords is None else self._pieces
         prompt_ids = self._word_ids(prompt if pieces is None else prompt.rstrip(" "))
         sentences = generate_sentences(
             self.model,
@@ -469,8 +470,8 @@ class LanguageModel:
 
     @functools.cached_property
     def _pieces(self) -> WordPieces | None:
-        """The subwords of the vocabulary as parts of words, or None without subwords."""
-        return None if self.vocabulary.subwords is None else WordPieces(self.vocabulary)
+        """The subwords or characters of the vocabulary as parts of words; None for a vocabulary of words."""
+        return None if parse_tokenizer(self.tokenizer_name)[0] in WORD_TOKENIZERS else WordPieces(self.vocabulary)
 
     def _find_rows(self, words: Sequence[str]) -> list[int]:
         return find_rows(words, self.vocabulary, self.tokenize)

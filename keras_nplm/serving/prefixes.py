@@ -1,48 +1,35 @@
-"""The vocabulary words with a prefix as TensorFlow operations, as in Python."""
+"""The unfinished last word of texts, and the vocabulary words with a prefix, as TensorFlow operations, as in Python."""
 
 import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.prefixes import BEFORE_WORD, PrefixIndex
-from keras_nplm.data.tokenizers import parse_tokenizer
+from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.language_model.completion import is_letter
 from keras_nplm.serving.graph_model import store_array
 from keras_nplm.serving.text import _character_ranges, _decode, _is_word_character, _lower, _lower_case_codes
 
 _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 
 
-class PrefixGraph(tf.Module):
-    """The unfinished last word of texts, and the words that begin with it, as TensorFlow operations.
-
-    A hash table has all prefixes of all words, each with its range of the sorted words. So the words with a prefix cost
-    two comparisons per word of the vocabulary. The results are those of `split_unfinished_word` and `PrefixIndex`.
+class UnfinishedWords(tf.Module):
+    """The unfinished last word of texts: the results of `split_unfinished_word`, and for pieces `split_unfinished`.
 
     Args:
-        vocabulary: the words.
-        tokenizer_name: a tokenizer of words, with its normalisation steps.
+        tokenizer_name: the tokenizer with its normalisation steps.
+        longest: number of characters of the longest word. Of a longer word only the end is returned.
 
     Example:
 
-    >>> prefixes = PrefixGraph(Vocabulary(["value", "name", "valid"]), "words")
-    >>> contexts, words = prefixes.split(tf.constant(["the val", "the "]))
+    >>> contexts, words = UnfinishedWords("words", longest=5).split(tf.constant(["the val", "the "]))
     >>> contexts.numpy().tolist(), words.numpy().tolist()
     ([b'the ', b'the '], [b'val', b''])
-    >>> prefixes.match(words).numpy().tolist()
-    [[True, False, True], [True, True, True]]
     """
 
-    def __init__(self, vocabulary: Vocabulary, tokenizer_name: str):
+    def __init__(self, tokenizer_name: str, longest: int):
         super().__init__()
-        index = PrefixIndex(vocabulary.words, first=len(SPECIALS))
-        ranges = index.list_ranges()
-        places = np.empty(len(index.ids), np.int32)
-        places[np.array(index.ids) - len(SPECIALS)] = np.arange(len(index.ids))
-        self._places = store_array(places)  # of each word among the sorted words
-        self._ranges = store_array(np.array([*ranges.values(), (0, 0)], np.int32))  # the last: no word has the prefix
-        entries = tf.lookup.KeyValueTensorInitializer([*ranges], np.arange(len(ranges)), tf.string, tf.int64)
-        self._table = tf.lookup.StaticHashTable(entries, default_value=len(ranges))
-        self._window = _BYTES_PER_CHARACTER * (index.longest + BEFORE_WORD + 1)
+        self._window = _BYTES_PER_CHARACTER * (longest + BEFORE_WORD + 1)
         self._pattern = _match_unfinished_word(tokenizer_name)
         self._is_lower = "lower" in parse_tokenizer(tokenizer_name)[1]
         _lower_case_codes()  # fills its cache before a function is traced
@@ -56,6 +43,35 @@ class PrefixGraph(tf.Module):
         contexts = tf.strings.substr(texts, tf.zeros_like(lengths), lengths - tf.strings.length(words))
         return contexts, _lower(words) if self._is_lower else words
 
+
+class PrefixGraph(tf.Module):
+    """The vocabulary words that begin with a prefix.
+
+    A hash table has all prefixes of all words, each with its range of the sorted words. So the words with a prefix cost
+    two comparisons per word of the vocabulary. The results are those of `PrefixIndex`.
+
+    Args:
+        vocabulary: the words.
+
+    Example:
+
+    >>> prefixes = PrefixGraph(Vocabulary(["value", "name", "valid"]))
+    >>> prefixes.match(tf.constant(["val", ""])).numpy().tolist()
+    [[True, False, True], [True, True, True]]
+    """
+
+    def __init__(self, vocabulary: Vocabulary):
+        super().__init__()
+        index = PrefixIndex(vocabulary.words, first=len(SPECIALS))
+        ranges = index.list_ranges()
+        places = np.empty(len(index.ids), np.int32)
+        places[np.array(index.ids) - len(SPECIALS)] = np.arange(len(index.ids))
+        self.longest = index.longest
+        self._places = store_array(places)  # of each word among the sorted words
+        self._ranges = store_array(np.array([*ranges.values(), (0, 0)], np.int32))  # the last: no word has the prefix
+        entries = tf.lookup.KeyValueTensorInitializer([*ranges], np.arange(len(ranges)), tf.string, tf.int64)
+        self._table = tf.lookup.StaticHashTable(entries, default_value=len(ranges))
+
     def match(self, prefixes: tf.Tensor) -> tf.Tensor:
         """Return which words begin with each prefix: string [B] to bool [B, |V| - 4], without the special tokens."""
         ranges = tf.gather(self._ranges, self._table.lookup(prefixes))  # [B, 2]
@@ -63,8 +79,12 @@ class PrefixGraph(tf.Module):
 
 
 def _match_unfinished_word(tokenizer_name: str) -> str:
-    """Return a regular expression of a text whose group is its unfinished last word, as in `split_unfinished_word`."""
-    letter, space = _character_ranges(_is_word_character), _character_ranges(str.isspace)
+    """Return a regular expression of a text whose group is its unfinished last word, as in Python."""
     base, _ = parse_tokenizer(tokenizer_name)
-    word = f"(?:[{letter}]+(?:['’-][{letter}]+)*['’-]?)?" if base == "words" else f"[^{space}\\x{{fffd}}]*"
+    letter, space = _character_ranges(_is_word_character), _character_ranges(str.isspace)
+    word = f"[^{space}\\x{{fffd}}]*"  # of the tokenizer `whitespace`
+    if base == "words":
+        word = f"(?:[{letter}]+(?:['’-][{letter}]+)*['’-]?)?"
+    elif base not in WORD_TOKENIZERS:
+        word = f"[{_character_ranges(is_letter)}]*"
     return f"(?s)^.*?({word})$"

@@ -4,14 +4,16 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
-from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
+from keras_nplm.data.tokenizers import SUBWORDS, WORD_TOKENIZERS, parse_tokenizer
+from keras_nplm.data.vocabulary import SPECIALS, UNK_ID, Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.graph_model import compute_in_blocks
 from keras_nplm.serving.graphs import build_graph
-from keras_nplm.serving.prefixes import PrefixGraph
+from keras_nplm.serving.prefixes import PrefixGraph, UnfinishedWords
 from keras_nplm.serving.text import TextGraph, gather_ngrams
+from keras_nplm.serving.word_search import WordSearch
 
 DEFAULT_SIGNATURE = "predict_next"
 MAX_TEXT_LENGTH = 1 << 16  # bytes
@@ -109,27 +111,33 @@ class ServingModule(tf.Module):
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
-        has_words = parse_tokenizer(language_model.tokenizer_name)[0] in WORD_TOKENIZERS
-        text = language_model.vocabulary, language_model.tokenizer_name
-        self.prefixes = PrefixGraph(*text) if has_words else None
+        self._add_completion(language_model.vocabulary, language_model.tokenizer_name)
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
 
-    def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
-        """Return the functions by name, each with its input signature.
+    def _add_completion(self, vocabulary: Vocabulary, tokenizer_name: str) -> None:
+        """Add what completes words: an index of their prefixes, or for subwords and characters a beam search."""
+        base, longest = parse_tokenizer(tokenizer_name)[0], LONGEST_PREFIX
+        self.prefixes = self.search = None
+        if base in WORD_TOKENIZERS:
+            self.prefixes = PrefixGraph(vocabulary)
+            longest = self.prefixes.longest
+        else:
+            self.search = WordSearch(self.model, WordPieces(vocabulary), self.num_completions)
+        self.unfinished = UnfinishedWords(tokenizer_name, longest)
+        self._predicts_pieces = base == SUBWORDS
 
-        `complete_prefix` is there only for tokens that are words, and `embed` only for a model with word vectors.
-        """
+    def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
+        """Return the functions by name, each with its input signature; `embed` only for a model with word vectors."""
         text, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
         context = tf.TensorSpec([None, self.model.order - 1], tf.int32)
         inputs = {
             "predict_next": {"contexts": text},
+            "complete_prefix": {"texts": text},
             "score": {"sentences": text},
             "predict_next_ids": {"context_ids": context},
             "log_prob_ids": {"context_ids": context, "target_ids": ids},
         }
-        if self.prefixes is not None:
-            inputs["complete_prefix"] = {"texts": text}
         if self.C is not None:
             inputs["embed"] = {"words": text}
         functions = {}
@@ -139,6 +147,9 @@ class ServingModule(tf.Module):
         return functions
 
     def predict_next(self, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
+        if self._predicts_pieces:
+            return self._search_words(contexts, tf.fill(tf.shape(contexts), ""), self.text.boundary == "sentence")
+
         def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
             ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
@@ -149,15 +160,31 @@ class ServingModule(tf.Module):
         return {"words": words, "probabilities": probabilities}
 
     def complete_prefix(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        contexts, prefixes = self.unfinished.split(texts)
+        if self.search is not None:
+            return self._search_words(contexts, prefixes, with_end=False)
+
         def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            contexts, prefixes = self.prefixes.split(texts[rows])
-            context_ids, found = self.text.contexts(contexts, self.model.order, self.max_text_length)
-            fits = self.prefixes.match(prefixes)
+            context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
+            fits = self.prefixes.match(prefixes[rows])
             ids, probabilities = self.model.most_probable(context_ids, len(SPECIALS), self.num_completions, fits)
             words = tf.where(found[:, None] & (probabilities > 0), tf.gather(self.text.words, ids), "")
             return words, tf.where(found[:, None], probabilities, _NAN)
 
         words, probabilities = self._compute_top_k(predict, tf.size(texts), tf.string, self.num_completions)
+        return {"words": words, "probabilities": probabilities}
+
+    def _search_words(self, contexts: tf.Tensor, prefixes: tf.Tensor, with_end: bool) -> dict[str, tf.Tensor]:
+        """Return the most probable words of pieces that begin with `prefixes`, after the text `contexts`."""
+
+        def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
+            before, spaces = self.search.find_spaces(contexts[rows], prefixes[rows])
+            context_ids, found = self.text.contexts(before, self.model.order, self.max_text_length)
+            words, probabilities = self.search.complete(context_ids, prefixes[rows], spaces, with_end)
+            return tf.where(found[:, None], words, ""), tf.where(found[:, None], probabilities, _NAN)
+
+        specs = [tf.TensorSpec([None, self.num_completions], kind) for kind in (tf.string, tf.float32)]
+        words, probabilities = compute_in_blocks(predict, tf.size(contexts), self.search.block_rows, specs)
         return {"words": words, "probabilities": probabilities}
 
     def score(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:

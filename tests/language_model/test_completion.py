@@ -115,7 +115,7 @@ def test_words_may_begin_with_a_prefix(language_model):
         return [word for word, _ in complete_words(language_model.model, context, pieces, prefix=prefix, top_k=4)]
 
     assert complete("ca")[0] == "cat" and all(word.startswith("ca") for word in complete("ca"))
-    assert complete("我")[0].startswith("我") and complete("</")[0] == "</s>"
+    assert complete("我")[0].startswith("我") and "</s>" not in complete("</")
     assert all(word.startswith("<") for word in complete("<"))
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from keras_nplm import Vocabulary
 from keras_nplm.data.prefixes import split_unfinished_word
-from keras_nplm.serving.prefixes import PrefixGraph
+from keras_nplm.language_model.completion import LONGEST_PREFIX, split_unfinished
+from keras_nplm.serving.prefixes import PrefixGraph, UnfinishedWords
 from keras_nplm.serving.signatures import ServingModule
 
 WORDS = ["the", "cat", "cat's", "a-b", "ca", "éa字", "C", "."]
@@ -19,9 +20,10 @@ TEXTS = st.text("acC tÉé字-'’.\x1c\u2028\ufffd😀", max_size=40) | st.text
 
 @functools.cache
 def _build_functions(tokenizer_name: str):
-    prefixes = PrefixGraph(Vocabulary(WORDS), tokenizer_name)
+    prefixes = PrefixGraph(Vocabulary(WORDS))
+    unfinished = UnfinishedWords(tokenizer_name, prefixes.longest)
     texts = tf.TensorSpec([None], tf.string)
-    return tf.function(prefixes.split, [texts]), tf.function(prefixes.match, [texts])
+    return tf.function(unfinished.split, [texts]), tf.function(prefixes.match, [texts])
 
 
 @pytest.mark.parametrize("name", ["words", "whitespace", "words+lower"])
@@ -37,6 +39,21 @@ def test_texts_and_prefixes_are_split_as_in_python(name, text):
     assert fits == [each.startswith(expected[1]) for each in WORDS]
     if any(fits):
         assert (context.decode(), word.decode()) == expected
+
+
+@given(text=TEXTS)
+@example(text="The cat's mother-in-law sat on the C")
+@example(text="我们可以 ไทย a\u0301é")
+@settings(max_examples=60, deadline=None)
+def test_unfinished_words_of_pieces_are_those_of_python(text):
+    context, word = (part[0].numpy().decode() for part in _build_split_of_pieces()(tf.constant([text.encode()])))
+    expected = split_unfinished(text)
+    assert (context, word) == expected if len(expected[1]) <= LONGEST_PREFIX else len(word) > LONGEST_PREFIX
+
+
+@functools.cache
+def _build_split_of_pieces():
+    return tf.function(UnfinishedWords("characters", LONGEST_PREFIX).split, [tf.TensorSpec([None], tf.string)])
 
 
 def test_invalid_bytes_are_in_no_word():
