@@ -10,7 +10,7 @@ from keras_nplm.data.unusual_text import NO_SPACES
 from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.models.base import NextWordModel
 
-BEAM = 32  # partial words that the search keeps
+BEAM = 16  # partial words that the search keeps
 MOST_PIECES = 24  # of a word
 LONGEST_PREFIX = 64  # characters of an unfinished word that the search completes
 _OPEN, _LETTER, _OTHER, _SPACE = range(4)  # what a text ends with: nothing, a letter, a different character, a space

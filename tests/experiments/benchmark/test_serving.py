@@ -16,4 +16,4 @@ def test_each_contender_answers_requests(monkeypatch):
         for contender in group:
             assert contender.run_round() > 0 and len(contender.request_seconds) >= 20, contender.name
             contender.close()
-    assert sizes[:2] == [2, 2] and len(sizes) == 3
+    assert sizes[:2] == [3, 3] and len(sizes) == 3
