@@ -53,6 +53,51 @@ def _spread_rows(tf: ModuleType, vectors: Tensor, place: Tensor) -> Tensor:
     return spread(vectors)
 
 
+def multiply_transposed(a: Tensor, b: Tensor) -> Tensor:
+    """Return the matrix product a bᵀ, [N, M], for [N, w] and [M, w].
+
+    On TensorFlow its gradient has no transposed copy either, which the gradient of `matmul(a, transpose(b))` has.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return ops.matmul(a, ops.transpose(b))
+    import tensorflow as tf
+
+    return tf.matmul(a, b, transpose_b=True)
+
+
+def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return distinct ids and the sum of the rows of each, for sparse gradients. TensorFlow only.
+
+        sum_i = sum_{j: ids_j = i} values_j
+
+    The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times as fast as sums of
+    scattered rows.
+
+    Args:
+        ids: int [N].
+        values: float [N, …].
+
+    Returns:
+        int [D] and float [D, …], D <= N. The ids ascend, except within a function that XLA compiles.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> ids, sums = sum_repeated_rows(tf.constant([7, 3, 7]), tf.constant([1.0, 2.0, 4.0]))
+    >>> ids.numpy().tolist(), sums.numpy().tolist()
+    ([3, 7], [2.0, 5.0])
+    """
+    import tensorflow as tf
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext  # no public function tells
+
+    if GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):  # XLA has no sum of sorted segments
+        ids, places = tf.unique(ids)
+        return ids, tf.math.unsorted_segment_sum(values, places, tf.size(ids))
+    order = tf.argsort(ids, stable=True)
+    ids, places = tf.unique(tf.gather(ids, order))
+    return ids, tf.math.segment_sum(tf.gather(values, order), places)
+
+
 def linear_softmax(
     features: Tensor,
     kernel: Tensor,
@@ -159,14 +204,79 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
 
 
 def log_sum_exp(logits: Tensor) -> Tensor:
-    """Return log Z of TensorFlow logits, ln sum_i exp(y_i) of each row, float32 [B]. For evaluation only.
+    """Return log Z of logits, ln sum_j exp(y_j) of each row, float [B], with a gradient for training.
 
-    The greatest logit is subtracted only if a sum would overflow or underflow without it.
+    On TensorFlow the gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
+    would overflow or underflow without it.
+
+    Args:
+        logits: float [B, k], y.
     """
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(logits, axis=-1)
     import tensorflow as tf
 
-    z = tf.reduce_sum(tf.exp(logits), axis=-1)
-    return tf.cond(_in_range(tf, z), lambda: tf.math.log(z), lambda: tf.reduce_logsumexp(logits, axis=-1))
+    @tf.custom_gradient
+    def log_z(logits: Tensor) -> tuple[Tensor, Callable]:
+        power = tf.exp(logits)
+        z = tf.reduce_sum(power, axis=-1)
+
+        def shifted() -> tuple[Tensor, ...]:
+            log_z = tf.reduce_logsumexp(logits, axis=-1)
+            return log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
+
+        log_z, weight, total = tf.cond(_in_range(tf, z), lambda: (tf.math.log(z), power, z), shifted)
+        return log_z, lambda upstream: weight * (upstream / total)[:, None]
+
+    return log_z(logits)
+
+
+def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
+    """Return the loss of the negative samples in noise-contrastive estimation, float [B], with a gradient for training.
+
+        loss = -sum_j ln σ(-s_j) + α (ln Z)²,    Z = sum_j exp(s_j)
+        d loss / d s_j = σ(s_j) + 2 α ln Z exp(s_j) / Z,    σ(s) = exp(s) / (1 + exp(s))
+
+    On TensorFlow all of it comes from one exponential per logit, unless a sum of them overflows or underflows.
+
+    Args:
+        logits: float [B, k], s.
+        self_normalisation: float, α.
+
+    Example:
+
+    >>> round(float(noise_loss(ops.convert_to_tensor([[0.0, 0.0]]), self_normalisation=1.0)[0]), 4)
+    1.8667
+    """
+    if keras.backend.backend() != "tensorflow":
+        log_z = ops.logsumexp(logits, axis=-1)
+        return ops.sum(ops.softplus(logits), axis=-1) + self_normalisation * ops.square(log_z)
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def loss(logits: Tensor) -> tuple[Tensor, Callable]:
+        power = tf.exp(logits)
+        z = tf.reduce_sum(power, axis=-1)
+
+        def plain() -> tuple[Tensor, ...]:
+            one = 1 + power
+            return _sum_logs(tf, one), power / one, tf.math.log(z), power, z
+
+        def stable() -> tuple[Tensor, ...]:
+            softplus, log_z = tf.reduce_sum(tf.math.softplus(logits), axis=-1), tf.reduce_logsumexp(logits, axis=-1)
+            return softplus, tf.sigmoid(logits), log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
+
+        softplus, sigma, log_z, weight, total = tf.cond(_in_range(tf, z, greatest=1e9), plain, stable)
+
+        def gradient(upstream: Tensor) -> Tensor:
+            if not self_normalisation:
+                return sigma * upstream[:, None]
+            of_log_z = 2 * self_normalisation * log_z / total
+            return (sigma + weight * of_log_z[:, None]) * upstream[:, None]
+
+        return softplus + self_normalisation * tf.square(log_z), gradient
+
+    return loss(logits)
 
 
 def _tiled_softmax(
@@ -238,9 +348,17 @@ def _logits(tf: ModuleType, features: Tensor, kernel: Tensor, bias: Tensor) -> T
     return tf.nn.bias_add(tf.cast(tf.matmul(features, kernel, transpose_b=True), bias.dtype), bias)
 
 
-def _in_range(tf: ModuleType, z: Tensor) -> Tensor:
+def _in_range(tf: ModuleType, z: Tensor, greatest: float = 1e30) -> Tensor:
     """Return whether no sum of exponentials overflowed or underflowed. False for NaN."""
-    return tf.reduce_all((z > 1e-30) & (z < 1e30))
+    return tf.reduce_all((z > 1e-30) & (z < greatest))
+
+
+def _sum_logs(tf: ModuleType, factors: Tensor) -> Tensor:
+    """Return the sum of the logarithms of each row, for numbers from 1 to 1e9: one logarithm for four of them."""
+    size = factors.shape[1]
+    if size % 4 == 0:
+        factors = tf.reduce_prod(tf.reshape(factors, [-1, 4, size // 4]), axis=1)
+    return tf.reduce_sum(tf.math.log(factors), axis=-1)
 
 
 def _tiles(features: Tensor, kernel: Tensor) -> list[int]:

@@ -4,7 +4,7 @@ import types
 
 import keras
 
-from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.ops import Tensor, sum_repeated_rows
 
 
 def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
@@ -58,8 +58,7 @@ def sum_rows(gradient: Tensor) -> Tensor:
 
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
-    ids, place = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, place, tf.size(ids))
+    ids, values = sum_repeated_rows(gradient.indices, gradient.values)
     return tf.IndexedSlices(values, ids, gradient.dense_shape)
 
 

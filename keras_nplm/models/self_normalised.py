@@ -9,9 +9,11 @@ from keras import ops
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
+
+_ROWS = 512  # n-grams in a block, whose hidden units fit the cache
 
 
 class SelfNormalised(NextWordModel):
@@ -49,7 +51,6 @@ class SelfNormalised(NextWordModel):
     """
 
     kind = "self-normalised"
-    rows = 1024  # so that intermediate results stay in cache
 
     def __init__(self, model: NPLM):
         energy = model.prob.owns_hidden
@@ -80,7 +81,6 @@ class SelfNormalised(NextWordModel):
         if hidden is not None:
             blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, hidden.hidden_units)
             self.tables = words @ blocks  # [n-1, |V|, h]; with the energy output one more, of the target
-            self.d = _float32(hidden.d)
         if energy:
             self.tables, self.targets = self.tables[:-1], self.tables[-1]
             self.v = _float32(model.prob.v)
@@ -88,19 +88,26 @@ class SelfNormalised(NextWordModel):
             self.kernel = _float32(model.prob.input_columns(slice(None)))
             self.transform = _on_arrays(lambda z: hidden.transform(hidden.activate(z)))
             if type(hidden) is TanhHidden:
-                self.transform = np.tanh
+                self.transform = lambda z: np.tanh(z, out=z)
         if self.tables is not None:  # averaged positions share a table, each with its scale
             first = np.unique(self.block, return_index=True)[1]
             self.tables = self.tables * self.scale[first][:, None, None]
+            self.tables[self.block[-1]] += _float32(hidden.d) / np.sum(self.block == self.block[-1])  # z includes d
         self.C = words if model.direct_connections or hidden is None else None
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return y of the targets: ln P(target | context) + ln Z, float32 [B]."""
+        y = self.b[target_ids]
+        for block in row_blocks(len(target_ids), _ROWS):
+            y[block] += self._score(context_ids[block], target_ids[block])
+        return y
+
+    def _score(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """Return y - b of the targets of a block of n-grams, float32 [B]."""
         if self.v is not None:
-            y = np.tanh(self._before_tanh(context_ids) + self.targets[target_ids]) @ self.v
-        else:
-            y = np.einsum("ij,ij->i", self.features(context_ids), self.kernel[target_ids])
-        return y + self.b[target_ids]
+            return np.tanh(self._before_tanh(context_ids) + self.targets[target_ids]) @ self.v
+        rows = _take_rows(self.kernel, target_ids)
+        return np.einsum("ij,ij->i", self.features(context_ids), rows)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
@@ -129,12 +136,21 @@ class SelfNormalised(NextWordModel):
 
     def _before_tanh(self, context_ids: np.ndarray) -> np.ndarray:
         """Return d + H x, float32 [B, h]; for the energy output the part of the context."""
-        tables = (self.tables[block][column] for block, column in zip(self.block, context_ids.T, strict=True))
-        z = next(tables)
-        for table in tables:
-            z += table
-        z += self.d
+        z = part = None
+        for block, column in zip(self.block, context_ids.T, strict=True):
+            part = _take_rows(self.tables[block], column, part)
+            if z is None:
+                z, part = part, None
+            else:
+                z += part
         return z
+
+
+def _take_rows(table: np.ndarray, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return table[ids], in `out` if given. Ids are in range: without a check `take` is ten times as fast as `[]`."""
+    if out is None:
+        out = np.empty((len(ids), table.shape[1]), table.dtype)
+    return np.take(table, ids, axis=0, out=out, mode="clip")
 
 
 def evaluate_with_ln_z(model: NPLM, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:

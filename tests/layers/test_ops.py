@@ -6,7 +6,16 @@ import pytest
 import tensorflow as tf
 
 import keras_nplm.layers.ops as operations
-from keras_nplm.layers.ops import linear_log_prob, linear_softmax, log_normaliser, log_sum_exp, penalty, rows
+from keras_nplm.layers.ops import (
+    linear_log_prob,
+    linear_softmax,
+    log_normaliser,
+    log_sum_exp,
+    noise_loss,
+    penalty,
+    rows,
+    sum_repeated_rows,
+)
 
 W, B = 6, 9
 
@@ -113,6 +122,43 @@ def test_rows_have_a_sparse_gradient_and_ids_are_clipped():
     gradient = tape.gradient(total, variable.value)
     assert isinstance(gradient, tf.IndexedSlices)
     assert tf.convert_to_tensor(gradient).numpy()[:, 0].tolist() == [0, 2, 0, 2]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_repeated_rows_are_summed(jit):
+    ids, values = np.array([7, 3, 7, 0, 7], np.int32), np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    distinct, sums = tf.function(sum_repeated_rows, jit_compile=jit)(tf.constant(ids), tf.constant(values))
+    assert sorted(distinct.numpy()) == [0, 3, 7]
+    for row, found in zip(distinct.numpy(), sums.numpy(), strict=True):
+        np.testing.assert_allclose(found, values[ids == row].sum(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [8, 7])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+@pytest.mark.parametrize("shift", [0, 21, 300, -300], ids=["moderate", "large", "overflow", "underflow"])
+def test_losses_of_samples_and_their_gradients(shift, alpha, size):
+    """Of NCE with self-normalisation, and log Z alone, weighted by row."""
+    s = np.random.default_rng(0).normal(0, 3, (B, size)).astype(np.float32)
+    s[::2] += shift
+    upstream = np.linspace(1, 2, B, dtype=np.float32)
+    wide = s.astype(np.float64)
+    log_z = np.logaddexp.reduce(wide, axis=1)
+    softmax, sigma = np.exp(wide - log_z[:, None]), np.exp(-np.logaddexp(0, -wide))
+    expected = {
+        "noise": (
+            np.logaddexp(0, wide).sum(axis=1) + alpha * log_z**2,
+            sigma + 2 * alpha * log_z[:, None] * softmax,
+        ),
+        "log Z": (log_z, softmax),
+    }
+    logits = tf.constant(s)
+    for name, function in {"noise": lambda s: noise_loss(s, alpha), "log Z": log_sum_exp}.items():
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            values = function(logits)
+        gradient = tape.gradient(values, logits, output_gradients=tf.constant(upstream))
+        np.testing.assert_allclose(values, expected[name][0], rtol=1e-5, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(gradient, upstream[:, None] * expected[name][1], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def test_penalty_has_the_gradient_of_weight_decay():

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.layers.ops import Tensor, linear_log_prob, linear_logit, penalty, rows
+from keras_nplm.layers.ops import Tensor, linear_log_prob, linear_logit, multiply_transposed, penalty, rows
 
 NEVER = 1e-12  # the probability of an id that is never a target
 
@@ -91,8 +91,11 @@ class Output(keras.layers.Layer):
         """Return the input of `logits_of` and `logit`: the features, or a projection of them."""
         raise NotImplementedError
 
-    def logits_of(self, projected: Tensor, word_ids: Tensor) -> Tensor:
-        """Return the logits of a few words, the same in all contexts: float [B, k], for int [k]."""
+    def logits_of(self, projected: Tensor, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        """Return the logits of a few words, the same in all contexts: float [B, k], for int [k].
+
+        `offset`, float [k], is added to the logits: as part of the bias it costs no pass over [B, k].
+        """
         raise NotImplementedError
 
     def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
@@ -333,9 +336,9 @@ class LinearOutput(BiasedOutput):
         features = self.project(ops.cast(features, self.sum_dtype))
         return linear_log_prob(features, self.kernel, self.b, output_ids, which) * known
 
-    def logits_of(self, projected: Tensor, word_ids: Tensor) -> Tensor:
+    def logits_of(self, projected: Tensor, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
         kernel, bias = (ops.cast(rows(weight, word_ids), projected.dtype) for weight in (self.kernel, self.b))
-        return ops.matmul(projected, ops.transpose(kernel)) + bias
+        return multiply_transposed(projected, kernel) + (bias + offset)
 
     def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
         return linear_logit(projected, self.kernel, self.b, output_ids)

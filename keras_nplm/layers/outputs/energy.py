@@ -9,7 +9,7 @@ from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
 from keras_nplm.layers.ops import Tensor, rows
-from keras_nplm.layers.outputs.sampled import SampledOutput, sampled_cross_entropy
+from keras_nplm.layers.outputs.sampled import SampledOutput
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -113,17 +113,14 @@ class EnergyOutput(SampledOutput):
         present = ops.cast(ops.not_equal(word_ids, PAD_ID), vectors.dtype)
         return ops.matmul(vectors * ops.expand_dims(present, -1), self.H[self.context_width :])
 
-    def logits_of(self, projected: Tensor, word_ids: Tensor) -> Tensor:
+    def logits_of(self, projected: Tensor, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
         contexts, v = projected
-        return energies(contexts, self.words(word_ids), v) + rows(self.b, word_ids)
+        return energies(contexts, self.words(word_ids), v) + (rows(self.b, word_ids) + offset)
 
     def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
         contexts, v = projected
         a = ops.tanh(contexts + self.words(output_ids))  # [B, h]
         return ops.sum(a * v, axis=-1) + rows(self.b, output_ids)
-
-    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
-        return sampled_cross_entropy(target, sampled)
 
     def logits(self, features: Tensor) -> Tensor:
         contexts, v = self.project(features)

@@ -9,7 +9,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.ops import Tensor, rows
+from keras_nplm.layers.ops import Tensor, log_sum_exp, noise_loss, rows
 from keras_nplm.layers.outputs.base import (
     BiasedOutput,
     LinearOutput,
@@ -87,17 +87,18 @@ class SampledOutput(BiasedOutput):
             output_ids = self._replace_by_held_out(output_ids)
         sampled_ids = self._sample(self.noise, self._strata(self.num_sampled))
         log_k = float(np.log(self.num_sampled))  # k Q(w): how often w is expected among the samples
-        log_q = [ops.cast(rows(self.log_q, ids), self.sum_dtype) for ids in (sampled_ids, output_ids)]
-        sampled = self.logits_of(projected, sampled_ids) - log_q[0] - log_k  # [B, k]
-        target = self.logit(projected, output_ids) - log_q[1] - log_k
-        loss = self.contrast(target, sampled)
-        if self.self_normalisation:
-            loss += self.self_normalisation * ops.square(ops.logsumexp(sampled, axis=-1))
-        return loss * known, None
+        log_kq = [ops.cast(rows(self.log_q, ids), self.sum_dtype) + log_k for ids in (sampled_ids, output_ids)]
+        sampled = self.logits_of(projected, sampled_ids, offset=-log_kq[0])  # [B, k]
+        target = self.logit(projected, output_ids) - log_kq[1]
+        return self.contrast(target, sampled) * known, None
 
     def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
-        """Return the loss, float [B], from y - ln k Q(w) of the targets, [B], and of the samples, [B, k]."""
-        raise NotImplementedError
+        """Return the loss, float [B], from s = y - ln k Q(w) of the targets, [B], and of the samples, [B, k].
+
+        Here it is that of sampled softmax, ln(exp(s_t) + Ẑ) - s_t + α (ln Ẑ)².
+        """
+        log_z = log_sum_exp(sampled)
+        return ops.softplus(log_z - target) + self.self_normalisation * ops.square(log_z)
 
     def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         super().start_at(unigram, held_out)
@@ -185,9 +186,6 @@ class SampledSoftmax(SampledOutput, LinearOutput):
 
     loss_name = "sampled_loss"
 
-    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
-        return sampled_cross_entropy(target, sampled)
-
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class NoiseContrastive(SampledOutput, LinearOutput):
@@ -212,13 +210,7 @@ class NoiseContrastive(SampledOutput, LinearOutput):
     loss_name = "nce_loss"
 
     def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
-        return ops.softplus(-target) + ops.sum(ops.softplus(sampled), axis=-1)
-
-
-def sampled_cross_entropy(target: Tensor, sampled: Tensor) -> Tensor:
-    """Return -ln( exp(s_t) / (exp(s_t) + sum_j exp(s_j)) ), float [B], from s_t [B] and s_j [B, k]."""
-    together = ops.concatenate([ops.expand_dims(target, -1), sampled], axis=-1)
-    return ops.logsumexp(together, axis=-1) - target
+        return ops.softplus(-target) + noise_loss(sampled, self.self_normalisation)
 
 
 def _probabilities(distribution: tuple[keras.Variable, keras.Variable]) -> np.ndarray:
