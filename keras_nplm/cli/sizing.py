@@ -23,6 +23,7 @@ def add(command: AddCommand) -> None:
     add_flag(parser, OPTIONS["vocabulary_size"], required=True)
     help = f"{OPTIONS['tokens'].help}, to choose options and to count the operations of all epochs"
     add_flag(parser, dataclasses.replace(OPTIONS["tokens"], help=help))
+    add_flag(parser, OPTIONS["token"])
     names = configuration_names("model", "output")
     add_configuration_flags(parser, [name for name in (*names, "epochs") if name not in _WITHOUT_EFFECT])
 
@@ -31,7 +32,12 @@ def _size(options: argparse.Namespace) -> dict:
     from keras_nplm.training.sizes import compute_sizes
 
     if options.tokens and not options.config:
-        configuration = choose_configuration(options.tokens, options.vocabulary_size, **read_given_options(options))
+        configuration = choose_configuration(
+            options.tokens,
+            options.vocabulary_size,
+            characters=options.token == "character",
+            **read_given_options(options),
+        )
     else:
         configuration = read_configuration(options)
     result = compute_sizes(configuration, options.vocabulary_size)

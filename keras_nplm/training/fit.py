@@ -27,7 +27,8 @@ from keras_nplm.training.tensorboard import LanguageModelBoard
 
 _VALIDATION_BATCH = 1024
 _PROBE = 256  # n-grams of the validation split for the gradient norms
-_MAX_STEPS_PER_EXECUTION = 32  # a sampled update is about as short as the overhead of Keras per execution
+_MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
+_SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +150,8 @@ def _build(configuration: Configuration, targets: TrainingTargets, steps: int, d
         model.set_unigram(weights @ targets.counts, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
         model.optimizer.build(model.trainable_variables)
-    if model.prob.is_sampled and devices.num_replicas_in_sync == 1:
+    is_short = model.prob.is_sampled or vocabulary_size < _SHORT_SOFTMAX
+    if is_short and devices.num_replicas_in_sync == 1:
         model.steps_per_execution = max(k for k in range(1, _MAX_STEPS_PER_EXECUTION + 1) if steps % k == 0)
     return model
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, follows_error
 from keras_nplm.io.files import (
@@ -144,7 +145,8 @@ def _run(
 
     def choose(encoded: EncodedCorpus) -> Configuration:
         counts = encoded.count_tokens_per_epoch(), encoded.vocabulary_size
-        return requested.choose(*counts, replicas=devices.num_replicas_in_sync)
+        characters = parse_tokenizer(encoded.tokenizer)[0] == CHARACTERS
+        return requested.choose(*counts, characters=characters, replicas=devices.num_replicas_in_sync)
 
     def list_options(encoded: EncodedCorpus) -> dict:
         configuration = choose(encoded)

@@ -27,21 +27,22 @@ from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.sizes import compute_sizes
 
 COUNTS = dict(tokens=st.integers(1, 10**10), types=st.integers(2, 10**7))
+KIND = dict(characters=st.booleans())
 NUMBERS = [option for option in CHOSEN_OPTIONS if option != "averages_after"]
 
 
-@given(**COUNTS)
-def test_the_choice_is_valid_and_differs_in_the_listed_options_only(tokens, types):
-    chosen, small = choose_configuration(tokens, types), Configuration()
+@given(**COUNTS, **KIND)
+def test_the_choice_is_valid_and_differs_in_the_listed_options_only(tokens, types, characters):
+    chosen, small = choose_configuration(tokens, types, characters=characters), Configuration()
     different = {
         field.name for field in dataclasses.fields(chosen) if getattr(chosen, field.name) != getattr(small, field.name)
     }
     assert different <= set(CHOSEN_OPTIONS)
 
 
-@given(tokens=st.lists(st.integers(1, 10**10), min_size=2, max_size=2).map(sorted), types=COUNTS["types"])
-def test_more_tokens_never_give_a_narrower_network_or_more_epochs(tokens, types):
-    few, many = (choose_configuration(count, types) for count in tokens)
+@given(tokens=st.lists(st.integers(1, 10**10), min_size=2, max_size=2).map(sorted), types=COUNTS["types"], **KIND)
+def test_more_tokens_never_give_a_narrower_network_or_more_epochs(tokens, types, characters):
+    few, many = (choose_configuration(count, types, characters=characters) for count in tokens)
     assert few.embedding_dim <= many.embedding_dim
     assert few.hidden_units <= many.hidden_units
     assert few.dropout >= many.dropout
@@ -83,16 +84,22 @@ def test_counts_and_given_options_are_checked():
 
 @given(**COUNTS, replicas=st.integers(1, 100))
 def test_the_chosen_batch_divides_among_replicas(tokens, types, replicas):
-    chosen = AdaptiveConfiguration().choose(tokens, types, replicas)
+    chosen = AdaptiveConfiguration().choose(tokens, types, replicas=replicas)
     alone = AdaptiveConfiguration().choose(tokens, types)
     assert chosen.batch_size % replicas == 0
     assert 0 <= chosen.batch_size - alone.batch_size < replicas
-    assert AdaptiveConfiguration({"batch_size": 7}).choose(tokens, types, replicas).batch_size == 7
+    assert AdaptiveConfiguration({"batch_size": 7}).choose(tokens, types, replicas=replicas).batch_size == 7
 
 
 @pytest.mark.parametrize("types, output", [(50, "full"), (511, "full"), (512, "sampled"), (5000, "nce")])
 def test_the_output_follows_the_vocabulary(types, output):
     assert choose_configuration(100_000, types).output_layer == output
+
+
+def test_characters_are_concatenated_further_back():
+    words, letters = (choose_configuration(100_000, 60, characters=characters) for characters in (False, True))
+    assert (words.averages, letters.averages) == ((4,), (10,))
+    assert letters.hidden_units == 2 * words.hidden_units
 
 
 @pytest.fixture
