@@ -1,6 +1,8 @@
 """The networks that the benchmarks time: shapes, output layers, training and scoring as contenders."""
 
 import dataclasses
+import os
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +10,7 @@ import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.benchmark.contenders import Work
+from keras_nplm.experiments.benchmark.contenders import Contender, Work
 from keras_nplm.experiments.benchmark.peer_process import PeerProcess
 from keras_nplm.experiments.benchmark.peers import run_torch
 from keras_nplm.layers.outputs import NoiseContrastive, Output, SampledSoftmax
@@ -39,15 +41,21 @@ class Shape:
     hidden_units: int = 100
     direct: bool = False
 
-    def count_flops(self, training: bool) -> int:
-        """Return the floating-point operations of one n-gram with the full softmax.
+    def count_flops(self, training: bool, num_sampled: int | None = None) -> int:
+        """Return the floating-point operations of the matrix products of one n-gram.
 
-        Scoring takes 2 (|V| h + h (n-1) m), and 2 |V| (n-1) m more with direct connections. A training step computes
+        With the full softmax, scoring takes 2 (|V| h + h (n-1) m), and 2 |V| (n-1) m more with direct connections. With
+        a sampled output k+1 words take the place of |V|: the target and k negative samples. A training step computes
         three products of each size where scoring computes one.
+
+        Args:
+            training: count a training step: forward and backward pass.
+            num_sampled: k of a sampled output. Default: the full softmax.
         """
         x = (self.order - 1) * self.embedding_dim
         features = self.hidden_units + self.direct * x
-        return (6 if training else 2) * (self.vocabulary_size * features + self.hidden_units * x)
+        words = self.vocabulary_size if num_sampled is None else 1 + num_sampled
+        return (6 if training else 2) * (words * features + self.hidden_units * x)
 
 
 def build_nce(vocabulary_size: int, dtype: str = "float32") -> Output:
@@ -104,6 +112,27 @@ def train_network(
         return steps * BATCH_SIZE
 
     return work
+
+
+def run_nce_on_cores(number: int, peer: bool = False) -> PeerProcess:
+    """Return NCE training in a process that runs on some cores. Its rate is per second of the clock.
+
+    Args:
+        number: number of cores.
+        peer: whether other contenders are compared with it.
+    """
+    cores = f"{number} {'core' if number == 1 else 'cores'}"
+    name = f"NCE, k={NUM_SAMPLED}, {cores}, per second of the clock"
+    return PeerProcess(name, f"{__name__}:build_nce_on_cores", {"number": number}, peer=peer)
+
+
+def build_nce_on_cores(number: int) -> Contender:
+    """Return the contender of `run_nce_on_cores`."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(number))
+    tf.config.threading.set_intra_op_parallelism_threads(number)
+    tf.config.threading.set_inter_op_parallelism_threads(number)
+    return Contender("NCE", train_network(Shape(), build_nce, 320), clock=time.perf_counter)
 
 
 def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:

@@ -31,9 +31,9 @@ class PeerProcess(Contender):
     """
 
     def __init__(self, name: str, build: str, arguments: dict, flops: float = 0, peer: bool = False):
-        super().__init__(name, self._work, flops, peer, clock=lambda: self._cpu_seconds)
+        super().__init__(name, self._work, flops, peer, clock=lambda: self._seconds)
         self._job = {"build": build, "arguments": arguments}
-        self._cpu_seconds = 0.0
+        self._seconds = 0.0
         self._child = None
         self._stack = contextlib.ExitStack()
 
@@ -41,7 +41,7 @@ class PeerProcess(Contender):
         if self._child is None:
             self._start()
         answer = self._ask({})
-        self._cpu_seconds += answer["cpu_seconds"]
+        self._seconds += answer["seconds"]
         self.request_seconds.extend(answer["request_seconds"])
         return answer["ngrams"]
 
@@ -96,10 +96,11 @@ def main(parent: str) -> None:
         for _ in sys.stdin:
             gc.collect()
             contender.request_seconds.clear()
-            began = read_cpu_seconds()
+            clock = contender.clock or read_cpu_seconds
+            began = clock()
             ngrams = contender.work()
-            seconds = read_cpu_seconds() - began
-            answer({"ngrams": ngrams, "cpu_seconds": seconds, "request_seconds": contender.request_seconds})
+            seconds = clock() - began
+            answer({"ngrams": ngrams, "seconds": seconds, "request_seconds": contender.request_seconds})
     except Exception as error:  # whatever a library raises is a row of the table
         answer({"error": f"{type(error).__name__}: {summarize_error(error)}"})
 

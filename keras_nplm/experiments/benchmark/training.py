@@ -1,9 +1,12 @@
 """Benchmark `training`: n-grams per CPU second of `fit`, by output layer, beside PyTorch.
 
 The network has the paper's sizes and the vocabulary of Brown, and trains on batches of 512. PyTorch trains the same
-network with the full softmax.
+network with the full softmax. The share of the peak counts the matrix products of the step, forward and backward: of
+the hidden layer, and of all words, or with a sampled output of the target and the k negative samples. The peak is the
+rate of a large matrix product in the same rounds. NCE also trains on one and on two cores, per second of the clock.
 """
 
+import os
 from collections.abc import Iterator
 
 from keras_nplm.data.corpora import Corpus
@@ -14,6 +17,7 @@ from keras_nplm.experiments.benchmark.networks import (
     build_nce,
     build_sampled,
     build_torch_contender,
+    run_nce_on_cores,
     train_network,
 )
 from keras_nplm.experiments.benchmark.peers import is_installed
@@ -39,8 +43,11 @@ def _build_groups() -> Iterator[list[Contender]]:
         yield group
     for size in (Shape().vocabulary_size, 100_000):
         shape = Shape(size)
+        flops, samples = shape.count_flops(training=True, num_sampled=NUM_SAMPLED), f"k={NUM_SAMPLED}, V={size:,}"
         yield [
-            Contender(f"NCE, k={NUM_SAMPLED}, V={size:,}", train_network(shape, build_nce, 320)),
-            Contender(f"sampled softmax, k={NUM_SAMPLED}, V={size:,}", train_network(shape, build_sampled, 320)),
+            Contender(f"NCE, {samples}", train_network(shape, build_nce, 320), flops),
+            Contender(f"sampled softmax, {samples}", train_network(shape, build_sampled, 320), flops),
             Contender(f"adaptive softmax, V={size:,}", train_network(shape, AdaptiveSoftmax, 40)),
         ]
+    if (os.cpu_count() or 1) > 1:
+        yield [run_nce_on_cores(2), run_nce_on_cores(1, peer=True)]

@@ -1,5 +1,8 @@
 """The timed networks: number of operations, training and scoring."""
 
+import dataclasses
+import time
+
 import numpy as np
 import pytest
 
@@ -17,8 +20,13 @@ def test_operations_are_those_of_the_matrix_products():
     shape = Shape(1000, order=3, hidden_units=10, direct=True)
     assert shape.count_flops(training=False) == 2 * (1000 * (10 + 120) + 120 * 10)
     assert shape.count_flops(training=True) == 3 * shape.count_flops(training=False)
-    sizes = compute_sizes(CONFIGURATIONS["brown"], Shape().vocabulary_size)
-    assert Shape().count_flops(training=True) == sizes["flops_training"]
+    for name in ("brown", "brown-nce"):
+        configuration = CONFIGURATIONS[name]
+        sampled = configuration.num_sampled if configuration.output_layer == "nce" else None
+        shape = Shape(order=configuration.order, embedding_dim=configuration.embedding_dim)
+        shape = dataclasses.replace(shape, hidden_units=configuration.hidden_units)
+        sizes = compute_sizes(configuration, shape.vocabulary_size)
+        assert shape.count_flops(training=True, num_sampled=sampled) == sizes["flops_training"]
 
 
 @pytest.mark.parametrize("build_output", [FullSoftmax, build_nce])
@@ -42,6 +50,15 @@ def test_precomputed_batches_are_trained_on():
 
 def test_scoring_computes_every_ngram():
     assert networks.score_ngrams(build_network(SMALL, build_nce), sample_ngrams(SMALL, 100))() == 100
+
+
+@pytest.mark.long
+def test_training_on_some_cores_is_timed_by_the_clock():
+    contender = networks.run_nce_on_cores(1)
+    began = time.perf_counter()
+    rate = contender.run_round()
+    assert 320 * networks.BATCH_SIZE / (time.perf_counter() - began) <= rate
+    contender.close()
 
 
 @pytest.mark.long
