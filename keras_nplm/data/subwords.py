@@ -24,6 +24,7 @@ MIN_PIECES = 300  # 4 special tokens, 256 bytes and some characters
 _MAX_PIECES = 1_000_000
 PIECES_KINDS = ("unigram", "bpe")
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
+_UNKNOWN_PENALTY = 10.0  # of SentencePiece's unigram model
 _SAMPLE = 1 << 23  # characters of the text that pieces are trained on, at most
 _LONGEST = 1 << 12  # characters of a training line; longer lines are cut
 _MIN_COUNT = 2  # of a character that becomes a piece; rarer ones are spelled in bytes
@@ -45,11 +46,15 @@ class Subwords:
 
     Args:
         model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its control symbols
-            and unused pieces get no id. Its own normalisation is switched off, so that every line is restored.
+            and unused pieces get no id, and its user-defined symbols are ordinary pieces. Its own normalisation is
+            switched off, so that every line is restored.
         path: name of the model for error messages.
 
     Attributes:
         model: the bytes of the model.
+        kind: `"unigram"` or `"bpe"`.
+        unknown_score: the score of a character that is no piece, in the search of a unigram model.
+        byte_ids: the ids of the 256 bytes, int32 [256].
         words: the names of the pieces from id 4 on. White space in a piece is written as in `<U+00A0>`.
 
     Raises:
@@ -72,18 +77,22 @@ class Subwords:
         spec = proto.normalizer_spec
         spec.name, spec.precompiled_charsmap, spec.remove_extra_whitespaces = "identity", b"", False
         spec.add_dummy_prefix = True  # so that the first word of a line is like the others
-        self.model = proto.SerializeToString(deterministic=True)
         types = type(proto).SentencePiece
+        for piece in proto.pieces:
+            if piece.type == types.USER_DEFINED:
+                piece.type = types.NORMAL
+        self.model = proto.SerializeToString(deterministic=True)
+        self.kind = PIECES_KINDS[proto.trainer_spec.model_type - 1]
+        normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
+        self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
         kept = [
-            (number, piece)
-            for number, piece in enumerate(proto.pieces)
-            if piece.type in (types.NORMAL, types.USER_DEFINED, types.BYTE)
+            (number, piece) for number, piece in enumerate(proto.pieces) if piece.type in (types.NORMAL, types.BYTE)
         ]
         self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
         self._ids[[number for number, _ in kept]] = np.arange(_FIRST_ID, _FIRST_ID + len(kept))
         places = {name: place for place, name in enumerate(self.words, start=_FIRST_ID)}
-        self._byte_ids = np.array([places[name] for name in _BYTE_NAMES], np.int32)
+        self.byte_ids = np.array([places[name] for name in _BYTE_NAMES], np.int32)
 
     @classmethod
     def train(cls, lines: Iterable[str], pieces: int = PIECES, kind: str = "unigram") -> "Subwords":
@@ -137,6 +146,16 @@ class Subwords:
         """Join pieces to a line, without the space that the first `▁` stands for; see `continue_line`."""
         return continue_line(pieces).removeprefix(" ")
 
+    def list_pieces(self) -> list[tuple[str, int, float]]:
+        """List the pieces that are no bytes: (text with `▁`, id, score)."""
+        proto = _parse_model(self.model, "The SentencePiece model")
+        normal = type(proto).SentencePiece.NORMAL
+        return [
+            (piece.piece, int(self._ids[number]), piece.score)
+            for number, piece in enumerate(proto.pieces)
+            if piece.type == normal
+        ]
+
     @functools.cached_property
     def _names(self) -> list[str]:
         return ["<pad>", "<unk>", "<s>", "</s>", *self.words]
@@ -161,7 +180,7 @@ class Subwords:
         if not word:  # one of several spaces
             return self._ids[[start]]
         if SPACE in word:  # SentencePiece would take it for a space
-            return np.append(self._ids[start], self._byte_ids[np.frombuffer(spelling, np.uint8)])
+            return np.append(self._ids[start], self.byte_ids[np.frombuffer(spelling, np.uint8)])
         return self._ids[self._processor.encode(word)]
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, parse_tokenizer
+from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
@@ -29,6 +29,9 @@ _TOKENS = {
     "contain single apostrophes and hyphens.",
     "whitespace": "Tokens are separated by white space.",
     CHARACTERS: f"Tokens are single characters; white space is the token `{SPACE}`.",
+    SUBWORDS: f"Tokens are subwords of SentencePiece, see `sentencepiece.model`. `{SPACE}` is a space: a token without "
+    "it continues the word before. A character without a token is spelled in bytes, such as `<0xE2>`, so that no text "
+    "is out of vocabulary. The graph has plain TensorFlow operations only: loading it needs no further library.",
 }
 _STEPS = {
     "lower": "Upper case is converted to lower case.",

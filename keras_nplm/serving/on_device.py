@@ -9,6 +9,7 @@ from types import ModuleType
 import tensorflow as tf
 
 from keras_nplm.data.forms import get_forms_path
+from keras_nplm.data.subwords import get_subwords_path
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
@@ -131,4 +132,6 @@ def _write_with_vocabulary(language_model: LanguageModel, target: Path, converte
     with replace_file(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
-    return [target, vocabulary, *([] if language_model.vocabulary.forms is None else [get_forms_path(vocabulary)])]
+    beside = [] if language_model.vocabulary.forms is None else [get_forms_path(vocabulary)]
+    beside += [] if language_model.vocabulary.subwords is None else [get_subwords_path(vocabulary)]
+    return [target, vocabulary, *beside]

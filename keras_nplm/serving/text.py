@@ -7,7 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, parse_tokenizer
+from keras_nplm.data.tokenizers import (
+    CHARACTERS,
+    NUMBER,
+    SPACE,
+    is_number,
+    lower,
+    parse_tokenizer,
+    uses_subwords,
+)
 from keras_nplm.data.vocabulary import (
     BOS_ID,
     EOS_ID,
@@ -16,6 +24,7 @@ from keras_nplm.data.vocabulary import (
     UNK_ID,
     Vocabulary,
 )
+from keras_nplm.serving.subwords import SubwordGraph
 
 _BYTES_PER_TOKEN, _MORE_BYTES = 16, 64  # of a text, that `contexts` reads first
 _GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
@@ -46,12 +55,16 @@ class TextGraph(tf.Module):
     def __init__(self, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
         super().__init__()
         texts = tf.TensorSpec([None], tf.string)
-        self._tokenize = tf.function(
-            _build_tokenizer(tokenizer_name), [texts], autograph=False
-        )  # one copy of its tables
-        self._partial_token = _match_partial_token(tokenizer_name)
         self.boundary = boundary
         self.words = tf.constant(vocabulary.words)  # [|V|]
+        self._has_subwords = vocabulary.subwords is not None
+        if self._has_subwords:
+            self._subwords = SubwordGraph(vocabulary.subwords)  # an attribute, so that its tables are saved
+            encode = _build_subword_encoder(self._subwords, tokenizer_name)
+            self._encode = tf.function(encode, [texts], autograph=False)
+        else:  # one copy of the tables of the tokenizer
+            self._tokenize = tf.function(_build_tokenizer(tokenizer_name), [texts], autograph=False)
+        self._partial_token = _match_partial_token(tokenizer_name)
         ids = {word: number for number, word in enumerate(vocabulary.words) if number >= len(SPECIALS)}
         ids |= {form: ids[word] for form, word in (vocabulary.forms or {}).items()}
         entries = tf.lookup.KeyValueTensorInitializer([*ids], [*ids.values()], tf.string, tf.int64)
@@ -63,11 +76,22 @@ class TextGraph(tf.Module):
 
     def split(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the tokens of texts: string [B] to string [B, (T)]."""
+        if self._has_subwords:
+            return tf.ragged.map_flat_values(lambda ids: tf.gather(self.words, ids), self.ids(texts))
         return self._tokenize(_decode(texts))
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the token ids of texts: string [B] to int32 [B, (T)]."""
+        if self._has_subwords:
+            return self._encode(_begin_words(_decode(texts)))
         return tf.ragged.map_flat_values(self.look_up, self.split(texts))
+
+    def _ids_of_ends(self, ends: tf.Tensor, is_cut: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of the ends of texts. Where a text is cut, its first token may be partial and is left out."""
+        whole = tf.strings.regex_replace(ends, self._partial_token, "", replace_global=False)
+        if self._has_subwords:
+            return self._encode(tf.where(is_cut, whole, _begin_words(ends)))
+        return tf.ragged.map_flat_values(self.look_up, self._tokenize(tf.where(is_cut, whole, ends)))
 
     def contexts(self, texts: tf.Tensor, order: int, max_length: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the last n-1 tokens of each text, and whether they lie within its last `max_length` bytes.
@@ -88,9 +112,7 @@ class TextGraph(tf.Module):
             lengths = tf.strings.length(texts)
             is_cut = lengths > size
             ends = _decode(tf.strings.substr(texts, tf.maximum(lengths - size, 0), tf.fill(tf.shape(lengths), size)))
-            whole = tf.strings.regex_replace(ends, self._partial_token, "", replace_global=False)
-            tokens = self._tokenize(tf.where(is_cut, whole, ends))
-            ids = tf.ragged.map_flat_values(self.look_up, tokens)
+            ids = self._ids_of_ends(ends, is_cut)
             return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)
 
         def has_more(size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
@@ -154,11 +176,26 @@ def _match_partial_token(tokenizer_name: str) -> str:
     base, _ = parse_tokenizer(tokenizer_name)
     if base == CHARACTERS:
         return r"^\x{fffd}{0,3}"
+    if uses_subwords(tokenizer_name):
+        return "^[^ ]*"  # up to a space, after which a word begins
     # `words`: a mark that cannot lie within a word is a token, and the next token begins after it
     letter, space = _character_ranges(_is_word_character), _character_ranges(str.isspace)
     within = f"{letter}'’\\x{{fffd}}-"
     inside, after = (f"[{within}]", f"[^{within}]") if base == "words" else (f"[^{space}]", f"[{space}]")
     return f"^{inside}*({after}|$)"
+
+
+def _begin_words(texts: tf.Tensor) -> tf.Tensor:
+    """Return texts with a space before the first word, as before each other word. An empty text has no word."""
+    return tf.where(texts == "", "", tf.strings.join([" ", texts]))
+
+
+def _build_subword_encoder(graph: SubwordGraph, tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Return a function from texts, each word after a space, to ids of subwords: string [B] to int32 [B, (T)]."""
+    if "lower" not in parse_tokenizer(tokenizer_name)[1]:
+        return graph.encode
+    _lower_case_codes()  # fills its cache before the function is traced
+    return lambda texts: graph.encode(_lower(texts))
 
 
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:

@@ -1,0 +1,184 @@
+"""Subwords as TensorFlow operations: the segmentation of SentencePiece, unigram or BPE, as in Python."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.data.subwords import Subwords
+from keras_nplm.data.tokenizers import SPACE
+from keras_nplm.serving.graph_model import store_array
+
+_NONE = -1  # the piece of a string that is none
+_LOG_ZERO = float("-inf")
+
+
+class SubwordGraph(tf.Module):
+    """A SentencePiece model as TensorFlow operations: words to ids of pieces, equal to those of `Subwords`.
+
+    Plain operations need no library where the model is served. TensorFlow Text would be faster, but its version of
+    SentencePiece chooses differently between segmentations of equal probability, such as `0 000` and `000 0`.
+
+    Args:
+        subwords: the model.
+
+    Example:
+
+    >>> subwords = Subwords.train(["the cat sat", "the cats"], pieces=300, kind="bpe")
+    >>> graph = SubwordGraph(subwords)
+    >>> graph.encode(tf.constant([" the cats", " ☃"])).to_list() == [
+    ...     subwords.encode_ids(line).tolist() for line in ["the cats", "☃"]
+    ... ]
+    True
+    """
+
+    def __init__(self, subwords: Subwords):
+        super().__init__()
+        pieces = subwords.list_pieces()
+        self._is_bpe = subwords.kind == "bpe"
+        self._longest = max(len(text) for text, _, _ in pieces)  # characters of a piece
+        ids = np.array([i for _, i, _ in pieces], np.int64)
+        entries = tf.lookup.KeyValueTensorInitializer([text for text, _, _ in pieces], ids, tf.string, tf.int64)
+        self._table = tf.lookup.StaticHashTable(entries, default_value=_NONE)
+        scores = np.full(max(ids) + 1, _LOG_ZERO, np.float32)
+        scores[ids] = [score for _, _, score in pieces]
+        self._scores = store_array(scores)  # by id
+        self._unknown = subwords.unknown_score  # of a character that is no piece
+        self._byte_ids = store_array(subwords.byte_ids)
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of texts, each word of which follows a space: string [B], valid UTF-8, to int32 [B, (T)]."""
+        words = tf.strings.split(texts, " ")[:, 1:]
+        ids, rows = self._encode_words(words.flat_values)
+        rows = tf.gather(words.value_rowids(), rows)
+        return tf.RaggedTensor.from_value_rowids(ids, rows, nrows=tf.cast(tf.size(texts), tf.int64), validate=False)
+
+    def _encode_words(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the ids of words, string [C], one word after the other: int32 [T], and their words, int64 [T]."""
+        is_spelled = tf.strings.regex_full_match(words, f"(?s).*{SPACE}.*")  # in bytes: SPACE stands for a space
+        split = tf.strings.unicode_split(tf.strings.join([SPACE, words]), "UTF-8")
+        chars, rows = split.flat_values, split.value_rowids()  # [N]
+        place = tf.range(tf.size(chars, tf.int64)) - tf.gather(split.row_starts(), rows)  # in the word
+        ids = self._look_up(chars, place, tf.gather(is_spelled, rows))  # [N, M]
+        scores = tf.where(ids == _NONE, _LOG_ZERO, tf.gather(self._scores, tf.maximum(ids, 0)))
+        if self._is_bpe:
+            lengths = _merge_pairs(scores, rows, tf.size(words, tf.int64))
+        else:
+            single = tf.where(ids[:, :1] == _NONE, self._unknown, scores[:, :1])
+            scores = tf.concat([single, scores[:, 1:]], axis=1)
+            lengths = _find_best_path(scores, split.row_starts(), split.row_lengths())
+        ends = tf.where(lengths > 0)[:, 0]
+        tokens = tf.gather_nd(ids, tf.stack([ends, tf.gather(lengths, ends) - 1], axis=1))  # [P]
+        return self._spell_unknown(tokens, tf.gather(chars, ends), tf.gather(rows, ends))
+
+    def _look_up(self, chars: tf.Tensor, place: tf.Tensor, is_spelled: tf.Tensor) -> tf.Tensor:
+        """Return the ids of the pieces of 1, 2 … M characters that end at each character, int64 [N, M]; -1 is none."""
+        columns, texts = [], chars
+        for length in range(1, self._longest + 1):
+            if length > 1:
+                texts = tf.strings.join([tf.concat([[""], texts[:-1]], axis=0)[: tf.size(chars)], chars])
+            is_inside = (place >= length - 1) & (~is_spelled | (place == 0))
+            columns.append(tf.where(is_inside, self._table.lookup(texts), _NONE))
+        return tf.stack(columns, axis=1)
+
+    def _spell_unknown(self, tokens: tf.Tensor, chars: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Replace each token that is no piece, a character, by its bytes."""
+        is_unknown = tokens == _NONE
+        spelling = tf.where(is_unknown, chars, "")
+        counts = tf.where(is_unknown, tf.strings.length(chars), 1)
+        owner = tf.repeat(tf.range(tf.size(tokens)), counts)  # of each id, its token
+        data = tf.io.decode_raw(tf.strings.join([tf.strings.reduce_join(spelling), "\0"]), tf.uint8)
+        is_byte = tf.gather(is_unknown, owner)
+        number = tf.where(is_byte, tf.cumsum(tf.cast(is_byte, tf.int32)) - 1, 0)
+        spelled = tf.gather(self._byte_ids, tf.cast(tf.gather(data, number), tf.int32))
+        ids = tf.where(is_byte, spelled, tf.cast(tf.gather(tokens, owner), tf.int32))
+        return ids, tf.gather(rows, owner)
+
+
+def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Find the most probable segmentation of words by dynamic programming (Viterbi), all words together.
+
+    Ties are resolved as in SentencePiece: the last piece is the longest one.
+
+    Args:
+        scores: float32 [N, M], ln P of the piece of 1 … M characters that ends at a character; -inf for none.
+        starts: int64 [C], the first character of each word.
+        lengths: int64 [C], the number of its characters, 1 or more.
+
+    Returns:
+        int64 [N], the length of the piece that ends at each character; 0 if none ends there.
+    """
+    longest, number = scores.shape[1], tf.size(lengths)
+    by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)
+    starts, lengths = tf.gather(starts, by_length), tf.gather(lengths, by_length)
+    most = tf.reduce_max(tf.concat([[0], lengths], axis=0))
+    steps = tf.range(1, most + 1)
+    sizes = tf.cast(number, tf.int64) - tf.searchsorted(
+        tf.reverse(lengths, [0]), steps, out_type=tf.int64
+    )  # words left
+    backwards = tf.reverse(scores, [1])  # the longest piece first
+    window = tf.concat([tf.fill([number, longest - 1], _LOG_ZERO), tf.zeros([number, 1])], axis=1)  # best [C, M]
+    chosen = tf.TensorArray(tf.int64, tf.cast(most, tf.int32), infer_shape=False, element_shape=[None])
+
+    def step(place: tf.Tensor, window: tf.Tensor, chosen: tf.TensorArray) -> tuple:
+        size = sizes[place]
+        sums = window[:size] + tf.gather(backwards, starts[:size] + place)
+        chosen = chosen.write(tf.cast(place, tf.int32), longest - tf.argmax(sums, axis=1))
+        window = tf.concat([window[:size, 1:], tf.reduce_max(sums, axis=1)[:, None]], axis=1)
+        return place + 1, tf.ensure_shape(window, [None, longest]), chosen
+
+    shapes = [tf.TensorShape([]), tf.TensorShape([None, longest]), tf.TensorShape(None)]
+    _, _, chosen = tf.while_loop(
+        lambda place, *_: place < most, step, [tf.constant(0, tf.int64), window, chosen], shape_invariants=shapes
+    )
+    flat, offsets = chosen.concat(), tf.cumsum(sizes, exclusive=True)
+
+    def step_back(word: tf.Tensor, left: tf.Tensor, pieces: tf.Tensor) -> tuple:
+        length = tf.gather(flat, tf.gather(offsets, left - 1) + word)
+        update = (tf.gather(starts, word) + left - 1)[:, None]
+        pieces = tf.tensor_scatter_nd_update(pieces, update, length)
+        rest = left - length
+        return tf.boolean_mask(word, rest > 0), tf.boolean_mask(rest, rest > 0), pieces
+
+    pieces = tf.zeros([tf.shape(scores)[0]], tf.int64)
+    shapes = [tf.TensorShape([None])] * 3
+    first = [tf.range(tf.cast(number, tf.int64)), lengths, pieces]
+    return tf.while_loop(lambda word, *_: tf.size(word) > 0, step_back, first, shape_invariants=shapes)[2]
+
+
+def _merge_pairs(scores: tf.Tensor, rows: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    """Merge characters to pieces by BPE: in each word the pair of the highest score, the first one of several.
+
+    Args:
+        scores: float32 [N, M], the score of the piece of 1 … M characters that ends at a character; -inf for none.
+        rows: int64 [N], the word of each character, ascending.
+        number: C, the number of words.
+
+    Returns:
+        int64 [N], the length of the piece that ends at each character; 0 if none ends there.
+    """
+    size, longest = tf.size(rows, tf.int64), scores.shape[1]
+    places = tf.range(size)
+
+    def merge(lengths: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        after = places + lengths  # the next piece, or the same place within a piece
+        following = tf.minimum(after, size - 1)
+        is_pair = (lengths > 0) & (after < size) & (tf.gather(rows, following) == rows)
+        merged = lengths + tf.gather(lengths, following)
+        is_pair &= merged <= longest
+        ends = tf.minimum(places + merged, size) - 1
+        found = tf.gather_nd(scores, tf.stack([tf.maximum(ends, 0), tf.clip_by_value(merged, 1, longest) - 1], axis=1))
+        found = tf.where(is_pair, found, _LOG_ZERO)
+        best = tf.gather(tf.math.unsorted_segment_max(found, rows, number), rows)
+        is_best = (found == best) & (found > _LOG_ZERO)
+        first = tf.math.unsorted_segment_min(tf.where(is_best, places, size), rows, number)  # [C]
+        chosen = tf.boolean_mask(first, first < size)
+        removed = tf.gather(following, chosen)
+        where = tf.concat([chosen, removed], axis=0)[:, None]
+        values = tf.concat([tf.gather(merged, chosen), tf.zeros_like(removed)], axis=0)
+        return tf.tensor_scatter_nd_update(lengths, where, values), tf.size(chosen) > 0
+
+    shapes = [tf.TensorShape([None]), tf.TensorShape([])]
+    state = [tf.ones_like(places), size > 0]
+    starts, _ = tf.while_loop(lambda _, goes_on: goes_on, merge, state, shape_invariants=shapes)
+    begins = tf.where(starts > 0)[:, 0]
+    lengths = tf.gather(starts, begins)
+    return tf.scatter_nd((begins + lengths - 1)[:, None], lengths, tf.stack([size]))
