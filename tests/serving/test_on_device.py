@@ -5,11 +5,22 @@ import sys
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Uniform, Vocabulary, export_litert, export_onnx
+from keras_nplm import (
+    CONFIGURATIONS,
+    NPLM,
+    FullSoftmax,
+    InputError,
+    LanguageModel,
+    Uniform,
+    Vocabulary,
+    export_litert,
+    export_onnx,
+)
 from keras_nplm.cli.main import main
 from keras_nplm.layers.context import AveragedContext
 from keras_nplm.layers.hidden import DeepHidden
 from keras_nplm.serving.on_device import _NextWordModule
+from keras_nplm.training.build import build_model
 
 V = 40
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 20, 7], [0, 0, 5]], np.int32)
@@ -151,6 +162,15 @@ def test_a_quantised_file_is_small_and_nearly_exact(export, run, tmp_path, caplo
     got, expected = (run(path, CONTEXTS) for path in (small, whole))
     assert 0 < np.abs(got - expected).max() < 0.1
     np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("export", [export_litert, export_onnx])
+def test_the_configuration_phone_fits_two_megabytes(export, tmp_path):
+    words = Vocabulary([f"w{i}" for i in range(3996)])  # as many as `--pieces 4000` gives
+    language_model = LanguageModel(build_model(CONFIGURATIONS["phone"], len(words)), words, "words", "sentence")
+    path, *_ = export(language_model, tmp_path / "phone", quantise=True)
+    assert path.stat().st_size < 2e6
 
 
 def test_misuse_is_refused(language_model, directory, tmp_path, monkeypatch):
