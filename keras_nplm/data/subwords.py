@@ -30,6 +30,7 @@ _LONGEST = 1 << 12  # characters of a training line; longer lines are cut
 _MIN_COUNT = 2  # of a character that becomes a piece; rarer ones are spelled in bytes
 _CACHED = 1 << 20  # words with their ids that a process caches: about 150 MB
 _LONGEST_CACHED = 40  # characters of a cached word: text without spaces does not repeat
+_NO_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), " ")
 _BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
 _LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>|U\+)")  # text that must not become one piece
 _CHECKSUM_TAG = b"\xc5\x3e"  # protobuf field 1000, fixed 32 bits: after all fields of SentencePiece
@@ -46,8 +47,8 @@ class Subwords:
 
     Args:
         model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its control symbols
-            and unused pieces get no id, and its user-defined symbols are ordinary pieces. Its own normalisation is
-            switched off, so that every line is restored.
+            and unused pieces get no id, and its user-defined symbols are ordinary pieces. Bytes get the last ids. Its
+            own normalisation is switched off, so that every line is restored.
         path: name of the model for error messages.
 
     Attributes:
@@ -85,8 +86,9 @@ class Subwords:
         self.kind = PIECES_KINDS[proto.trainer_spec.model_type - 1]
         normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
         self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
+        numbered = [*enumerate(proto.pieces)]
         kept = [
-            (number, piece) for number, piece in enumerate(proto.pieces) if piece.type in (types.NORMAL, types.BYTE)
+            (number, piece) for kind in (types.NORMAL, types.BYTE) for number, piece in numbered if piece.type == kind
         ]
         self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
@@ -96,7 +98,7 @@ class Subwords:
 
     @classmethod
     def train(cls, lines: Iterable[str], pieces: int = PIECES, kind: str = "unigram") -> "Subwords":
-        """Train the pieces on lines of text. The same text gives the same pieces.
+        """Train the pieces on lines of text. The same text gives the same pieces, the most frequent ones first.
 
         Args:
             lines: lines of text, read once. About 8 million characters of them are used, spread over the whole text.
@@ -115,7 +117,10 @@ class Subwords:
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:
             raise InputError("The text of the subwords must have at least one word. Fix: give more text.")
-        return cls(_train_model(_clean_lines(sample, alphabet), pieces, kind))
+        subwords = cls(_train_model(_clean_lines(sample, alphabet), pieces, kind))
+        encoded = b"".join(subwords.encode_bytes(line.translate(_NO_SURROGATES)) for line in sample)
+        counts = np.bincount(np.frombuffer(encoded, np.int32), minlength=len(subwords) + _FIRST_ID)
+        return cls(_sort_pieces(subwords.model, counts[subwords._ids]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Subwords) and self.model == other.model
@@ -293,6 +298,19 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
             f"SentencePiece cannot train on this text: {summarize_error(error)}. Fix: give more text."
         ) from error
     return model.getvalue()
+
+
+def _sort_pieces(model: bytes, counts: np.ndarray) -> bytes:
+    """Sort the pieces of a model by their counts, special tokens and bytes apart. The segmentation stays the same."""
+    proto = _parse_model(model, "The SentencePiece model")
+    normal = type(proto).SentencePiece.NORMAL
+    pieces = [type(proto).SentencePiece.FromString(piece.SerializeToString()) for piece in proto.pieces]
+    places = [place for place, piece in enumerate(pieces) if piece.type == normal]
+    ranked = sorted(places, key=lambda place: (-counts[place], pieces[place].piece))
+    order = dict(zip(places, ranked, strict=True))
+    del proto.pieces[:]
+    proto.pieces.extend(pieces[order.get(place, place)] for place in range(len(pieces)))
+    return proto.SerializeToString(deterministic=True)
 
 
 @dataclasses.dataclass(frozen=True)

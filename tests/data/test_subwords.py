@@ -313,3 +313,12 @@ def test_fewer_pieces_than_wanted_are_reported(tmp_path, capsys):
 def test_subword_options_without_subwords_are_refused():
     with pytest.raises(InputError, match="`subwords` must be left out"):
         open_corpus(subwords=SubwordOptions())
+
+
+@pytest.mark.parametrize("kind", module.PIECES_KINDS)
+def test_ids_are_by_decreasing_frequency_and_bytes_come_last(kind):
+    subwords = Subwords.train(LINES, 340, kind)
+    counts = np.bincount(np.concatenate([*map(subwords.encode_ids, LINES)]), minlength=len(subwords) + 4)[4:]
+    assert (np.diff(counts[:-256]) <= 0).all() and counts[0] > counts[-257]
+    assert subwords.words[-256:] == [f"<0x{byte:02X}>" for byte in range(256)]
+    assert subwords.words[0] == "▁" or kind == "bpe"
