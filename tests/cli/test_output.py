@@ -206,7 +206,7 @@ def test_files_of_a_killed_process_are_removed(tmp_path, text):
     os.utime(tmp_path / "model" / ".lock", (0, 0))
     command = ["ngram", "--train", str(text), "--output", str(tmp_path / "model"), "--min-count", "1"]
     assert main(command) == 0
-    names = {"config.json", "corpus", "metrics.json", "ngrams.npz", "vocabulary.txt"}
+    names = {"config.json", "corpus", "metrics.json", "ngrams.npz", "spelling.tsv", "vocabulary.txt"}
     assert {path.name for path in (tmp_path / "model").iterdir()} == names
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / ".mine.txt").touch()
