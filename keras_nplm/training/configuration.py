@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Container
 
-from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
+from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, check_option, parse_integers
 from keras_nplm.io.shapes import near_order
@@ -271,7 +271,8 @@ def train_command(config: dict) -> str | None:
         config: the contents of `config.json`.
 
     Returns:
-        None if the model is not an NPLM, or if its text files or its background model have no name to repeat.
+        None if the model is not an NPLM, or if its text files, the file of its subwords or its background model have
+        no name to repeat.
 
     Example:
 
@@ -285,12 +286,20 @@ def train_command(config: dict) -> str | None:
     words += ["--corpus", corpus] if corpus != "python_reference" else []
     base, steps = parse_tokenizer(config.get("tokenizer", "words"))
     words += ["--token", "character"] if base == CHARACTERS else []
-    words += ["--tokenizer", base] if corpus.startswith("tfds:") and base != CHARACTERS else []
+    words += ["--tokenizer", base] if corpus.startswith("tfds:") and base not in (CHARACTERS, SUBWORDS) else []
+    if base == SUBWORDS:
+        if "pieces_file" in config:
+            return None
+        words += ["--tokenizer", SUBWORDS]
+        for name in ("pieces", "pieces_kind"):
+            if config.get(name, OPTIONS[name].default) != OPTIONS[name].default:
+                words += [OPTIONS[name].flag, str(config[name])]
     words += ["--normalise", *steps] if steps else []
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
-    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest)])
+    without = ("min_count", "max_size") if base == SUBWORDS else ()
+    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
 
 
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:

@@ -306,8 +306,9 @@ def test_a_corpus_whose_tokens_are_apart_is_joined_by_spaces(tmp_path):
 def test_fewer_pieces_than_wanted_are_reported(tmp_path, capsys):
     (tmp_path / "text.txt").write_text("\n".join(["a b"] * 10), encoding="utf-8")
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer="sentencepiece")
-    assert len(count_vocabulary(corpus)) == 264
-    assert "this text has 264 subwords, fewer than --pieces 8,000" in capsys.readouterr().err
+    size = len(count_vocabulary(corpus))
+    assert 262 <= size <= 264  # as the version of SentencePiece
+    assert f"this text has {size} subwords, fewer than --pieces 8,000" in capsys.readouterr().err
 
 
 def test_subword_options_without_subwords_are_refused():

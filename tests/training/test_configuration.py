@@ -94,6 +94,16 @@ def test_train_command_lists_options_beside_the_configuration():
     assert train_command(config | {"corpus": "text a.txt"}) is None
 
 
+def test_train_command_names_the_subwords():
+    config = {"kind": "nplm", "corpus": "brown", "tokenizer": "sentencepiece+lower", "min_count": 7}
+    expected = (
+        "keras-nplm train --corpus brown --tokenizer sentencepiece --pieces 400 --pieces-kind bpe --normalise lower"
+    )
+    assert train_command(config | {"pieces": 400, "pieces_kind": "bpe"}) == f"{expected} --config small"
+    assert "--pieces" not in train_command(config | {"pieces": 8000, "pieces_kind": "unigram"})
+    assert train_command(config | {"pieces_file": "a.model"}) is None
+
+
 def test_train_command_names_the_normalisation():
     config = {"kind": "nplm", "corpus": "tfds:lm1b", "tokenizer": "whitespace+lower+lemmas"}
     expected = "keras-nplm train --corpus tfds:lm1b --tokenizer whitespace --normalise lower lemmas"
