@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_nplm.cli.flags import (
     JOBS,
@@ -23,6 +24,9 @@ from keras_nplm.experiments.benchmark import (
 from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import Option
+
+if TYPE_CHECKING:
+    from keras_nplm.experiments.studies.study import Study
 
 TOKENS = Option(
     name="tokens",
@@ -103,6 +107,10 @@ def _show_paper(result: dict) -> None:
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
     _add_report_flags(parser)
+    help = "text files of the study default, or directories with train.txt, validation.txt, test.txt (default: none)"
+    parser.add_argument("--texts", metavar="FILE", nargs="+", default=(), help=help)
+    help = "the same, with characters as tokens (default: none)"
+    parser.add_argument("--character-texts", metavar="FILE", nargs="+", default=(), help=help)
 
 
 def _add_report_flags(parser: argparse.ArgumentParser) -> None:
@@ -141,10 +149,24 @@ def _study(options: argparse.Namespace) -> dict:
     from keras_nplm.experiments.studies.study import make_study
 
     _check_record(options)
-    study = load_study(options.name)
+    study = _load_study(options)
     report = make_study(options.name, study, options.output, jobs=options.jobs, data_dir=options.data_dir)
     _record(options, options.name, report)
     return report | {"study": options.name}
+
+
+def _load_study(options: argparse.Namespace) -> "Study":
+    """Load the study; the study `default` with its text files."""
+    if options.name == "default":
+        from keras_nplm.experiments.studies.default import TextStudy
+
+        return TextStudy(options.texts, options.character_texts)
+    if options.texts or options.character_texts:
+        raise InputError(
+            f"`--texts` and `--character-texts` must be left out with the study {options.name}. Received: "
+            f"{', '.join([*options.texts, *options.character_texts])}. Fix: choose the study default."
+        )
+    return load_study(options.name)
 
 
 def _show_study(result: dict) -> None:

@@ -20,7 +20,7 @@ class Row:
     Args:
         name: name of its directory below `rows/`.
         title: its name in the table.
-        command: the arguments of `keras-nplm`, without `--output`. A command that reads a text and names no corpus gets
+        command: the arguments of `keras-nplm`, without `--output`. A command that reads a text and names none gets
             `--corpus brown`, and `--config brown` if it names no configuration. `{rows}` stands for the directory of
             all rows, in commands that read other rows. `{texts}` stands for the directory of the texts of a study.
         paper: the paper's perplexity on validation and test, if the paper has the row.
@@ -37,7 +37,7 @@ class Row:
     def arguments(self) -> list[str]:
         """The arguments of `keras-nplm`, without `--output` and `--data-dir`."""
         words = shlex.split(self.command)
-        if not self.takes_corpus or "--train" in words:
+        if not self.takes_corpus or "--train" in words or "--corpus" in words:
             return words
         return [*words, "--corpus", "brown", *([] if "--config" in words else ["--config", "brown"])]
 

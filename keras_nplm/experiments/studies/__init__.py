@@ -1,10 +1,11 @@
 """Studies on Brown beyond the paper's Table 1: each a module with the models that it needs and its measurement.
 
-study: the interface of a study, and `make_study`. arpa: networks as ARPA files. configurations: perplexity and seconds
-of the named configurations. energy: the energy-based variant. modern: ablation of the modern networks. new_words:
-out-of-vocabulary words added to a trained network. normalisation: lower case, numbers and lemmas. quantisation: 8-bit
-weights. resampling: in-domain and out-of-domain text. rescoring: n-best lists (corruptions: wrong versions of
-sentences). shortlist: size of the short-list. A study is imported when it is loaded by name.
+study: the interface of a study, and `make_study`. arpa: networks as ARPA files. configurations: perplexity and
+seconds of the named configurations. default: the adaptive default next to Kneser-Ney, also on texts of the user.
+energy: the energy-based variant. modern: ablation of the modern networks. new_words: out-of-vocabulary words added to
+a trained network. normalisation: lower case, numbers and lemmas. quantisation: 8-bit weights. resampling: in-domain
+and out-of-domain text. rescoring: n-best lists (corruptions: wrong versions of sentences). shortlist: size of the
+short-list. A study is imported when it is loaded by name.
 """
 
 import importlib
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "configurations": "configurations",
+    "default": "default",
     "modern": "modern",
     "shortlist": "shortlist",
     "energy": "energy",
