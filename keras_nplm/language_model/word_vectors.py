@@ -118,7 +118,16 @@ def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenize: Callable[[
     known = vocabulary.words[len(SPECIALS) :]
     rows = []
     for word in words:
-        spelling = next((text for text in (word, " ".join(tokenize(word))) if text in known), None)
+        tokens = tokenize(word)
+        candidates = [word, " ".join(tokens)]
+        if vocabulary.subwords is not None:  # a piece within words may be spelled as this word
+            candidates.reverse()
+        spelling = next((text for text in candidates if text in known), None)
+        if spelling is None and vocabulary.subwords is not None:
+            raise InputError(
+                f"The word {word!r} must be one subword. Received: {len(tokens)} subwords, {' '.join(tokens)}. Fix: "
+                "choose a line of vocabulary.txt."
+            )
         if spelling is None:
             raise InputError(f"The word {word!r} is out of the vocabulary. Fix: choose a word of vocabulary.txt.")
         rows.append(known.index(spelling))
