@@ -8,7 +8,13 @@ from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.language_model.completion import is_letter
 from keras_nplm.serving.graph_model import store_array
-from keras_nplm.serving.text import _character_ranges, _decode, _is_word_character, _lower, _lower_case_codes
+from keras_nplm.serving.text import (
+    character_ranges,
+    decode_texts,
+    is_word_character,
+    list_lower_case_codes,
+    lower_texts,
+)
 
 _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 
@@ -32,16 +38,16 @@ class UnfinishedWords(tf.Module):
         self._window = _BYTES_PER_CHARACTER * (longest + BEFORE_WORD + 1)
         self._pattern = _match_unfinished_word(tokenizer_name)
         self._is_lower = "lower" in parse_tokenizer(tokenizer_name)[1]
-        _lower_case_codes()  # fills its cache before a function is traced
+        list_lower_case_codes()  # fills its cache before a function is traced
 
     def split(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the text before the unfinished word, and the word: string [B] to two string [B]."""
         lengths = tf.strings.length(texts)
         start = tf.maximum(lengths - self._window, 0)
-        ends = _decode(tf.strings.substr(texts, start, tf.fill(tf.shape(texts), self._window)))
+        ends = decode_texts(tf.strings.substr(texts, start, tf.fill(tf.shape(texts), self._window)))
         words = tf.strings.regex_replace(ends, self._pattern, r"\1", replace_global=False)
         contexts = tf.strings.substr(texts, tf.zeros_like(lengths), lengths - tf.strings.length(words))
-        return contexts, _lower(words) if self._is_lower else words
+        return contexts, lower_texts(words) if self._is_lower else words
 
 
 class PrefixGraph(tf.Module):
@@ -81,10 +87,10 @@ class PrefixGraph(tf.Module):
 def _match_unfinished_word(tokenizer_name: str) -> str:
     """Return a regular expression of a text whose group is its unfinished last word, as in Python."""
     base, _ = parse_tokenizer(tokenizer_name)
-    letter, space = _character_ranges(_is_word_character), _character_ranges(str.isspace)
+    letter, space = character_ranges(is_word_character), character_ranges(str.isspace)
     word = f"[^{space}\\x{{fffd}}]*"  # of the tokenizer `whitespace`
     if base == "words":
         word = f"(?:[{letter}]+(?:['’-][{letter}]+)*['’-]?)?"
     elif base not in WORD_TOKENIZERS:
-        word = f"[{_character_ranges(is_letter)}]*"
+        word = f"[{character_ranges(is_letter)}]*"
     return f"(?s)^.*?({word})$"

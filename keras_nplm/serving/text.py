@@ -78,12 +78,12 @@ class TextGraph(tf.Module):
         """Return the tokens of texts: string [B] to string [B, (T)]."""
         if self._has_subwords:
             return tf.ragged.map_flat_values(lambda ids: tf.gather(self.words, ids), self.ids(texts))
-        return self._tokenize(_decode(texts))
+        return self._tokenize(decode_texts(texts))
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the token ids of texts: string [B] to int32 [B, (T)]."""
         if self._has_subwords:
-            return self._encode(_begin_words(_decode(texts)))
+            return self._encode(_begin_words(decode_texts(texts)))
         return tf.ragged.map_flat_values(self.look_up, self.split(texts))
 
     def _ids_of_ends(self, ends: tf.Tensor, is_cut: tf.Tensor) -> tf.RaggedTensor:
@@ -111,7 +111,9 @@ class TextGraph(tf.Module):
         def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             lengths = tf.strings.length(texts)
             is_cut = lengths > size
-            ends = _decode(tf.strings.substr(texts, tf.maximum(lengths - size, 0), tf.fill(tf.shape(lengths), size)))
+            ends = decode_texts(
+                tf.strings.substr(texts, tf.maximum(lengths - size, 0), tf.fill(tf.shape(lengths), size))
+            )
             ids = self._ids_of_ends(ends, is_cut)
             return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)
 
@@ -162,7 +164,7 @@ def gather_ngrams(ids: tf.Tensor, places: tf.Tensor, order: int) -> tf.Tensor:
     return tf.gather(ids, places[:, None] + tf.range(1 - order, 1, dtype=tf.int64))
 
 
-def _decode(texts: tf.Tensor) -> tf.Tensor:
+def decode_texts(texts: tf.Tensor) -> tf.Tensor:
     """Return texts whose invalid bytes are replaced by U+FFFD."""
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
 
@@ -179,7 +181,7 @@ def _match_partial_token(tokenizer_name: str) -> str:
     if uses_subwords(tokenizer_name):
         return "^[^ ]*"  # up to a space, after which a word begins
     # `words`: a mark that cannot lie within a word is a token, and the next token begins after it
-    letter, space = _character_ranges(_is_word_character), _character_ranges(str.isspace)
+    letter, space = character_ranges(is_word_character), character_ranges(str.isspace)
     within = f"{letter}'’\\x{{fffd}}-"
     inside, after = (f"[{within}]", f"[^{within}]") if base == "words" else (f"[^{space}]", f"[{space}]")
     return f"^{inside}*({after}|$)"
@@ -194,21 +196,21 @@ def _build_subword_encoder(graph: SubwordGraph, tokenizer_name: str) -> Callable
     """Return a function from texts, each word after a space, to ids of subwords: string [B] to int32 [B, (T)]."""
     if "lower" not in parse_tokenizer(tokenizer_name)[1]:
         return graph.encode
-    _lower_case_codes()  # fills its cache before the function is traced
-    return lambda texts: graph.encode(_lower(texts))
+    list_lower_case_codes()  # fills its cache before the function is traced
+    return lambda texts: graph.encode(lower_texts(texts))
 
 
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Return a tokenizer as a function of tensors: valid UTF-8, string [B], to string [B, (T)]."""
     base, steps = parse_tokenizer(tokenizer_name)
-    space, letter = _character_ranges(str.isspace), _character_ranges(_is_word_character)
+    space, letter = character_ranges(str.isspace), character_ranges(is_word_character)
     token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"  # as in `split_words`
-    no_letters = f"[^{_character_ranges(str.isalpha)}]*"
-    numbers = f"{no_letters}[{_character_ranges(is_number)}]{no_letters}"
-    _lower_case_codes()  # fills its cache before `split` is traced
+    no_letters = f"[^{character_ranges(str.isalpha)}]*"
+    numbers = f"{no_letters}[{character_ranges(is_number)}]{no_letters}"
+    list_lower_case_codes()  # fills its cache before `split` is traced
 
     def split(texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = _lower(texts) if "lower" in steps else texts  # lower case does not change where tokens start
+        texts = lower_texts(texts) if "lower" in steps else texts  # lower case does not change where tokens start
         texts = tf.strings.regex_replace(texts, f"[{space}]+", " ")
         if base == "words":
             texts = tf.strings.regex_replace(texts, token, r"\1 ")
@@ -224,9 +226,9 @@ def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTens
     return split
 
 
-def _lower(texts: tf.Tensor) -> tf.Tensor:
+def lower_texts(texts: tf.Tensor) -> tf.Tensor:
     """Return texts in lower case, string [B], as `keras_nplm.data.tokenizers.lower` does."""
-    upper, lowered = _lower_case_codes()
+    upper, lowered = list_lower_case_codes()
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     codes = decoded.flat_values
     places = tf.minimum(tf.searchsorted(upper, codes), len(upper) - 1)
@@ -235,18 +237,18 @@ def _lower(texts: tf.Tensor) -> tf.Tensor:
 
 
 @functools.cache
-def _lower_case_codes() -> tuple[np.ndarray, np.ndarray]:
+def list_lower_case_codes() -> tuple[np.ndarray, np.ndarray]:
     """Return the codes of all characters that lower case changes, ascending, and their new codes: int32, both."""
     codes = [code for code in range(sys.maxunicode + 1) if lower(chr(code)) != chr(code)]
     return np.array(codes, np.int32), np.array([ord(lower(chr(code))) for code in codes], np.int32)
 
 
-def _is_word_character(character: str) -> bool:
+def is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
 @functools.cache
-def _character_ranges(belongs: Callable[[str], bool]) -> str:
+def character_ranges(belongs: Callable[[str], bool]) -> str:
     """Return the characters for which `belongs` is true, as ranges for the brackets of a regular expression."""
     codes = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000 and belongs(chr(code))]
     starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]

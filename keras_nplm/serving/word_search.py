@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS
 from keras_nplm.language_model.completion import BEAM, LONGEST_PREFIX, MOST_PIECES, WordPieces
 from keras_nplm.serving.graph_model import GraphModel, exclude, store_array
+from keras_nplm.serving.text import character_ranges
 
 _LOG_ZERO = float("-inf")
 _BLOCK_NUMBERS = 1 << 23  # of a block [rows, beam, |V|]: 32 MiB
@@ -51,6 +52,7 @@ class WordSearch(tf.Module):
         self._last = store_array(pieces.last.astype(np.int32))  # [|V|]
         self._begins = store_array(pieces.begins)  # [4, |V|]
         self._has_space = store_array(pieces.has_space)  # [|V|]
+        self._blank = f"[{character_ranges(str.isspace)}]*"
         self._add_prefixes(pieces.texts)
 
     def _add_prefixes(self, texts: list[bytes]) -> None:
@@ -168,7 +170,7 @@ class WordSearch(tf.Module):
         merged = tf.reduce_logsumexp(exclude(tf.repeat(ended[:, None], tf.size(number), axis=1), equal), axis=2)
         is_first = tf.reduce_all(~equal | (number[:, None] <= number), axis=2)
         is_text = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore") == texts
-        merged = exclude(merged, is_first & is_text & (tf.strings.strip(texts) != ""))
+        merged = exclude(merged, is_first & is_text & ~tf.strings.regex_full_match(texts, self._blank))
         merged = tf.pad(merged, [[0, 0], [0, self._top_k]], constant_values=_LOG_ZERO)
         values, places = tf.math.top_k(merged, self._top_k)
         words = tf.gather(tf.pad(texts, [[0, 0], [0, self._top_k]]), places, batch_dims=1)

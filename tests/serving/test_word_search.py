@@ -56,3 +56,18 @@ def test_characters_complete_words_in_the_served_graph(randomise):
         assert [word.decode() for word in served["words"][i].numpy() if word] == [word for word, _ in expected]
         np.testing.assert_allclose(served["probabilities"][i, : len(expected)], [p for _, p in expected], rtol=1e-3)
     assert served["words"][0, 0].numpy().startswith(b"ca")
+
+
+def test_served_subwords_are_completed_to_words(randomise):
+    vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
+    network = _build_network(randomise, len(vocabulary))
+    language_model = LanguageModel(network, vocabulary, "sentencepiece", "sentence")
+    signatures = ServingModule(language_model, top_k=3).signatures()
+    calls = {"predict_next": ("contexts", language_model.next_words)}
+    calls |= {"complete_prefix": ("texts", language_model.complete_prefix)}
+    for name, (argument, predict) in calls.items():
+        served = signatures[name](**{argument: tf.constant(TYPED)})
+        for i, text in enumerate(TYPED):
+            expected = predict(text, 3)
+            assert [word.decode() for word in served["words"][i].numpy() if word] == [word for word, _ in expected]
+            np.testing.assert_allclose(served["probabilities"][i, : len(expected)], [p for _, p in expected], rtol=1e-3)
