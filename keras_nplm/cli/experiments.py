@@ -107,6 +107,8 @@ def _show_paper(result: dict) -> None:
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
     _add_report_flags(parser)
+    help = "HTML pages of the study tokenization (default: those of the installed package debian-handbook)"
+    parser.add_argument("--pages", metavar="DIR", help=help)
     help = "text files of the study default, or directories with train.txt, validation.txt, test.txt (default: none)"
     parser.add_argument("--texts", metavar="FILE", nargs="+", default=(), help=help)
     help = "the same, with characters as tokens (default: none)"
@@ -149,8 +151,8 @@ def _study(options: argparse.Namespace) -> dict:
     from keras_nplm.experiments.studies.study import make_study
 
     _check_record(options)
-    study = _load_study(options)
-    report = make_study(options.name, study, options.output, jobs=options.jobs, data_dir=options.data_dir)
+    places = {"data_dir": options.data_dir, "source": options.pages}
+    report = make_study(options.name, _load_study(options), options.output, jobs=options.jobs, **places)
     _record(options, options.name, report)
     return report | {"study": options.name}
 

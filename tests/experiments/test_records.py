@@ -9,6 +9,7 @@ from keras_nplm import InputError
 from keras_nplm.experiments.records import REPORTS, load_report, record_report, write_page
 
 PACKAGE = Path(__file__).parents[2] / "keras_nplm" / "experiments" / "records"
+RECORDED = [name for name in REPORTS if (PACKAGE / f"{name}.json").is_file()]
 PAGE = Path(__file__).parents[2] / "saved_models" / "measured" / "README.md"
 
 
@@ -25,7 +26,7 @@ def test_the_page_is_what_the_recorded_reports_give(tmp_path):
 
 
 def test_every_report_is_loaded_and_says_where_it_was_measured():
-    for name in REPORTS:
+    for name in RECORDED:
         assert all(machine["processor"] for machine in load_report(name)["measured"].values())
 
 
@@ -40,7 +41,7 @@ def test_recording_a_study_replaces_its_report_and_the_page(records, tmp_path):
     record_report("energy", report, records, tmp_path / "README.md", tmp_path / "FRONT.md")
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "123.4" in page and "keras-nplm study energy" in page
-    assert page.count("\n## ") == len(REPORTS)
+    assert page.count("\n## ") == len(RECORDED)
     assert "| Kneser-Ney, n=5 | 347.3 | 329.9 |" in (tmp_path / "FRONT.md").read_text(encoding="utf-8")
 
 

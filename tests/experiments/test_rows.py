@@ -26,6 +26,8 @@ def rows(tmp_path) -> tuple[Row, Row]:
 def test_commands_read_brown_unless_they_name_a_text(rows):
     assert Row("a", "a", "ngram --order 3").arguments[-4:] == ["--corpus", "brown", "--config", "brown"]
     assert Row("a", "a", "train --config mlp1").arguments == ["train", "--config", "mlp1", "--corpus", "brown"]
+    reference = "train --corpus python_reference --order 3"
+    assert Row("a", "a", reference).arguments == reference.split()
     assert "brown" not in rows[0].arguments and rows[1].arguments == ["mix", "{rows}/ngram", "{rows}/ngram"]
     assert [row.takes_corpus for row in rows] == [True, False]
     assert not rows[0].is_network and Row("a", "a", "train --config mlp1").is_network

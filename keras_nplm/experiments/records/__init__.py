@@ -144,8 +144,9 @@ def check_can_record(page: Path = _PAGE) -> None:
 
 
 def write_page(directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
-    """Write the Markdown page of all reports in `directory`."""
-    sections = [_format_section(name, read_json(directory / f"{name}.json")) for name in REPORTS]
+    """Write the Markdown page of all reports in `directory`. A study that was not recorded yet has no section."""
+    files = {name: directory / f"{name}.json" for name in REPORTS}
+    sections = [_format_section(name, read_json(file)) for name, file in files.items() if file.is_file()]
     with replace_file(page) as temporary:
         temporary.write_text(join_tables(_HEADER, *sections) + "\n", encoding="utf-8")
 

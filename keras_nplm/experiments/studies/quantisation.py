@@ -39,16 +39,17 @@ def measure(rows: Path) -> dict:
     return {"models": report}
 
 
-def measure_files(title: str, language_model: LanguageModel, ids: np.ndarray) -> dict:
+def measure_files(title: str, language_model: LanguageModel, ids: np.ndarray, tokens: int = _TOKENS) -> dict:
     """Return the figures of the exported files of a network on a text.
 
     Args:
         title: name of the model and its text.
         language_model: a language model with an NPLM.
         ids: int32 [T], the text.
+        tokens: number of predicted tokens, the first of the text.
     """
     model = language_model.model
-    ngrams = extract_ngrams(ids, model.order, language_model.boundary)[:_TOKENS]
+    ngrams = extract_ngrams(ids, model.order, language_model.boundary)[:tokens]
     contexts, targets = ngrams[:, :-1], ngrams[:, -1]
     blocks = list(row_blocks(len(ngrams), max(1, _BLOCK_NUMBERS // model.vocabulary_size)))
     log_prob = model.log_prob(contexts, targets).astype(np.float64)
