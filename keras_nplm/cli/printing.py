@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 
+_LONGEST_MEAN_WORD = 15  # characters; text with longer words has no spaces between its words, as Chinese
 _MAX_ERROR = 1000  # characters of a printed error, which may quote an argument of any length
 
 
@@ -41,13 +42,15 @@ def print_splits(result: dict) -> None:
 def format_figures(figures: dict) -> str:
     """Return the figures of `evaluate` in one line."""
     known = figures["perplexity_without_unk"]
-    without = f" ({known:.2f} without {figures['unk_tokens']:,} <unk>)" if known else ", all of them <unk>"
+    unknown = f" ({known:.2f} without {figures['unk_tokens']:,} <unk>)" if known else ", all of them <unk>"
+    without = unknown if figures["unk_tokens"] else ""
     perplexity = f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"
     if figures.get("bits_per_character") is None:
         return f"{perplexity}{without}, {figures['bits_per_word']:.3f} bits per token"
     of = " of the normalised text" if figures.get("normalised") else ""
-    per_word = f"{figures['perplexity_per_word']:.2f} per word"
-    return f"{perplexity}{without}, {per_word}; {figures['bits_per_character']:.3f} bits per character{of}"
+    has_words = figures["characters"] < _LONGEST_MEAN_WORD * figures["words"]
+    per_word = f", {figures['perplexity_per_word']:.2f} per word" if has_words else ""
+    return f"{perplexity}{without}{per_word}; {figures['bits_per_character']:.3f} bits per character{of}"
 
 
 def print_error(command: str, message: str) -> None:

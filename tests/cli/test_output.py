@@ -14,6 +14,7 @@ import pytest
 
 from keras_nplm import LanguageModel, RunError, encode_corpus, open_corpus, train
 from keras_nplm.cli.main import main
+from keras_nplm.cli.printing import format_figures
 from keras_nplm.io.lock import LockedError, lock_directory
 from keras_nplm.training import estimate
 from keras_nplm.training.checkpoint import Checkpoint
@@ -219,3 +220,15 @@ def test_reading_needs_no_lock(model, text):
         assert main(["evaluate", str(model)]) == 0
         assert main(["score", str(model), str(text)]) == 0
         assert LanguageModel.load(model).corpus.ids("test").size
+
+
+def test_perplexity_per_word_is_printed_where_words_have_spaces():
+    known = {"perplexity": 8.0, "perplexity_without_unk": 7.0, "tokens": 1200, "unk_tokens": 30, "bits_per_word": 3.0}
+    text = {"bits_per_character": 1.5, "perplexity_per_word": 99.0, "characters": 600, "words": 100}
+    line = "perplexity 8.00 over 1,200 tokens (7.00 without 30 <unk>), 99.00 per word; 1.500 bits per character"
+    assert format_figures(known | text) == line
+    without_spaces = format_figures(known | text | {"words": 10, "unk_tokens": 0, "perplexity_without_unk": 8.0})
+    assert without_spaces == "perplexity 8.00 over 1,200 tokens; 1.500 bits per character"
+    assert format_figures(known | {"perplexity_without_unk": None}).endswith(
+        ", all of them <unk>, 3.000 bits per token"
+    )
