@@ -159,4 +159,4 @@ class AdaptiveConfiguration:
         """Return a line for the user: the size of the text, and the command with explicit options."""
         flags = list_flags(configuration, SMALL, without=self.given if self.command else ())
         command = shlex.join([*self.command, "--config", SMALL, *flags])
-        return f"Options chosen for {tokens:,} tokens and {types:,} types. The same options in full:\n{command}"
+        return f"Options chosen for {tokens:,} tokens and {types:,} types. The same options in full:\n  {command}"

@@ -155,13 +155,13 @@ def _run(
 
     encoded, vocabulary = _prepare(requested.before_counting, list_options, corpus, directory, devices)
     configuration, options = choose(encoded), list_options(encoded)
-    if chief and not requested.is_complete:
-        tokens = encoded.count_tokens_per_epoch()
-        print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {directory} is finished: reading its metrics.json.", file=sys.stderr)
         return _read_finished_run(directory) if chief else {}
+    if chief and not requested.is_complete:
+        tokens = encoded.count_tokens_per_epoch()
+        print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
     with remove_config_if_refused(directory, unless=directory / "last.npz"):
         targets = TrainingTargets.of(configuration, encoded)
     if chief and configuration.shortlist_size:
