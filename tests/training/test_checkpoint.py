@@ -251,6 +251,6 @@ def test_full_disk_ends_the_run_and_a_later_call_completes_it(tmp_path):
     last = run.stderr.splitlines()[-1]
     assert "Cannot write" in last and "free some space" in last and "Traceback" not in run.stderr
     names = {path.name for path in directory.iterdir()}
-    assert names <= {"config.json", "corpus", "logs", "vocabulary.txt", "history.json"}
+    assert names <= {"config.json", "corpus", "logs", "vocabulary.txt", "spelling.tsv", "history.json"}
     assert main(["train", *options, "--json"]) == 0
     assert main(["train", *options, "--order", "3"]) == 2  # the directory of a different run is left alone
