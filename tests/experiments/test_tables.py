@@ -1,10 +1,15 @@
 """Tables of reports: cells hold the recorded figures, and rows have the cells of their header."""
 
+from pathlib import Path
+
 import pytest
 
+from keras_nplm.experiments import records
 from keras_nplm.experiments.records import load_report
 from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.experiments.tables import format_benchmark, format_paper
+
+RECORDED = [name for name in STUDIES if (Path(records.__file__).parent / f"{name}.json").is_file()]
 
 
 def test_table_1_has_the_perplexities_of_the_paper_and_of_the_report():
@@ -21,7 +26,7 @@ def test_the_recorded_benchmark_is_readable():
         assert f"| {row['name']} | {row['rate']:,.0f} |" in table
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", RECORDED)
 def test_the_recorded_study_is_readable(name):
     table = load_study(name).format_report(load_report(name))
     for block in table.split("\n\n"):
