@@ -17,7 +17,7 @@ from keras_nplm.cli.flags import (
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import Option
+from keras_nplm.io.options import Option, name_flag
 from keras_nplm.training.configuration import Configuration
 
 METHOD = Option(
@@ -96,7 +96,7 @@ def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> d
     for flag in ("train", "resample", "order", "pieces", "pieces_kind", "pieces_file"):
         if getattr(options, flag):
             raise InputError(
-                f"`--{flag.replace('_', '-')}` must be left out with `--arpa`. Received: {getattr(options, flag)}. "
+                f"`{name_flag(flag)}` must be left out with `--arpa`. Received: {getattr(options, flag)}. "
                 "Fix: leave it out. The ARPA file holds a whole model."
             )
     return import_arpa(

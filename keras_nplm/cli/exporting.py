@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, check_network
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import OPTIONS, Option
+from keras_nplm.io.options import OPTIONS, Option, name_flag
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
@@ -182,7 +182,7 @@ def _choose_format(options: argparse.Namespace) -> str:
         )
     flags = [("--quantise", (options.quantise and format != "onnx") or None, "litert")]
     flags += [(option.flag, getattr(options, option.name), "saved-model") for option in _SERVING]
-    flags += [(f"--{name.replace('_', '-')}", getattr(options, name), "arpa") for name in _ARPA_FLAGS]
+    flags += [(name_flag(name), getattr(options, name), "arpa") for name in _ARPA_FLAGS]
     for flag, given, wanted in flags:
         if given is not None and format != wanted:
             raise InputError(

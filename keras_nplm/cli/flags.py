@@ -11,7 +11,7 @@ from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import GROUPS, OPTIONS, Option
+from keras_nplm.io.options import GROUPS, OPTIONS, Option, name_flag
 from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, Configuration
 
 if TYPE_CHECKING:
@@ -243,25 +243,20 @@ def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
     if read_tokenizer(options) != SUBWORDS:
         for name, value in given.items():
             raise InputError(
-                f"`{_name_flag(name)}` must be left out without subwords. Received: {value}. Fix: add `--tokenizer "
+                f"`{name_flag(name)}` must be left out without subwords. Received: {value}. Fix: add `--tokenizer "
                 "sentencepiece`."
             )
         return None
     for name in ("min_count", "max_size"):
         if getattr(options, name, None) is not None:
             raise InputError(
-                f"`{_name_flag(name)}` must be left out with subwords. Received: {getattr(options, name)}. Fix: set "
+                f"`{name_flag(name)}` must be left out with subwords. Received: {getattr(options, name)}. Fix: set "
                 "the size of the vocabulary by `--pieces`."
             )
     if "pieces_file" in given and len(given) > 1:
         raise InputError("`--pieces-file` must be given without `--pieces` and `--pieces-kind`. Fix: drop one of them.")
-    return SubwordOptions(
-        options.pieces or OPTIONS["pieces"].default, options.pieces_kind or "unigram", options.pieces_file
-    )
-
-
-def _name_flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    fields = {"pieces": "pieces", "pieces_kind": "kind", "pieces_file": "file"}
+    return SubwordOptions(**{fields[name]: value for name, value in given.items()})
 
 
 def open_named_corpus(options: argparse.Namespace) -> "Corpus":

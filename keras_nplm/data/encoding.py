@@ -100,7 +100,7 @@ def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabu
 
 def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
     """Train the subwords of a corpus, or read them from the file that it names."""
-    lines = (line for line in _read_with_progress(corpus, splits, "Reading text for subwords"))
+    lines = _read_with_progress(corpus, splits, "Reading text for subwords")
     if "lower" in parse_tokenizer(corpus.tokenizer)[1]:
         lines = map(lower, lines)
     subwords = corpus.subwords.make(lines)

@@ -18,11 +18,12 @@ from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import replace_file, summarize_error
+from keras_nplm.io.options import OPTIONS
 
-PIECES = 8000  # default size of a vocabulary of subwords
+PIECES = OPTIONS["pieces"].default
 MIN_PIECES = 300  # 4 special tokens, 256 bytes and some characters
 _MAX_PIECES = 1_000_000
-PIECES_KINDS = ("unigram", "bpe")
+PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
 _UNKNOWN_PENALTY = 10.0  # of SentencePiece's unigram model
 _SAMPLE = 1 << 23  # characters of the text that pieces are trained on, at most

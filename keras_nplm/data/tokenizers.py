@@ -335,12 +335,12 @@ def continue_line(pieces: Sequence[str]) -> str:
     >>> continue_line(["▁cat", "s", "<0xE2>", "<0x98>", "<0x83>", "<U+00A0>"])
     ' cats☃\\xa0'
     """
-    return b"".join(map(_spell_piece, pieces)).decode("utf-8", "replace")
+    return b"".join(map(spell_piece, pieces)).decode("utf-8", "replace")
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _spell_piece(name: str) -> bytes:
-    """Return the UTF-8 bytes of the text of a subword."""
+def spell_piece(name: str) -> bytes:
+    """Return the UTF-8 bytes of the text of a subword; a byte of a character is itself."""
     if byte := _BYTE.fullmatch(name):
         return bytes([int(byte[1], 16)])
     text = name.replace(SPACE, " ")

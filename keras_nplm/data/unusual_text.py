@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.data.corpora import Corpus
-from keras_nplm.data.corpora.pieces import read_sentence_lines
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer, uses_subwords
@@ -100,11 +99,11 @@ def _read_sample(corpus: Corpus) -> list[str]:
     """Return the first lines of the training text, of other texts than files as tokens separated by spaces."""
     split = corpus.splits["train"]
     if isinstance(split, TextSplit):
-        lines = itertools.chain.from_iterable(map(read_sentence_lines, split.pieces))
+        lines = split.lines()
+    elif uses_subwords(corpus.tokenizer):
+        lines = corpus.sentences("train")
     else:
-        lines = (
-            corpus.sentences("train") if uses_subwords(corpus.tokenizer) else map(" ".join, corpus.sentences("train"))
-        )
+        lines = map(" ".join, corpus.sentences("train"))
     return [*itertools.islice(lines, _SAMPLE)]
 
 

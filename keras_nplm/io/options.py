@@ -25,6 +25,17 @@ _KINDS = {int: numbers.Integral, float: numbers.Real, bool: bool, str: str}  # N
 _LIST = re.compile(r"(\d{1,18}(,\d{1,18})*)?")
 
 
+def name_flag(name: str) -> str:
+    """Return the flag of an option of the command line by its name in Python.
+
+    Example:
+
+    >>> name_flag("embedding_dim")
+    '--embedding-dim'
+    """
+    return "--" + name.replace("_", "-")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
     """One option of a model or its training: purpose, accepted values, default.
@@ -68,7 +79,7 @@ class Option:
         >>> OPTIONS["embedding_dim"].flag
         '--embedding-dim'
         """
-        return "--" + self.name.replace("_", "-")
+        return name_flag(self.name)
 
     @property
     def range(self) -> str:

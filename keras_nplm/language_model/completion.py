@@ -5,7 +5,7 @@ import unicodedata
 
 import numpy as np
 
-from keras_nplm.data.tokenizers import continue_line
+from keras_nplm.data.tokenizers import spell_piece
 from keras_nplm.data.unusual_text import NO_SPACES
 from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.models.base import NextWordModel
@@ -38,7 +38,7 @@ class WordPieces:
         self.last, self.has_space = np.full(size, _OPEN), np.zeros(size, bool)
         continues = np.zeros(size, bool)  # the second or a later byte of a character
         for place, name in enumerate(vocabulary.words[first:], start=first):
-            data = _spell(name)
+            data = spell_piece(name)
             self.has_space[place] = data.startswith(b" ")
             text = data.removeprefix(b" ")
             self.texts.append(text)
@@ -71,11 +71,6 @@ class WordPieces:
         for length in range(len(prefix)):
             found[self._places.get(prefix[:length], [])] = True
         return found
-
-
-def _spell(name: str) -> bytes:
-    """Return the UTF-8 text of a piece; a byte of a character is itself."""
-    return bytes([int(name[3:5], 16)]) if len(name) == 6 and name.startswith("<0x") else continue_line([name]).encode()
 
 
 def _classify(text: bytes, place: int) -> int:

@@ -304,8 +304,7 @@ class LanguageModel:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
         if self.vocabulary.subwords is not None:
             return self._search_words(context, "", top_k, with_end=self.boundary == "sentence")
-        context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
-        log_probs = self.model.next_log_probs(context_ids[None])[0, self.proposed_ids]
+        log_probs = self.model.next_log_probs(self._context_of(self._word_ids(context))[None])[0, self.proposed_ids]
         best = np.argsort(-log_probs, kind="stable")[:top_k]
         return [(self.vocabulary.words[self.proposed_ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
@@ -339,8 +338,7 @@ class LanguageModel:
             return self._search_words(context, prefix, top_k, with_end=False)
         context, prefix = split_unfinished_word(text, self.tokenizer_name, self._prefixes.longest)
         ids = np.array(self._prefixes.find(prefix), np.int32)
-        context_ids = np.concatenate([self._first_context(), self._word_ids(context)])[-self.model.order + 1 :]
-        log_probs = self.model.next_log_probs(context_ids[None])[0, ids]
+        log_probs = self.model.next_log_probs(self._context_of(self._word_ids(context))[None])[0, ids]
         best = np.lexsort((ids, -log_probs))[:top_k]
         return [(self.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
@@ -354,7 +352,7 @@ class LanguageModel:
         has_space = context.endswith(" ") or not context
         return complete_words(
             self.model,
-            np.concatenate([self._first_context(), ids])[-self.model.order + 1 :],
+            self._context_of(ids),
             self._pieces,
             prefix=lower(prefix) if "lower" in parse_tokenizer(self.tokenizer_name)[1] else prefix,
             after_space=has_space if prefix or has_space else None,
@@ -481,6 +479,10 @@ class LanguageModel:
         if self.vocabulary.subwords is None:
             check_reserved(tokens)
         return self.vocabulary.encode(tokens)
+
+    def _context_of(self, ids: np.ndarray) -> np.ndarray:
+        """Return the context of the word after the ids of a sentence's beginning, int32 [n-1]."""
+        return np.concatenate([self._first_context(), ids])[-self.model.order + 1 :]
 
     def _first_context(self) -> np.ndarray:
         """Return the context of the first word of a sentence, int32 [n-1]."""
