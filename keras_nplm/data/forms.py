@@ -1,6 +1,5 @@
 """The file `forms.tsv`: forms of lemmatised words, which belong to a `vocabulary.txt`."""
 
-import contextlib
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -21,9 +20,24 @@ def get_forms_path(path: str | os.PathLike) -> Path:
     >>> get_forms_path("model/vocabulary.txt").name, get_forms_path("brown.tflite.vocabulary.txt").name
     ('forms.tsv', 'brown.tflite.forms.tsv')
     """
+    return name_companion(path, "forms.tsv")
+
+
+def name_companion(path: str | os.PathLike, file: str) -> Path:
+    """Return the path of a file that belongs to a vocabulary file: beside it, with the same beginning of its name.
+
+    Args:
+        path: path of the vocabulary.
+        file: the name beside a `vocabulary.txt`.
+
+    Example:
+
+    >>> name_companion("model/vocabulary.txt", "forms.tsv").name, name_companion("words.txt", "forms.tsv").name
+    ('forms.tsv', 'words.txt.forms.tsv')
+    """
     name = Path(path).name
     stem = name.removesuffix("vocabulary.txt")
-    return Path(path).with_name(f"{stem}forms.tsv" if stem != name else f"{name}.forms.tsv")
+    return Path(path).with_name(f"{stem}{file}" if stem != name else f"{name}.{file}")
 
 
 def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str]) -> None:
@@ -42,12 +56,24 @@ def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str
         with replace_file(path) as temporary:
             temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
         return
+    remove_companion(path, "forms")
+
+
+def remove_companion(path: Path, kind: str) -> None:
+    """Remove a file beside an earlier vocabulary, if there is one.
+
+    Args:
+        path: the file.
+        kind: what it holds, for the error.
+
+    Raises:
+        RunError: the file cannot be removed.
+    """
     try:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+        path.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(
-            f"Cannot remove the old forms {path}: {error.strerror}. Fix: check the permissions of the directory."
+            f"Cannot remove the old {kind} {path}: {error.strerror}. Fix: check the permissions of the directory."
         ) from error
 
 

@@ -1,6 +1,5 @@
 """Subwords: SentencePiece models with byte fallback, their training, and the file `sentencepiece.model`."""
 
-import contextlib
 import dataclasses
 import functools
 import io
@@ -14,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_nplm.data.forms import name_companion, remove_companion
 from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
 from keras_nplm.io.checksums import identify_content
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file, summarize_error
 from keras_nplm.io.options import OPTIONS
 
@@ -356,9 +356,7 @@ def get_subwords_path(path: str | os.PathLike) -> Path:
     >>> get_subwords_path("model/vocabulary.txt").name, get_subwords_path("de.tflite.vocabulary.txt").name
     ('sentencepiece.model', 'de.tflite.sentencepiece.model')
     """
-    name = Path(path).name
-    stem = name.removesuffix("vocabulary.txt")
-    return Path(path).with_name(f"{stem}sentencepiece.model" if stem != name else f"{name}.sentencepiece.model")
+    return name_companion(path, "sentencepiece.model")
 
 
 def write_subwords(path: Path, subwords: Subwords | None) -> None:
@@ -371,18 +369,12 @@ def write_subwords(path: Path, subwords: Subwords | None) -> None:
     Raises:
         RunError: the file cannot be written or removed.
     """
-    if subwords is not None:
-        checksum = zlib.crc32(subwords.model).to_bytes(4, "little")
-        with replace_file(path) as temporary:
-            temporary.write_bytes(subwords.model + _CHECKSUM_TAG + checksum)
+    if subwords is None:
+        remove_companion(path, "subwords")
         return
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-    except OSError as error:
-        raise RunError(
-            f"Cannot remove the old subwords {path}: {error.strerror}. Fix: check the permissions of the directory."
-        ) from error
+    checksum = zlib.crc32(subwords.model).to_bytes(4, "little")
+    with replace_file(path) as temporary:
+        temporary.write_bytes(subwords.model + _CHECKSUM_TAG + checksum)
 
 
 def read_subwords(path: Path) -> Subwords | None:

@@ -63,9 +63,7 @@ def prepare_directory(
     if vocabulary.subwords is None:  # subwords have no <unk>
         SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train")).save(directory / SPELLING_FILE)
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
-    if callable(options):
-        options = options(encoded)
-    options |= corpus.describe()
+    options = _complete_options(options, encoded, corpus)
     for warning in describe_unusual_text(corpus, encoded, options["boundary"]):
         print(f"Warning: {warning}", file=sys.stderr)
     write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
@@ -76,14 +74,20 @@ def _load_prepared(
     directory: Path, corpus: Corpus, options: dict | Callable[[EncodedCorpus], dict]
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Load what an earlier call prepared, if it is the same run."""
-    if callable(options):
-        options = options(EncodedCorpus.load(directory / "corpus"))
-    options |= corpus.describe()
-    _check_same_run(directory, read_json(directory / "config.json"), options)
+    encoded = EncodedCorpus.load(directory / "corpus") if callable(options) else None
+    completed = _complete_options(options, encoded, corpus)
+    _check_same_run(directory, read_json(directory / "config.json"), completed)
     if not (directory / "metrics.json").exists():
         print(f"Resuming the run in {directory}.", file=sys.stderr)
     vocabulary = load_vocabulary(directory, corpus.tokenizer)
     return load_encoded_corpus(directory, len(vocabulary)), vocabulary
+
+
+def _complete_options(
+    options: dict | Callable[[EncodedCorpus], dict], encoded: EncodedCorpus | None, corpus: Corpus
+) -> dict:
+    """Return what `config.json` records: the options, chosen for the encoded corpus if they are a function."""
+    return (options(encoded) if callable(options) else options) | corpus.describe()
 
 
 def _check_same_run(directory: Path, recorded: dict, options: dict) -> None:
