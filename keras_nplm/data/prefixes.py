@@ -3,6 +3,7 @@
 import bisect
 import re
 from collections.abc import Sequence
+from typing import AnyStr, Generic
 
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
 from keras_nplm.io.errors import InputError
@@ -47,11 +48,11 @@ def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple
     return text[: len(text) - len(word)], lower(word) if "lower" in steps else word
 
 
-class PrefixIndex:
+class PrefixIndex(Generic[AnyStr]):
     """Sorted words: the words with a prefix are a range of them.
 
     Args:
-        words: the words by id.
+        words: the words by id, as text or as bytes.
         first: the first id to index; the ids before it are special tokens.
 
     Example:
@@ -63,20 +64,25 @@ class PrefixIndex:
     ((0, 1), (1, 3), [])
     """
 
-    def __init__(self, words: Sequence[str], first: int):
+    def __init__(self, words: Sequence[AnyStr], first: int):
         self.words = words
         self.ids = sorted(range(first, len(words)), key=words.__getitem__)
         self.longest = max(map(len, words[first:]), default=0)
 
-    def find(self, prefix: str) -> list[int]:
+    def find(self, prefix: AnyStr) -> list[int]:
         """Return the ids of the words with a prefix, in the order of the words."""
         start = bisect.bisect_left(self.ids, prefix, key=self.words.__getitem__)
         stop = bisect.bisect_right(self.ids, prefix, start, key=lambda i: self.words[i][: len(prefix)])
         return self.ids[start:stop]
 
-    def list_ranges(self) -> dict[str, tuple[int, int]]:
+    def find_equal(self, word: AnyStr) -> list[int]:
+        """Return the ids of the words that equal a word, in ascending order."""
+        start = bisect.bisect_left(self.ids, word, key=self.words.__getitem__)
+        return self.ids[start : bisect.bisect_right(self.ids, word, start, key=self.words.__getitem__)]
+
+    def list_ranges(self) -> dict[AnyStr, tuple[int, int]]:
         """Return each prefix of any word with its range of the sorted words: (first, after the last)."""
-        ranges: dict[str, tuple[int, int]] = {}
+        ranges: dict[AnyStr, tuple[int, int]] = {}
         for place, i in enumerate(self.ids):
             for length in range(len(self.words[i]) + 1):
                 prefix = self.words[i][:length]

@@ -1,10 +1,10 @@
 """Complete words of subwords or characters: a beam search over pieces for the most probable next words."""
 
-import bisect
 import unicodedata
 
 import numpy as np
 
+from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.tokenizers import spell_piece
 from keras_nplm.data.unusual_text import NO_SPACES
 from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS, Vocabulary
@@ -29,6 +29,7 @@ class WordPieces:
         texts: the UTF-8 text of each piece without the space before it.
         has_space: whether a space comes before each piece, bool [|V|].
         last: what the text of each piece ends with, int [|V|].
+        index: the pieces by the prefixes of their texts.
         begins: whether a piece begins a word after a text with a certain end, bool [4, |V|].
     """
 
@@ -52,10 +53,7 @@ class WordPieces:
             self.has_space.copy(),
         ])  # fmt: skip
         self.begins[:, :EOS_ID], self.begins[:, EOS_ID] = False, True
-        self._sorted = sorted((text, place) for place, text in enumerate(self.texts) if place >= first)
-        self._places: dict[bytes, list[int]] = {}
-        for text, place in self._sorted:
-            self._places.setdefault(text, []).append(place)
+        self.index = PrefixIndex(self.texts, first)
 
     def find_compatible(self, prefix: bytes) -> np.ndarray:
         """Return which pieces may come next if a text must begin with `prefix`: bool [|V|].
@@ -63,13 +61,9 @@ class WordPieces:
         The text of such a piece begins with the prefix, or is itself the beginning of the prefix.
         """
         found = np.zeros(len(self.texts), bool)
-        low = bisect.bisect_left(self._sorted, (prefix, -1))
-        for text, place in self._sorted[low:]:
-            if not text.startswith(prefix):
-                break
-            found[place] = True
+        found[self.index.find(prefix)] = True
         for length in range(len(prefix)):
-            found[self._places.get(prefix[:length], [])] = True
+            found[self.index.find_equal(prefix[:length])] = True
         return found
 
 

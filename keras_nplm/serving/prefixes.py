@@ -1,5 +1,7 @@
 """The unfinished last word of texts, and the vocabulary words with a prefix, as TensorFlow operations, as in Python."""
 
+from collections import Counter
+
 import numpy as np
 import tensorflow as tf
 
@@ -50,11 +52,44 @@ class UnfinishedWords(tf.Module):
         return contexts, lower_texts(words) if self._is_lower else words
 
 
-class PrefixGraph(tf.Module):
-    """The vocabulary words that begin with a prefix.
+class PrefixTable(tf.Module):
+    """A hash table of all prefixes of all words, each with its range of the sorted words.
 
-    A hash table has all prefixes of all words, each with its range of the sorted words. So the words with a prefix cost
-    two comparisons per word of the vocabulary. The results are those of `PrefixIndex`.
+    So the words with a prefix cost two comparisons per word. The results are those of `PrefixIndex`.
+
+    Args:
+        index: the words with their prefixes.
+    """
+
+    def __init__(self, index: PrefixIndex):
+        super().__init__()
+        places = np.full(len(index.words), -1, np.int32)  # of each word among the sorted words
+        places[index.ids] = np.arange(len(index.ids))
+        ranges, counts = index.list_ranges(), Counter(index.words[i] for i in index.ids)
+        rows = [(start, stop, start + counts[prefix]) for prefix, (start, stop) in ranges.items()]
+        self.longest = index.longest
+        self.most_equal = max(counts.values())
+        self._places = store_array(places)
+        self._ranges = store_array(np.array([*rows, (0, 0, 0)], np.int32))  # the last: no word has the prefix
+        entries = tf.lookup.KeyValueTensorInitializer([*ranges], np.arange(len(ranges)), tf.string, tf.int64)
+        self._table = tf.lookup.StaticHashTable(entries, default_value=len(ranges))
+
+    def look_up(self, prefixes: tf.Tensor) -> tf.Tensor:
+        """Return the range of the sorted words that begin with each prefix: string […] to int32 […, 3].
+
+        The numbers are the first place, the place after the last, and the place after the words that equal the prefix,
+        which come first.
+        """
+        return tf.gather(self._ranges, self._table.lookup(prefixes))
+
+    def match(self, prefixes: tf.Tensor) -> tf.Tensor:
+        """Return which words begin with each prefix: string […] to bool […, |V|]."""
+        ranges = self.look_up(prefixes)
+        return (self._places >= ranges[..., :1]) & (self._places < ranges[..., 1:2])
+
+
+class PrefixGraph(PrefixTable):
+    """The vocabulary words that begin with a prefix.
 
     Args:
         vocabulary: the words.
@@ -67,21 +102,11 @@ class PrefixGraph(tf.Module):
     """
 
     def __init__(self, vocabulary: Vocabulary):
-        super().__init__()
-        index = PrefixIndex(vocabulary.words, first=len(SPECIALS))
-        ranges = index.list_ranges()
-        places = np.empty(len(index.ids), np.int32)
-        places[np.array(index.ids) - len(SPECIALS)] = np.arange(len(index.ids))
-        self.longest = index.longest
-        self._places = store_array(places)  # of each word among the sorted words
-        self._ranges = store_array(np.array([*ranges.values(), (0, 0)], np.int32))  # the last: no word has the prefix
-        entries = tf.lookup.KeyValueTensorInitializer([*ranges], np.arange(len(ranges)), tf.string, tf.int64)
-        self._table = tf.lookup.StaticHashTable(entries, default_value=len(ranges))
+        super().__init__(PrefixIndex(vocabulary.words, first=len(SPECIALS)))
 
     def match(self, prefixes: tf.Tensor) -> tf.Tensor:
         """Return which words begin with each prefix: string [B] to bool [B, |V| - 4], without the special tokens."""
-        ranges = tf.gather(self._ranges, self._table.lookup(prefixes))  # [B, 2]
-        return (self._places >= ranges[:, :1]) & (self._places < ranges[:, 1:])
+        return super().match(prefixes)[:, len(SPECIALS) :]
 
 
 def _match_unfinished_word(tokenizer_name: str) -> str:

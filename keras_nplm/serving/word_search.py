@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS
+from keras_nplm.data.vocabulary import EOS, EOS_ID
 from keras_nplm.language_model.completion import BEAM, LONGEST_PREFIX, MOST_PIECES, WordPieces
 from keras_nplm.serving.graph_model import GraphModel, exclude, store_array
+from keras_nplm.serving.prefixes import PrefixTable
 from keras_nplm.serving.text import character_ranges
 
 _LOG_ZERO = float("-inf")
@@ -53,24 +54,9 @@ class WordSearch(tf.Module):
         self._begins = store_array(pieces.begins)  # [4, |V|]
         self._has_space = store_array(pieces.has_space)  # [|V|]
         self._blank = f"[{character_ranges(str.isspace)}]*"
-        self._add_prefixes(pieces.texts)
-
-    def _add_prefixes(self, texts: list[bytes]) -> None:
-        """Make the table of all prefixes of all pieces: which of the sorted pieces begin with it, which equal it."""
-        order = sorted(range(len(SPECIALS), len(texts)), key=texts.__getitem__)
-        ranges: dict[bytes, list[int]] = {b"": [0, len(order), 0]}  # first, after the last, after the last equal one
-        for place, i in enumerate(order):
-            for length in range(1, len(texts[i]) + 1):
-                ranges.setdefault(texts[i][:length], [place, place, place])[1] = place + 1
-            ranges[texts[i]][2] = place + 1
-        places = np.full(len(texts), -1, np.int32)
-        places[order] = np.arange(len(order))
-        rows = np.array([*ranges.values(), (0, 0, 0)], np.int32)
-        self._most_equal = max(1, int((rows[:, 2] - rows[:, 0]).max()))
-        self._places, self._ranges, self._no_range = store_array(places), store_array(rows), len(ranges)
-        self._sorted = store_array(np.array([*order, *[self._size] * self._most_equal], np.int32))
-        entries = tf.lookup.KeyValueTensorInitializer([*ranges], np.arange(len(ranges)), tf.string, tf.int64)
-        self._table = tf.lookup.StaticHashTable(entries, default_value=self._no_range)
+        self._prefixes = PrefixTable(pieces.index)
+        padding = [self._size] * self._prefixes.most_equal
+        self._sorted = store_array(np.array([*pieces.index.ids, *padding], np.int32))
 
     def find_spaces(self, contexts: tf.Tensor, prefixes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the contexts without spaces at their ends, string [B], and how a word begins, for `complete`."""
@@ -149,19 +135,17 @@ class WordSearch(tf.Module):
 
     def _fit(self, rest: tf.Tensor) -> tf.Tensor:
         """Return which pieces may come next if the text must begin with `rest`: string [B, K] to bool [B, K, |V|]."""
-        ranges = tf.gather(self._ranges, self._table.lookup(rest))  # [B, K, 3]
-        fits = (self._places >= ranges[:, :, :1]) & (self._places < ranges[:, :, 1:2])
         lengths = tf.strings.length(rest)[:, :, None]
         cuts = tf.range(tf.reduce_max(lengths)) + tf.zeros_like(lengths)  # [B, K, L]
         parts = tf.repeat(rest[:, :, None], tf.shape(cuts)[2], axis=2)
         parts = tf.strings.substr(parts, tf.zeros_like(cuts), tf.minimum(cuts, lengths))
-        found = tf.where(cuts < lengths, self._table.lookup(parts), self._no_range)
-        equal = tf.gather(self._ranges, found)  # [B, K, L, 3]: the pieces that are the beginning of the rest
-        places = equal[..., :1] + tf.range(self._most_equal)
-        ids = tf.where(places < equal[..., 2:], tf.gather(self._sorted, places), self._size)
+        ranges = self._prefixes.look_up(parts)  # [B, K, L, 3]
+        places = ranges[..., :1] + tf.range(self._prefixes.most_equal)
+        is_beginning = (places < ranges[..., 2:]) & (cuts < lengths)[..., None]  # a piece that the rest begins with
+        ids = tf.where(is_beginning, tf.gather(self._sorted, places), self._size)
         ids = tf.reshape(ids, [tf.shape(rest)[0], tf.shape(rest)[1], -1])
         whole = tf.reduce_any(tf.one_hot(ids, self._size + 1, True, False, dtype=tf.bool), axis=2)
-        return fits | whole[:, :, : self._size]
+        return self._prefixes.match(rest) | whole[:, :, : self._size]
 
     def _rank(self, ended: tf.Tensor, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Merge the spellings of each word, drop bytes that are no text, and return the k most probable words."""
