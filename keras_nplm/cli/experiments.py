@@ -151,14 +151,22 @@ def _study(options: argparse.Namespace) -> dict:
     from keras_nplm.experiments.studies.study import make_study
 
     _check_record(options)
-    places = {"data_dir": options.data_dir, "source": options.pages}
-    report = make_study(options.name, _load_study(options), options.output, jobs=options.jobs, **places)
+    study = _load_study(options)
+    report = make_study(options.name, study, options.output, jobs=options.jobs, data_dir=options.data_dir)
     _record(options, options.name, report)
     return report | {"study": options.name}
 
 
 def _load_study(options: argparse.Namespace) -> "Study":
-    """Load the study; the study `default` with its text files."""
+    """Load the study, with the files and directories that flags name.
+
+    Raises:
+        InputError: a flag of a different study is given.
+    """
+    if options.pages is not None and options.name != "tokenization":
+        raise InputError(
+            f"`--pages` must be left out with the study {options.name}. Received: {options.pages}. Fix: leave it out."
+        )
     if options.name == "default":
         from keras_nplm.experiments.studies.default import TextStudy
 
@@ -168,6 +176,10 @@ def _load_study(options: argparse.Namespace) -> "Study":
             f"`--texts` and `--character-texts` must be left out with the study {options.name}. Received: "
             f"{', '.join([*options.texts, *options.character_texts])}. Fix: choose the study default."
         )
+    if options.pages is not None:
+        from keras_nplm.experiments.studies.tokenization import HandbookStudy
+
+        return HandbookStudy(options.pages)
     return load_study(options.name)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.experiments.rows import Row, make_rows
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.language_model.language_model import LanguageModel
@@ -24,13 +23,12 @@ class Study(Protocol):
 
     ROWS: Sequence[Row]
 
-    def write_texts(self, directory: Path, data_dir: str | None, source: str | None = None) -> None:
+    def write_texts(self, directory: Path, data_dir: str | None) -> None:
         """Write the texts that its rows need, if they are absent. Only studies with other texts than Brown have it.
 
         Args:
             directory: replaces `{texts}` in the commands of rows.
             data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
-            source: directory of further texts. Only studies with a `SOURCE`, its default, take it.
         """
 
     def measure(self, rows: Path) -> dict:
@@ -47,7 +45,6 @@ def make_study(
     *,
     jobs: int | None = None,
     data_dir: str | None = None,
-    source: str | None = None,
 ) -> dict:
     """Make the models of a study that do not exist yet, measure them, and write `studies/NAME.json`.
 
@@ -58,22 +55,18 @@ def make_study(
             with `reproduce`.
         jobs: number of models made in parallel; see `make_rows`.
         data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
-        source: directory of further texts, for a study with a `SOURCE`.
 
     Returns:
         the report.
 
     Raises:
-        InputError: `jobs` is less than 1, `source` is given to a study without further texts, or Brown can be neither
-            found nor downloaded.
+        InputError: `jobs` is less than 1, or Brown can be neither found nor downloaded.
         RunError: a command failed, other models are kept; or a different process writes the directory.
     """
     directory = Path(directory)
-    if source is not None and not hasattr(study, "SOURCE"):
-        raise InputError(f"`--pages` must be left out with the study {name}. Received: {source}. Fix: leave it out.")
     with lock_directory(directory):
         if write_texts := getattr(study, "write_texts", None):
-            write_texts(directory / "texts", data_dir, **({"source": source} if source is not None else {}))
+            write_texts(directory / "texts", data_dir)
         make_rows(study.ROWS, directory, jobs=jobs, data_dir=data_dir)
         report = study.measure(directory / "rows")
         write_json(directory / "studies" / f"{name}.json", report)

@@ -13,6 +13,7 @@ which characters and subwords predict. Kneser-Ney has the order of the best vali
 file, with 32-bit and 8-bit weights.
 """
 
+import dataclasses
 import html.parser
 import lzma
 import os
@@ -60,13 +61,13 @@ def _build_row(text: str, tokenizer: str) -> Row:
 ROWS = tuple(_build_row(text, tokenizer) for text in reversed(_TEXTS) for tokenizer in _TOKENIZERS)
 
 
-def write_texts(texts: Path, data_dir: str | None, source: str | None = None) -> None:
+def write_texts(texts: Path, data_dir: str | None, source: str = SOURCE) -> None:
     """Write the texts to `tokenization/TEXT.SPLIT.txt`, unless the files exist.
 
     Args:
         texts: the directory of texts.
         data_dir: directory of Brown's archive.
-        source: directory of the HTML pages of the handbook, with `de-DE`, `ru-RU` and `zh-CN`. Default: `SOURCE`.
+        source: directory of the HTML pages of the handbook, with `de-DE`, `ru-RU` and `zh-CN`.
 
     Raises:
         InputError: a directory of pages does not exist.
@@ -79,7 +80,7 @@ def write_texts(texts: Path, data_dir: str | None, source: str | None = None) ->
             corpus = open_corpus("brown", data_dir=data_dir)
             lines = {split: [" ".join(sentence) for sentence in corpus.sentences(split)] for split in SPLITS}
         else:
-            paragraphs = read_paragraphs(Path(source or SOURCE) / _PAGES[text])
+            paragraphs = read_paragraphs(Path(source) / _PAGES[text])
             first, second = (round(len(paragraphs) * fraction) for fraction in _FRACTIONS)
             parts = (paragraphs[:first], paragraphs[first:second], paragraphs[second:])
             lines = dict(zip(SPLITS, parts, strict=True))
@@ -217,3 +218,22 @@ def format_report(report: dict) -> str:
                 ]
             )
     return markdown_table(header, rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class HandbookStudy:
+    """The study with the pages of the handbook in a directory of the user; see `Study`.
+
+    Args:
+        source: the directory; see `write_texts`.
+    """
+
+    source: str
+
+    ROWS = ROWS
+    measure = staticmethod(measure)
+    format_report = staticmethod(format_report)
+
+    def write_texts(self, texts: Path, data_dir: str | None) -> None:
+        """Write the texts of the rows."""
+        write_texts(texts, data_dir, self.source)

@@ -6,9 +6,8 @@ import shlex
 import pytest
 
 from keras_nplm import Configuration, EncodedCorpus, InputError, evaluate, kneser_ney, open_corpus, train
-from keras_nplm.cli.main import build_parser
+from keras_nplm.cli.main import build_parser, main
 from keras_nplm.experiments.studies import tokenization as study
-from keras_nplm.experiments.studies.study import make_study
 
 PAGE = """<html><head><title>T</title><style>p {}</style></head><body><div class="nav">Home</div>
 <h1 class="title">1.1. Ein <em>Titel</em></h1><p>Ein Absatz,
@@ -52,9 +51,16 @@ def test_rows_are_commands_with_their_own_names():
         assert parser.parse_args([*row.arguments, "--output", "x"]).command == "train"
 
 
-def test_other_studies_take_no_texts(tmp_path):
-    with pytest.raises(InputError, match="`--pages` must be left out with the study other"):
-        make_study("other", object(), tmp_path, source="texts")
+def test_other_studies_take_no_pages(tmp_path, capsys):
+    assert main(["study", "modern", "--pages", "texts", "--output", str(tmp_path / "paper")]) == 2
+    assert "`--pages` must be left out with the study modern" in capsys.readouterr().err
+    assert not (tmp_path / "paper").exists()
+
+
+def test_the_pages_of_the_user_are_read(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(study, "_TEXTS", {"german": "German"})
+    assert main(["study", "tokenization", "--pages", str(tmp_path), "--output", str(tmp_path / "paper")]) == 2
+    assert f"{tmp_path / 'de-DE'} must hold the HTML pages" in capsys.readouterr().err
 
 
 @pytest.mark.long
