@@ -5,6 +5,7 @@ import json
 import os
 import re
 import stat
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -56,7 +57,7 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
         raise InputError(
             f"The file to write must not be a device or a pipe. Received: {path}. Fix: name a regular file."
         )
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
     locked = check_locks(path)
     try:
         _create_directory(path.parent, locked)
