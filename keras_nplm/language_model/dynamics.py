@@ -13,17 +13,23 @@ DYNAMICS_FILE = "dynamic.json"
 _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rms"
 
 
-def save_dynamics(directory: Path, tuned: TunedDynamics) -> None:
+def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
     """Write `dynamic.json`, and `dynamic.npz` where the rule needs it. `dynamic.json` comes last.
+
+    Returns:
+        the files, in the order in which they were written.
 
     Raises:
         InputError, RunError: a file cannot be written.
     """
+    written = []
     if tuned.mean_squares is not None:
+        written.append(directory / _SQUARES_FILE)
         squares = [square for network in tuned.mean_squares for square in network]
         write_arrays(directory / _SQUARES_FILE, {str(number): square for number, square in enumerate(squares)})
     figures = {name: getattr(tuned, name) for name in ("static", "dynamic", "tokens", "tried")}
     write_json(directory / DYNAMICS_FILE, {"settings": dataclasses.asdict(tuned.settings)} | figures)
+    return [*written, directory / DYNAMICS_FILE]
 
 
 def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None:

@@ -56,7 +56,7 @@ def test_settings_and_mean_squares_survive_a_file(directory, tmp_path):
     language_model = LanguageModel.load(directory)
     weights = language_model.model.trainable_weights
     squares = [np.random.default_rng(i).random(weight.shape, np.float32) for i, weight in enumerate(weights)]
-    settings = DynamicSettings(8, 0.01, "rms", 0.001, "output", 0.25)
+    settings = DynamicSettings(8, 0.01, "rms", 0.001, embedding=0.5, biases=2.0, copies=2, mixture_rate=0.25)
     language_model.dynamics = TunedDynamics(settings, [squares], 3.5, 2.5, 10, 4)
     language_model.save(tmp_path / "saved")
     loaded = LanguageModel.load(tmp_path / "saved").dynamics

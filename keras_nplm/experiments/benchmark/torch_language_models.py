@@ -23,7 +23,7 @@ from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.dynamic.settings import DynamicSettings
+from keras_nplm.models.dynamic.settings import EPSILON, DynamicSettings
 from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 CHUNKS = (16, 32, 64)  # tokens that are predicted before each step
 _FIRST_TOKENS = 20_000  # of the tuning text, for the first choice of rates
 _TRAINING_TOKENS = 60_000  # for the mean squares of the gradient
-_FIRST_RATES = {"sgd": 0.1, "rms": 0.03}
-_EPSILON = 0.03  # as in `DynamicNPLM`
+_FIRST_RATES = {"sgd": 0.1, "rms": 0.5}
 _STATIC_CHUNK = 512  # tokens that the LSTM predicts at once, without steps
 
 
@@ -344,7 +343,7 @@ class _Steps:
             roots = [square.sqrt() for square in mean_squares]
             total, number = sum(root.sum() for root in roots), sum((root > 0).sum() for root in roots)
             mean = float(total / number) if number else 1.0
-            self._scales = [mean / root.clamp(min=_EPSILON * mean) for root in roots]
+            self._scales = [mean / root.clamp(min=EPSILON * mean) for root in roots]
 
     def take(self, gradients: "Sequence[torch.Tensor | None]") -> None:
         """Take a step along the gradients."""

@@ -1,5 +1,6 @@
 """Dynamic evaluation of a network: it learns from the words that it has predicted."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,13 @@ from keras import ops
 from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
-from keras_nplm.models.dynamic.settings import DynamicSettings
+from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
 from keras_nplm.models.nplm import NPLM
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed between calls
-_EPSILON = 0.03  # the least RMS that a gradient is divided by, as a share of the mean RMS
 _DECAY_EVERY = 8  # steps: decay passes over all weights, not only over those with a gradient
 
 
@@ -26,13 +26,15 @@ class DynamicNPLM(NextWordModel):
     """Dynamic evaluation of a network: predict a chunk of the text, take a step on it, go on.
 
         P_c(w | h) = P(w | h; θ_c),    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
-        θ_{c+1} = θ_c - η s g_c + λ (θ_0 - θ_c),    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
+        θ_{c+1} = θ_c - η f s g_c + λ (θ_0 - θ_c),    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
-    θ_0 are the trained weights, η the rate, λ the decay, and r the root of the mean square of each component of the
-    gradient in training, ε = 0.03. The decay of 8 steps is taken at once. A word is predicted before any step has seen
-    it. `log_prob` reads the text: its n-grams must be consecutive, and each call continues after the call before. The
-    log-probabilities do not depend on where the text is cut into calls, up to rounding. The network that is given stays
-    as it is: a copy learns.
+    θ_0 are the trained weights, η the rate, f the factor of a group of weights, λ the decay, and r the root of the mean
+    square of each component of the gradient in training. ε is 1: components with a large gradient take smaller steps,
+    and no step is larger than the gradient. It is 0.1 for the biases of the output: a rare word that has come once
+    often comes again. The decay of 8 steps is taken at once. With several copies, each learns at a rate of its own, and
+    P is the mean of theirs. A word is predicted before any step has seen it. `log_prob` reads the text: its n-grams
+    must be consecutive, and each call continues after the call before. The log-probabilities do not depend on where the
+    text is cut into calls, up to rounding. The network that is given stays as it is.
 
     Dynamic evaluation gains where the text differs from the training text: another subject, author or time. Otherwise
     a rate that is tuned on validation is small or 0.
@@ -59,16 +61,20 @@ class DynamicNPLM(NextWordModel):
         check_argument("network", isinstance(network, NPLM), "an NPLM", type(network).__name__, "train one.")
         rms = settings.rule == "rms"
         check_argument("mean_squares", not rms or mean_squares is not None, "given with `rule='rms'`", None, "measure.")
-        self.network = copy_network(network)
+        self.networks = [copy_network(network) for _ in range(settings.copies if settings.rate else 1)]
         self.settings = settings
         self.order, self.vocabulary_size, self.boundary = network.order, network.vocabulary_size, network.boundary
-        self.prob = self.network.prob
-        self._learner = _Learner(self.network, settings, mean_squares)
+        self.prob = network.prob
+        self._learners = [
+            _Learner(copy, dataclasses.replace(settings, rate=settings.rate / 2**k), mean_squares)
+            for k, copy in enumerate(self.networks)
+        ]
         self.reset()
 
     def reset(self) -> None:
         """Forget what was read: go back to the trained weights, and to the start of a text."""
-        self._learner.reset()
+        for learner in self._learners:
+            learner.reset()
         self._pending = np.zeros((0, self.order), np.int32)  # predicted n-grams of a chunk that is not whole yet
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
@@ -90,9 +96,10 @@ class DynamicNPLM(NextWordModel):
         ngrams = np.concatenate([self._pending, np.column_stack([context_ids, output_ids])])
         whole = len(ngrams) // chunk * chunk
         chunks, self._pending = ngrams[:whole], ngrams[whole:]
-        parts = [self._learner.learn(chunks[rows], chunk) for rows in row_blocks(whole, _CHUNKS * chunk)]
+        blocks = row_blocks(whole, _CHUNKS * chunk)
+        parts = [_mean([learner.learn(chunks[rows], chunk) for learner in self._learners]) for rows in blocks]
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
-        parts.append(self._learner.predict(self._pending[first:]))
+        parts.append(_mean([learner.predict(self._pending[first:]) for learner in self._learners]))
         return np.concatenate(parts)[held - first :]
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -105,7 +112,7 @@ class DynamicNPLM(NextWordModel):
         """Refuse: the weights have read on since."""
         raise InputError(
             "A model that learns as it reads must be asked for the words of the text, with `log_prob`. Received: a "
-            "request for a distribution. Fix: ask `network`, which has the weights after the text so far."
+            "request for a distribution. Fix: ask `networks[0]`, which has the weights after the text so far."
         )
 
     _next_log_probs = next_output_log_probs
@@ -118,21 +125,11 @@ def copy_network(network: NPLM) -> NPLM:
     return copy
 
 
-def moving_weights(network: NPLM, weights: str) -> list[keras.Variable]:
-    """Return the trainable weights of one of the groups `MOVING`.
-
-    Raises:
-        InputError: the network has no weight of that group.
-    """
-    output = {id(weight) for weight in network.prob.trainable_weights}
-    biases = {id(weight) for weight in network.prob.biases}
-    groups = {
-        "all": lambda weight: True,
-        "output": lambda weight: id(weight) in output,
-        "biases": lambda weight: id(weight) in biases,
-        "hidden": lambda weight: id(weight) not in output,
-    }
-    return [weight for weight in network.trainable_weights if groups[weights](weight)]
+def group_weights(network: NPLM) -> list[str]:
+    """Return the group of each of `network.trainable_weights`, one of `GROUPS`. A tied C is of the embedding."""
+    places = {"output": network.prob.trainable_weights, "biases": network.prob.biases, "embedding": [network.embed.C]}
+    groups = {id(weight): group for group, weights in places.items() for weight in weights}
+    return [groups.get(id(weight), "hidden") for weight in network.trainable_weights]
 
 
 def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[np.ndarray]:
@@ -177,14 +174,18 @@ class _Learner:
         import tensorflow as tf
 
         self._network, self._settings = network, settings
-        self._weights = moving_weights(network, settings.weights) if settings.rate else []
+        groups = group_weights(network)
+        rates = [settings.rate * getattr(settings, group) for group in groups]
+        moving = [place for place, rate in enumerate(rates) if rate]
+        self._weights, self._rates = [network.trainable_weights[i] for i in moving], [rates[i] for i in moving]
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
         self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
         self._scales: list = [None] * len(self._weights)
         if settings.rule == "rms" and mean_squares is not None:
-            by_weight = {id(w): m for w, m in zip(network.trainable_weights, mean_squares, strict=True)}
-            mean = _mean_rms(list(by_weight.values()))
-            self._scales = [tf.constant(_scale(by_weight[id(weight)], mean)) for weight in self._weights]
+            mean = _mean_rms(mean_squares)
+            epsilons = [EPSILON_BIASES if groups[i] == "biases" else EPSILON for i in moving]
+            scales = [_scale(mean_squares[i], mean, epsilon) for i, epsilon in zip(moving, epsilons, strict=True)]
+            self._scales = [tf.constant(scale) for scale in scales]
 
     def reset(self) -> None:
         self._steps.assign(0)
@@ -237,8 +238,8 @@ class _Learner:
         """Take a step along the gradients, and every few steps go back towards the trained weights."""
         import tensorflow as tf
 
-        rate, decay = self._settings.rate, 1 - (1 - self._settings.decay) ** _DECAY_EVERY
-        for weight, scale, gradient in zip(self._weights, self._scales, gradients, strict=True):
+        decay = 1 - (1 - self._settings.decay) ** _DECAY_EVERY
+        for weight, rate, scale, gradient in zip(self._weights, self._rates, self._scales, gradients, strict=True):
             variable = weight.value
             if isinstance(gradient, tf.IndexedSlices):
                 factor = rate if scale is None else rate * tf.gather(scale, gradient.indices)
@@ -287,5 +288,10 @@ def _mean_rms(mean_squares: Sequence[np.ndarray]) -> float:
     return float(roots.mean()) if len(roots) else 1.0
 
 
-def _scale(mean_square: np.ndarray, mean: float) -> np.ndarray:
-    return (mean / np.maximum(np.sqrt(mean_square), _EPSILON * mean)).astype(np.float32)
+def _scale(mean_square: np.ndarray, mean: float, epsilon: float) -> np.ndarray:
+    return (mean / np.maximum(np.sqrt(mean_square), epsilon * mean)).astype(np.float32)
+
+
+def _mean(log_probs: Sequence[np.ndarray]) -> np.ndarray:
+    """Return ln of the mean of the probabilities that the copies give to each n-gram."""
+    return log_probs[0] if len(log_probs) == 1 else np.logaddexp.reduce(log_probs) - np.log(len(log_probs), dtype="f4")

@@ -6,7 +6,9 @@ import math
 from keras_nplm.io.errors import check_argument
 
 RULES = ("sgd", "rms")
-MOVING = ("all", "hidden", "output", "biases")
+EPSILON = 1.0  # of the rule "rms": the least RMS that a gradient is divided by, as a share of the mean RMS
+EPSILON_BIASES = 0.1  # the same for the biases of the output
+GROUPS = ("embedding", "hidden", "output", "biases")  # of the weights of a network
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +21,10 @@ class DynamicSettings:
         rule: `"sgd"`: steps along the gradient. `"rms"`: each component of the gradient is divided by its root mean
             square in training.
         decay: float in [0, 1), λ, how far each step goes back towards the trained weights.
-        weights: which weights move. `"all"`; `"hidden"`: C and the hidden layer; `"output"`: the output layer;
-            `"biases"`: those of the output layer.
+        embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer, for the matrices of
+            the output layer and for its biases. Weights with the factor 0 do not move.
+        copies: int, K, copies of the network that learn with the rates η, η/2, η/4, …. P is the mean of theirs. A fast
+            copy follows the text, a slow copy forgets less of it.
         mixture_rate: float in [0, 1), ρ, how fast the weights of a mixture follow the text.
 
     Raises:
@@ -36,7 +40,11 @@ class DynamicSettings:
     rate: float = 0.1
     rule: str = "sgd"
     decay: float = 0.0
-    weights: str = "all"
+    embedding: float = 1.0
+    hidden: float = 1.0
+    output: float = 1.0
+    biases: float = 1.0
+    copies: int = 1
     mixture_rate: float = 0.0
 
     def __post_init__(self) -> None:
@@ -45,7 +53,9 @@ class DynamicSettings:
         check_argument("rate", 0 <= self.rate < math.inf, "0 or more", self.rate, fix)
         check_argument("rule", self.rule in RULES, f"one of {', '.join(RULES)}", self.rule, fix)
         check_argument("decay", 0 <= self.decay < 1, "in [0, 1)", self.decay, fix)
-        check_argument("weights", self.weights in MOVING, f"one of {', '.join(MOVING)}", self.weights, fix)
+        for group in GROUPS:
+            check_argument(group, 0 <= getattr(self, group) < math.inf, "0 or more", getattr(self, group), fix)
+        check_argument("copies", 1 <= self.copies <= 8, "1 to 8", self.copies, fix)
         check_argument("mixture_rate", 0 <= self.mixture_rate < 1, "in [0, 1)", self.mixture_rate, fix)
 
     @property
@@ -59,6 +69,9 @@ class DynamicSettings:
             return "no steps"
         parts = [f"chunks of {self.chunk}"]
         if self.rate:
-            parts += [f"rate {self.rate:.3g}", f"rule {self.rule}", f"weights {self.weights}"]
+            parts += [f"rate {self.rate:.3g}", f"rule {self.rule}"]
+            factors = {group: getattr(self, group) for group in GROUPS}
+            parts += [f"{group} {factor:.3g} times" for group, factor in factors.items() if factor != 1]
+            parts += [f"{self.copies} copies"] if self.copies > 1 else []
             parts += [f"decay {self.decay:.3g}"] if self.decay else []
         return ", ".join(parts + ([f"mixture rate {self.mixture_rate:.3g}"] if self.mixture_rate else []))

@@ -10,19 +10,20 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, choose_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
-from keras_nplm.models.dynamic.settings import MOVING, DynamicSettings
+from keras_nplm.models.dynamic.settings import GROUPS, DynamicSettings
 from keras_nplm.models.mixture import Mixture
 
 TOKENS = 50_000  # of the validation text that settings are tuned on
 _FIRST_TOKENS = 20_000  # of these, for the first choice: the best steps for a short text are too large for a long one
 _TRAINING_TOKENS = 60_000  # on which the mean squares of the gradient are measured
 _MEASURED_CHUNK = 32
-_FIRST_RATES = {"sgd": 0.1, "rms": 0.03}
+_FIRST_RATES = {"sgd": 0.1, "rms": 0.5}
 _DECAYS = (1e-4, 3e-4, 1e-3)
 _MIXTURE_RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
 _FARTHEST = 20  # steps of √2 from the first rate
 _CHUNKS = (16, 128)  # the smallest and the largest
-_WORTH = 0.995  # a smaller chunk must lower the perplexity to this, as it costs time
+_WORTH = 0.995  # a smaller chunk, or a second copy, must lower the perplexity to this, as it costs time
+_FARTHEST_FACTOR = 4.0  # of the rate for a group of weights
 
 MeanSquares = list[list[np.ndarray]]  # for each network, for each of its trainable weights
 
@@ -115,8 +116,9 @@ def tune_dynamic(
 ) -> TunedDynamics:
     """Find the settings of dynamic evaluation with the lowest perplexity on held-out text.
 
-    One setting is searched after the other: the rate of each rule, the chunk, the decay, the weights that move, the
-    rate of a mixture. A rate of 0 is a setting, too: where learning does not help, it costs nothing.
+    One setting is searched after the other: the rate of each rule, the factor of each group of weights, the chunk, a
+    second copy, the decay, the rate of a mixture. A rate of 0 is a setting, too: where learning does not help, it costs
+    nothing.
 
     Args:
         model: see `make_dynamic`.
@@ -179,21 +181,27 @@ class _Search:
         self.measured: dict[DynamicSettings, float] = {}
 
     def find_rates(self) -> list[DynamicSettings]:
-        """Return the best settings of each rule, with a rate from a coarse grid. [] where nothing is gained."""
+        """Return the best settings of each rule, from coarse grids. [] where nothing is gained.
+
+        Factors of groups of weights are searched for the better rule.
+        """
         if not find_networks(self._model):
             return []
         still, found = DynamicSettings(rate=0), []
         for rule in ("sgd", "rms") if self._mean_squares is not None else ("sgd",):
             best = self._climb(DynamicSettings(rate=_FIRST_RATES[rule], rule=rule), stride=2)
             if self.measure(best) < self.measure(still):
-                found.append(self._choose([best, *(dataclasses.replace(best, weights=name) for name in MOVING[1:])]))
+                found.append(best)
+        if found:
+            found.sort(key=self.measure)
+            found[0] = self._tune_factors(found[0])
         return found
 
     def find_best(self, starts: Sequence[DynamicSettings]) -> DynamicSettings:
         """Return the best settings, from those that `find_rates` of a shorter text returned."""
         best = self._choose([DynamicSettings(rate=0), *(self._climb(start, stride=1) for start in starts)])
         if best.rate:
-            best = self._tune_chunk(best)
+            best = self._tune_copies(self._tune_chunk(best))
             if self._is_whole:  # on the beginning of a long text, forgetting seems better than it is
                 best = self._choose([best, *(dataclasses.replace(best, decay=decay) for decay in _DECAYS)])
         return self._tune_mixture(best) if isinstance(self._model, Mixture) else best
@@ -224,6 +232,22 @@ class _Search:
                 place += direction
                 best = at(place)
         return best
+
+    def _tune_factors(self, best: DynamicSettings) -> DynamicSettings:
+        """Return the settings with the best factor of the rate for each group of weights."""
+        for group in GROUPS:
+            for direction in (2.0, 0.5):
+                while 1 / _FARTHEST_FACTOR < getattr(best, group) < _FARTHEST_FACTOR:
+                    other = dataclasses.replace(best, **{group: getattr(best, group) * direction})
+                    if not self.measure(other) < self.measure(best):
+                        break
+                    best = other
+        return best
+
+    def _tune_copies(self, best: DynamicSettings) -> DynamicSettings:
+        """Return the settings with two copies, whose rates lie around the best rate, if they are worth the time."""
+        two = dataclasses.replace(best, copies=2, rate=float(f"{best.rate * 2**0.5:.3g}"))
+        return two if self.measure(two) < _WORTH * self.measure(best) else best
 
     def _tune_chunk(self, best: DynamicSettings) -> DynamicSettings:
         """Return the settings with the best chunk. A step on a smaller chunk is noisier, so smaller."""

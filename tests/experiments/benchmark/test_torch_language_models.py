@@ -62,7 +62,7 @@ for build in (TorchLSTM, TorchTransformer):
         with torch.no_grad():
             for weight, root in zip(learner.weights, roots):
                 if weight.grad is not None:
-                    weight -= 0.05 * weight.grad.to_dense() * mean / torch.maximum(root, 0.03 * mean)
+                    weight -= 0.05 * weight.grad.to_dense() * mean / torch.maximum(root, mean)
     result[f"{kind} rms expected"] = np.concatenate(parts)
     learner, parts, state = copy_model(model), [], None
     optimizer = torch.optim.SGD(learner.weights, 0.5)

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies
 from keras_nplm import NPLM, InputError
 from keras_nplm.layers.outputs import FullSoftmax, NoiseContrastive
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
-from keras_nplm.models.dynamic.network import DynamicNPLM, measure_mean_squares, moving_weights
+from keras_nplm.models.dynamic.network import DynamicNPLM, group_weights, measure_mean_squares
 
 V, ORDER, M, H = 9, 3, 2, 4
 RNG = np.random.default_rng(5)
@@ -108,7 +108,8 @@ def test_steps_in_units_of_the_training_gradient():
     for square in squares.values():
         assert np.allclose(by_shape[square.shape], square, rtol=1e-3, atol=1e-7)
     mean = np.mean(np.concatenate([np.sqrt(square[square > 0]) for square in squares.values()]))
-    scales = {name: mean / np.maximum(np.sqrt(square), 0.03 * mean) for name, square in squares.items()}
+    least = {name: (0.1 if name == "b" else 1.0) * mean for name in squares}
+    scales = {name: mean / np.maximum(np.sqrt(square), least[name]) for name, square in squares.items()}
     expected = oracle.read(NGRAMS, 4, 0.05, scales=scales)
     dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.05, rule="rms"), measured)
     assert np.allclose(_read(dynamic, NGRAMS), expected, atol=1e-3)
@@ -162,13 +163,36 @@ _WHOLE = _read(_CUT, NGRAMS)
 
 def test_only_the_chosen_weights_move():
     model = _network()
-    for name, expected in {"biases": {"b"}, "output": {"b", "UW"}, "hidden": {"C", "H", "d"}}.items():
-        dynamic = DynamicNPLM(model, DynamicSettings(chunk=5, rate=0.5, weights=name))
+    names = {"embedding": {"C"}, "hidden": {"H", "d"}, "output": {"UW"}, "biases": {"b"}}
+    for group, expected in names.items():
+        factors = dict.fromkeys(names, 0.0) | {group: 1.0}
+        dynamic = DynamicNPLM(model, DynamicSettings(chunk=5, rate=0.5, **factors))
         _read(dynamic, NGRAMS)
-        pairs = zip(model.trainable_weights, dynamic.network.trainable_weights, strict=True)
+        pairs = zip(model.trainable_weights, dynamic.networks[0].trainable_weights, strict=True)
         moved = {old.name for old, new in pairs if not np.array_equal(old.numpy(), new.numpy())}
         assert moved == expected
-    assert len(moving_weights(model, "all")) == 5
+
+
+def test_groups_have_their_own_rates():
+    model = _network()
+    factors = {"embedding": 0.5, "hidden": 2.0, "output": 0.25, "biases": 4.0}
+    scales = {"C": 0.5, "H": 2.0, "d": 2.0, "UW": 0.25, "b": 4.0}
+    expected = _Oracle(model).read(NGRAMS, 4, 0.3, scales=scales)
+    dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.3, **factors))
+    assert np.allclose(_read(dynamic, NGRAMS), expected, atol=2e-5)
+    tied = group_weights(_network(OUTPUTS["tied"], direct_connections=False))
+    assert sorted(tied) == ["biases", "embedding", "hidden", "hidden", "output"]
+
+
+def test_copies_learn_at_their_own_rates():
+    model = _network()
+    rates = (0.8, 0.4, 0.2)
+    alone = [_read(DynamicNPLM(model, DynamicSettings(chunk=4, rate=rate)), NGRAMS) for rate in rates]
+    dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.8, copies=3))
+    whole = _read(dynamic, NGRAMS, (3, 30, 31))
+    assert np.allclose(whole, np.log(np.mean(np.exp(alone), axis=0)), atol=1e-5)
+    dynamic.reset()
+    assert np.allclose(_read(dynamic, NGRAMS), whole, atol=1e-6)
 
 
 def test_misuse_is_refused():
