@@ -26,7 +26,7 @@ METHOD = Option(
     type=str,
     default="kneser-ney",
     choices=("kneser-ney", "deleted-interpolation", "class-based"),
-    help="estimation method",
+    help="estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory",
 )
 NUM_CLASSES = Option(
     name="num_classes",
@@ -74,6 +74,7 @@ def _ngram(options: argparse.Namespace) -> dict:
         result = _import_arpa(options, configuration)
     else:
         corpus = open_named_corpus(options)
+        configuration = read_configuration(options, corpus)
 
         from keras_nplm.training.estimate import estimate
 

@@ -20,6 +20,8 @@ from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
 from keras_nplm.io.options import check_option
+from keras_nplm.io.remote import ensure_local, fetch_file, name_source
+from keras_nplm.io.remote_output import open_output
 from keras_nplm.language_model.directory import (
     lock_new_directory,
     lock_run,
@@ -27,7 +29,7 @@ from keras_nplm.language_model.directory import (
     remove_config_if_refused,
 )
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import get_kind, save_model
+from keras_nplm.language_model.model_files import NGRAMS_FILE, get_kind, save_model
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH, ContinuousCache, UnigramCache
 from keras_nplm.models.evaluation import evaluate_split
@@ -40,7 +42,7 @@ from keras_nplm.models.ngrams import (
     count_ngrams,
     deleted_interpolation,
     exchange_classes,
-    kneser_ney,
+    kneser_ney_on_disk,
     load_classes,
     read_arpa,
     save_classes,
@@ -78,6 +80,9 @@ def estimate(
 ) -> dict:
     """Estimate an n-gram language model (Kneser-Ney, deleted interpolation or class-based) and evaluate it.
 
+    Kneser-Ney is estimated in bounded memory, whatever the size of the text: see `kneser_ney_on_disk`. The counts of
+    the other methods must fit into memory.
+
     The model directory has the files of `train`, with `ngrams.npz` in place of `model.keras`. A class-based model adds
     `word_classes.tsv`. This file is written after each sweep of the exchange algorithm: an interrupted run resumes
     from it. `seconds` then counts from the resumption.
@@ -104,29 +109,28 @@ def estimate(
         InputError: an option or the text is invalid, or the directory holds a run with other options.
         RunError: a file cannot be written, or a different process writes the directory.
     """
-    directory = Path(directory)
+    word_classes = fetch_file(word_classes) if word_classes else None
     text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
     options = {"kind": METHODS.get(method), "method": method, "order": order, "boundary": boundary} | text
     options |= _check_method(method, num_classes, word_classes, paper_bins)
     for name in ("order", "boundary", *text):
         check_option(name, options[name])
-    with lock_run(directory):
-        return _estimate_and_evaluate(directory, corpus, options, text)
+    with open_output(directory, resume=True) as local, lock_run(local):
+        return _estimate_and_evaluate(local, corpus, options, text)
 
 
 def _estimate_and_evaluate(directory: Path, corpus: Corpus, options: dict, text: dict) -> dict:
     """Prepare, estimate, evaluate and write; or read the metrics of a finished run."""
     encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
     if (directory / "metrics.json").exists():
-        print(f"The run in {directory} is finished: reading its metrics.json.", file=sys.stderr)
+        print(f"The run in {name_source(directory)} is finished: reading its metrics.json.", file=sys.stderr)
         metrics = read_metrics(directory)
         check_fields(directory / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
         return metrics
     began = time.perf_counter(), time.process_time()
     with remove_config_if_refused(directory, unless=directory / _CLASSES_FILE):
-        model = _estimate_model(directory, options, encoded, vocabulary)
+        model = _estimate_and_save(directory, options, encoded, vocabulary)
     spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
-    save_model(directory, model)
     metrics = _evaluate_splits(model, encoded, load_spelling(directory))
     metrics |= {"ngrams": model.num_ngrams, "peak_memory": _read_peak_memory()}
     metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
@@ -154,25 +158,31 @@ def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike
             "Fix: add --method deleted-interpolation."
         )
     if method == "class-based":
-        return {"word_classes": str(word_classes)} if word_classes else {"num_classes": num_classes}
+        return {"word_classes": name_source(word_classes)} if word_classes else {"num_classes": num_classes}
     return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
 
 
-def _estimate_model(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NextWordModel:
-    """Estimate the n-gram model that `options`, the content of config.json, describe."""
-    ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
+def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NextWordModel:
+    """Estimate the n-gram model that `options`, the content of config.json, describe, and write its files."""
     order, boundary = options["order"], options["boundary"]
     if options["method"] == "kneser-ney":
-        return kneser_ney(ids, len(vocabulary), order, boundary)
+        path, tokens = directory / NGRAMS_FILE, len(encoded.shards("train"))
+        kneser_ney_on_disk(path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary)
+        return BackoffModel.load(path, boundary)
+    ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
+    model: NextWordModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
-        return deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
-    if "word_classes" in options:
-        classes = load_classes(options["word_classes"], vocabulary)
-        save_classes(directory / _CLASSES_FILE, classes, vocabulary)
+        model = deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
     else:
-        classes = _find_classes(directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"])
-    return class_based(ids, held_out_ids, classes, order, boundary)
+        if "word_classes" in options:
+            classes = load_classes(fetch_file(options["word_classes"]), vocabulary)
+            save_classes(directory / _CLASSES_FILE, classes, vocabulary)
+        else:
+            classes = _find_classes(directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"])
+        model = class_based(ids, held_out_ids, classes, order, boundary)
+    save_model(directory, model)
+    return model
 
 
 def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int) -> np.ndarray:
@@ -223,7 +233,8 @@ def import_arpa(
         InputError: the ARPA file or an option is invalid, or the directory exists.
         RunError: a file cannot be written, or a different process writes the directory.
     """
-    with lock_new_directory(Path(directory)):
+    path, vocabulary = fetch_file(path), fetch_file(vocabulary) if vocabulary else None
+    with open_output(directory) as local, lock_new_directory(local):
         model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
         if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
             raise InputError(
@@ -232,7 +243,7 @@ def import_arpa(
             )
         imported = LanguageModel(model, words, tokenizer, boundary)
         imported.spelling = load_spelling(Path(vocabulary).parent) if vocabulary else _spell_rare_words(model, words)
-        imported.save(directory)
+        imported.save(local)
     return {"ngrams": model.num_ngrams, "words": len(words)}
 
 
@@ -293,8 +304,8 @@ def mix(
             argument, not (value is True and weights is not None), "a number with `weights`", value, "give a number."
         )
     caches = unigram_cache, continuous_cache, cache_length
-    with lock_new_directory(Path(output)):
-        return _mix(directories, Path(output), weights, by_frequency, caches, uniform)
+    with open_output(output) as local, lock_new_directory(local):
+        return _mix(directories, local, weights, by_frequency, caches, uniform)
 
 
 def _mix(
@@ -395,7 +406,7 @@ def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
     counts = [name for name in map(name_text_counts, shards) if (corpus.directory / name).is_file()]
     for name in [*shards, *counts, "corpus.json"]:
         with replace_file(directory / name) as temporary:
-            shutil.copyfile(corpus.directory / name, temporary)
+            shutil.copyfile(ensure_local(corpus.directory / name), temporary)
 
 
 def _evaluate_splits(model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None) -> dict:

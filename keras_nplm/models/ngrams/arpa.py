@@ -11,18 +11,20 @@ import numpy as np
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
+from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
 _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
+_BLOCK = 1 << 16  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
 _SPECIAL_WORDS = {*SPECIALS, _UNK}
 
 
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
-    """Write a back-off n-gram model as an ARPA file, gzipped if the name ends in `.gz`.
+    """Write a back-off n-gram model as an ARPA file, gzipped if the name ends in `.gz`, in bounded memory.
 
     Probabilities are written as log10, in 7 digits. Every file lists `<s>`, `</s>` and each word of a listed n-gram, as
     readers need them; those without a probability get -99. In a model with the boundary `"stream"` that is `</s>`, too.
@@ -42,29 +44,38 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
             "Fix: pass the vocabulary of the model."
         )
     words = np.array(vocabulary.words, dtype=object)
-    listed = np.isfinite(model.unigrams)
-    listed[[BOS_ID, EOS_ID]] = True
-    for order, keys in enumerate(model.keys, start=2):
-        nodes, last = np.divmod(keys, model.vocabulary_size)
-        listed[last] = True
-        listed[model.contexts.words(order - 1)[nodes]] = True
-    unigrams = np.flatnonzero(listed)
+    unigrams = np.flatnonzero(_find_listed_words(model))
     with replace_file(path) as temporary, _open_to_write(temporary) as file:
         file.write("\\data\\\n")
         for order, number in enumerate([len(unigrams), *map(len, model.keys)], start=1):
             file.write(f"ngram {order}={number}\n")
         for order in range(1, model.order + 1):
-            ids, log_probs = unigrams[:, None], model.unigrams[unigrams]
-            if order > 1:
-                nodes, last = np.divmod(model.keys[order - 2], model.vocabulary_size)
-                ids = np.column_stack([model.contexts.words(order - 1)[nodes], last])
-                log_probs = model.log_probs[order - 2]
-            columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
-            if order < model.order:
-                columns.append(_format_log10(_look_up_backoffs(model, ids)))
             file.write(f"\n\\{order}-grams:\n")
-            file.writelines(map("{}\n".format, map("\t".join, zip(*columns, strict=True))))
+            for block in row_blocks(len(unigrams) if order == 1 else len(model.keys[order - 2]), _BLOCK):
+                ids, log_probs = unigrams[block, None], model.unigrams[unigrams[block]]
+                if order > 1:
+                    ids, log_probs = _gather_words(model, order, block), model.log_probs[order - 2][block]
+                columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
+                if order < model.order:
+                    columns.append(_format_log10(_look_up_backoffs(model, ids)))
+                file.writelines(map("{}\n".format, map("\t".join, zip(*columns, strict=True))))
         file.write("\n\\end\\\n")
+
+
+def _find_listed_words(model: BackoffModel) -> np.ndarray:
+    """Return which words an ARPA file lists, bool [|V|]: `<s>`, `</s>`, and words of the model and its n-grams."""
+    listed = np.isfinite(model.unigrams)
+    listed[[BOS_ID, EOS_ID]] = True
+    for order, keys in enumerate(model.keys, start=2):
+        for block in row_blocks(len(keys), _BLOCK):
+            listed[_gather_words(model, order, block)] = True
+    return listed
+
+
+def _gather_words(model: BackoffModel, order: int, block: slice) -> np.ndarray:
+    """Return the words of some n-grams of an order, int64 [N, order]."""
+    nodes, last = np.divmod(model.keys[order - 2][block], model.vocabulary_size)
+    return np.column_stack([model.contexts.words(order - 1, nodes), last])
 
 
 def _look_up_backoffs(model: BackoffModel, ids: np.ndarray) -> np.ndarray:
@@ -92,6 +103,8 @@ def read_arpa(
     path: str | os.PathLike, vocabulary: Vocabulary | None = None, boundary: str | None = None
 ) -> tuple[BackoffModel, Vocabulary]:
     """Read a back-off n-gram model from an ARPA file of KenLM, SRILM or `write_arpa`, gzipped or not.
+
+    The file is read as a stream: memory holds the tables of the model and about twice their size while they are sorted.
 
     Args:
         path: the file.
@@ -133,47 +146,48 @@ def read_arpa(
 
     Reference: the format is that of SRILM's ngram-format(5).
     """
-    lines = ArpaLines(path)
-    numbers = read_header(lines)
-    unigrams = read_section(lines, 1, numbers[0], len(numbers))
-    if vocabulary is None:
-        vocabulary = Vocabulary([*dict.fromkeys(word for (word,) in unigrams.words() if word not in _SPECIAL_WORDS)])
-    place = {word: i for i, word in enumerate(vocabulary.words)} | {_UNK: UNK_ID}
-    size = len(vocabulary)
-    ids = lines.look_up_words(unigrams, place)[:, 0]
-    lines.refuse_repeated(unigrams, ids)
-    log_prob = np.full(size, -np.inf)
-    log_prob[ids] = unigrams.log10_probs * _LN10
-    missing = np.setdiff1d(np.arange(size), [*ids, PAD_ID, BOS_ID, EOS_ID])
-    log_prob[missing] = log_prob[UNK_ID]
-    log_prob[[PAD_ID, BOS_ID]] = -np.inf
-    backoff = np.zeros(size)
-    backoff[ids] = unigrams.log10_backoffs * _LN10
-    sections = [read_section(lines, k, n, len(numbers)) for k, n in enumerate(numbers[1:], start=2)]
-    lines.expect("\\end\\")
-    tables = [(lines.look_up_words(section, place), section) for section in sections]
-    return _build(lines, size, log_prob, backoff, tables, boundary), vocabulary
+    with ArpaLines(path) as lines:
+        numbers = read_header(lines)
+        unigrams = read_section(lines, 1, numbers[0], len(numbers))
+        if vocabulary is None:
+            vocabulary = Vocabulary([*dict.fromkeys(word for word in unigrams.words if word not in _SPECIAL_WORDS)])
+        place = {word: i for i, word in enumerate(vocabulary.words)} | {_UNK: UNK_ID}
+        unigrams.set_ids(place, lines)
+        size, ids = len(vocabulary), unigrams.ids[:, 0]
+        lines.refuse_repeated(unigrams, ids, vocabulary.words)
+        log_prob = np.full(size, -np.inf)
+        log_prob[ids] = unigrams.log10_probs * _LN10
+        missing = np.setdiff1d(np.arange(size), [*ids, PAD_ID, BOS_ID, EOS_ID])
+        log_prob[missing] = log_prob[UNK_ID]
+        log_prob[[PAD_ID, BOS_ID]] = -np.inf
+        backoff = np.zeros(size)
+        backoff[ids] = unigrams.log10_backoffs * _LN10
+        sections = [read_section(lines, k, n, len(numbers), place) for k, n in enumerate(numbers[1:], start=2)]
+        lines.expect("\\end\\")
+        return _build(lines, vocabulary, log_prob, backoff, sections, boundary), vocabulary
 
 
 def _build(
     lines: ArpaLines,
-    size: int,
+    vocabulary: Vocabulary,
     log_prob: np.ndarray,
     backoff: np.ndarray,
-    sections: Sequence[tuple[np.ndarray, Section]],
+    sections: Sequence[Section],
     boundary: str | None,
 ) -> BackoffModel:
-    """Build the model from unigrams, and from the word ids and the section of each order from 2 on."""
+    """Build the model from unigrams, and from the section of each order from 2 on."""
+    size = len(vocabulary)
     contexts, keys, log_probs, backoffs = [], [], [], [backoff.astype(np.float32)]
     # an n-gram below the highest order may be a context, the beginning of an n-gram must be one; so must their endings
-    possible = [ids for ids, _ in sections[:-1]] + [ids[:, :-1] for ids, _ in sections]
+    possible = [section.ids for section in sections[:-1]] + [section.ids[:, :-1] for section in sections]
     for k in range(2, len(sections) + 1):
-        endings = np.concatenate([ids[:, -k:] for ids in possible if ids.shape[1] >= k])
-        nodes = _find_nodes(contexts, endings[:, 1:], size)
-        contexts.append(np.unique(nodes * size + endings[:, 0]))
-    for k, (ids, section) in enumerate(sections, start=2):
+        endings = (ids[:, -k:] for ids in possible if ids.shape[1] >= k)
+        found = [np.unique(_find_nodes(contexts, ids[:, 1:], size) * size + ids[:, 0]) for ids in endings]
+        contexts.append(np.unique(np.concatenate(found)))
+    for k, section in enumerate(sections, start=2):
+        ids = section.ids
         key = _find_nodes(contexts, ids[:, :-1], size) * size + ids[:, -1]
-        lines.refuse_repeated(section, key)
+        lines.refuse_repeated(section, key, vocabulary.words)
         by_key = np.argsort(key)
         keys.append(key[by_key])
         log_probs.append(_from_log10(section.log10_probs)[by_key])

@@ -5,11 +5,14 @@ import os
 
 import numpy as np
 
-from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.io.arrays import free_mapped_pages
+from keras_nplm.io.files import check_is_file, number_blocks, read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel, infer_boundary
 from keras_nplm.models.ngrams.tables import ContextTrie, check_tables, find, find_followers, refuse_unless
 
 _MIN_MASS = 1e-9  # of the words that a context does not list
+MAPPED_FROM = 1 << 28  # bytes of a file from which its tables are memory-mapped
+_FREED_FROM = 1 << 31  # bytes of a mapped file whose pages are dropped after use, or else all of it stays in memory
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
@@ -80,6 +83,7 @@ class BackoffModel(NextWordModel):
             log_prob[rows] = (
                 np.where(place < 0, backed_off, self.log_probs[k][place]) if len(self.keys[k]) else backed_off
             )
+            free_mapped_pages(self.keys[k], _FREED_FROM)
         return log_prob
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
@@ -89,6 +93,7 @@ class BackoffModel(NextWordModel):
             log_probs[selected] += self.backoffs[k][nodes, None]
             owner, places = find_followers(self.keys[k], nodes, self.vocabulary_size)
             log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][places]
+            free_mapped_pages(self.keys[k], _FREED_FROM)
         return log_probs
 
     @classmethod
@@ -134,7 +139,7 @@ class BackoffModel(NextWordModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "BackoffModel":
-        """Read the tables that `save` wrote.
+        """Read the tables that `save` wrote. Those of a file of 256 MiB or more are checked and then memory-mapped.
 
         Args:
             path: the file (.npz).
@@ -144,7 +149,9 @@ class BackoffModel(NextWordModel):
         Raises:
             InputError: the file is absent, damaged, or holds a model of a different kind.
         """
-        tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"])
+        check_is_file(path)
+        is_large = os.path.getsize(path) >= MAPPED_FROM
+        tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large)
         unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
         refuse_unless(path, unigrams.ndim == 1 and all(_are_log_probs(array) for array in [unigrams, *log_probs]))
         check_tables(path, len(unigrams), contexts, tables["keys"], log_probs)
@@ -185,4 +192,4 @@ def compute_unlisted_mass(nodes: np.ndarray, probabilities: np.ndarray, num_cont
 
 
 def _are_log_probs(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" and bool((array <= _ROUNDING).all())
+    return array.dtype.kind == "f" and all((block <= _ROUNDING).all() for block in number_blocks(array))

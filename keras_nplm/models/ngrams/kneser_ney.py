@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import predicted_ids
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
+from keras_nplm.models.ngrams.counts import count_ngrams
 
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts for texts too small to estimate them
 
@@ -34,7 +34,7 @@ def kneser_ney(
         predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
 
     Returns:
-        the model, a distribution over V' in every context.
+        the model, a distribution over V' in every context. `kneser_ney_on_disk` writes the same for larger texts.
 
     Raises:
         InputError: an option is out of range, or the text is empty.
@@ -56,28 +56,39 @@ def kneser_ney(
     lower[predicted] = 1 / len(predicted)
     keys, log_probs, backoffs = [], [], []
     for k, num_contexts in enumerate([1, *counts.contexts.sizes], start=1):
-        discounted, gamma = _discount(counts, k, num_contexts)
+        a = counts.continuation_counts[k - 1]
+        discounted, gamma = discount(a, counts.nodes(k), num_contexts, estimate_discounts(a))
         if k == 1:
             probability = gamma * lower
             probability[counts.keys[0]] += discounted
-            unigrams = _log(probability)
+            unigrams = compute_logs(probability)
         else:
             probability = discounted + gamma[counts.nodes(k)] * lower[counts.suffixes[k - 1]]
             keys.append(counts.keys[k - 1])
-            log_probs.append(_log(probability))
-            backoffs.append(_log(gamma))
+            log_probs.append(compute_logs(probability))
+            backoffs.append(compute_logs(gamma))
         lower = probability[counts.keys[0]] if k == 1 else probability
     return BackoffModel(counts.contexts, unigrams, keys, log_probs, backoffs, boundary)
 
 
-def _discount(counts: NgramCounts, k: int, num_contexts: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the discounted relative frequency of each n-gram of order k, and γ of each context (1 if unseen)."""
-    a = counts.continuation_counts[k - 1]
-    nodes = counts.nodes(k)
-    discount = np.concatenate([[0.0], estimate_discounts(a)])[np.minimum(a, 3)]
-    total = np.bincount(nodes, a, minlength=num_contexts)
-    gamma = np.bincount(nodes, discount, minlength=num_contexts) / np.maximum(total, 1)
-    return (a - discount) / total[nodes], np.where(total > 0, gamma, 1.0)
+def discount(
+    counts: np.ndarray, nodes: np.ndarray, num_contexts: int, discounts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the discounted relative frequency of each n-gram of an order, and γ of each context (1 if unseen).
+
+    Args:
+        counts: the (continuation) count of each n-gram, int64 [N].
+        nodes: the number of each n-gram's context, int64 [N].
+        num_contexts: the number of contexts.
+        discounts: D_1, D_2 and D_3+, float64 [3].
+
+    Returns:
+        float64 [N] and float64 [num_contexts].
+    """
+    subtracted = np.concatenate([[0.0], discounts])[np.minimum(counts, 3)]
+    total = np.bincount(nodes, counts, minlength=num_contexts)
+    gamma = np.bincount(nodes, subtracted, minlength=num_contexts) / np.maximum(total, 1)
+    return (counts - subtracted) / total[nodes], np.where(total > 0, gamma, 1.0)
 
 
 def estimate_discounts(counts: np.ndarray) -> np.ndarray:
@@ -91,7 +102,11 @@ def estimate_discounts(counts: np.ndarray) -> np.ndarray:
     >>> estimate_discounts(np.repeat([1, 2, 3, 4], [100, 40, 20, 10])).round(3)
     array([0.556, 1.167, 1.889])
     """
-    t = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)
+    return compute_discounts(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64))
+
+
+def compute_discounts(t: np.ndarray) -> np.ndarray:
+    """Return D_1, D_2 and D_3+ for t_1 … t_4, the numbers of n-grams with (continuation) counts 1 to 4, float64 [4]."""
     if not t[:3].all():
         return np.array(_FALLBACK)
     j = np.arange(1, 4)
@@ -99,6 +114,7 @@ def estimate_discounts(counts: np.ndarray) -> np.ndarray:
     return estimate if np.all((estimate > 0) & (estimate <= j)) else np.array(_FALLBACK)
 
 
-def _log(probability: np.ndarray) -> np.ndarray:
+def compute_logs(probability: np.ndarray) -> np.ndarray:
+    """Return ln p in float32, -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(probability).astype(np.float32)

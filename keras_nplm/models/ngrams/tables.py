@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import number_blocks
 
 _COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
 _SORT_FROM = 1 << 12  # look-ups from which sorting them pays: neighbours share most of their binary search
@@ -113,12 +114,19 @@ class ContextTrie:
         """The number of each context of a length without its oldest word, int64; None for length 1."""
         return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
 
-    def words(self, length: int) -> np.ndarray:
-        """The words of all contexts of a length, oldest first: int64 [contexts, length]."""
-        if length == 1:
-            return np.arange(self.vocabulary_size)[:, None]
-        parents, oldest = np.divmod(self.keys[length - 2], self.vocabulary_size)
-        return np.column_stack([oldest, self.words(length - 1)[parents]])
+    def words(self, length: int, nodes: np.ndarray | None = None) -> np.ndarray:
+        """The words of contexts of a length, oldest first: int64 [contexts, length].
+
+        Args:
+            length: the number of words.
+            nodes: the numbers of the contexts, int64. Default: all contexts, in their order.
+        """
+        nodes = np.arange(self.sizes[length - 1]) if nodes is None else nodes
+        columns = []
+        for k in range(length, 1, -1):
+            nodes, oldest = np.divmod(self.keys[k - 2][nodes], self.vocabulary_size)
+            columns.append(oldest)
+        return np.column_stack([*columns, nodes])
 
 
 def check_tables(
@@ -163,7 +171,7 @@ def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool
     if keys.dtype != np.int64 or keys.ndim != 1:
         return False
     in_range = not len(keys) or (keys[0] >= 0 and int(keys[-1]) < num_contexts * vocabulary_size)
-    return bool(in_range and np.all(keys[1:] > keys[:-1]))
+    return bool(in_range and all((part[1:] > part[:-1]).all() for part in number_blocks(keys, overlap=1)))
 
 
 def are_counts(array: np.ndarray) -> bool:

@@ -1,12 +1,13 @@
 """ARPA files: written files in KenLM, files of SRILM, and malformed files, refused with the line."""
 
 import gzip
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from keras_nplm import InputError, Vocabulary
-from keras_nplm.models.ngrams import BackoffModel, kneser_ney, read_arpa, write_arpa
+from keras_nplm.models.ngrams import BackoffModel, arpa, arpa_lines, kneser_ney, read_arpa, write_arpa
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
@@ -82,6 +83,35 @@ KENLM = {
         [-0.68255, -0.8339, -0.85162],
     ],
 }
+
+
+@pytest.mark.parametrize("block", [1, 20, 333])
+@pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
+def test_models_do_not_depend_on_the_blocks_of_the_file(tmp_path, monkeypatch, name, block):
+    vocabulary = Vocabulary(WORDS)
+    model = kneser_ney(_text("sentence"), len(vocabulary), 4)
+    write_arpa(tmp_path / name, model, vocabulary)
+    whole, words = read_arpa(tmp_path / name)
+    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
+    monkeypatch.setattr(arpa, "_BLOCK", block)
+    write_arpa(tmp_path / f"blocks.{name}", model, vocabulary)
+    read, words_of_blocks = read_arpa(tmp_path / f"blocks.{name}")
+    assert words_of_blocks.words == words.words
+    for found, expected in zip(read.log_probs + read.keys, whole.log_probs + whole.keys, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_memory_of_reading_follows_the_tables_not_the_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(arpa_lines, "_BLOCK", 1 << 16)
+    vocabulary, path = Vocabulary([f"{'long' * 40}{i}" for i in range(500)]), tmp_path / "model.arpa"
+    text = np.random.default_rng(0).integers(4, len(vocabulary), 8_000)
+    write_arpa(path, kneser_ney(text, len(vocabulary), 3, "stream"), vocabulary)
+    tracemalloc.start()
+    model, _ = read_arpa(path, vocabulary)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.stat().st_size > 500 * sum(model.num_ngrams) // 2
+    assert peak < path.stat().st_size / 2 and peak < 200 * sum(model.num_ngrams)
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
@@ -180,8 +210,10 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.parametrize("block", [1, 1 << 20])  # bytes of the file in memory
 @pytest.mark.parametrize("damage, message", MALFORMED)
-def test_malformed_files_are_refused_with_the_line(tmp_path, damage, message):
+def test_malformed_files_are_refused_with_the_line(tmp_path, monkeypatch, block, damage, message):
+    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
     text = damage(SRILM)
     assert text != SRILM
     path = tmp_path / "model.arpa"

@@ -10,6 +10,7 @@ from keras_nplm.models.ngrams import (
     BackoffModel,
     ClassBased,
     DeletedInterpolation,
+    backoff,
     class_based,
     deleted_interpolation,
     exchange_classes,
@@ -61,6 +62,27 @@ def test_a_flipped_bit_is_found_or_changes_nothing(saved):
             np.testing.assert_array_equal(
                 ClassBased.load(path).next_log_probs(contexts), model.next_log_probs(contexts)
             )
+
+
+def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(backoff, "MAPPED_FROM", 0)
+    monkeypatch.setattr(backoff, "_FREED_FROM", 0)
+    path, contexts = tmp_path / "ngrams.npz", np.random.default_rng(0).integers(4, V, (60, 3))
+    model = kneser_ney(_text(), V, 4, "stream")
+    model.save(path)
+    mapped = BackoffModel.load(path)
+    assert not any(keys.flags.owndata or keys.flags.writeable for keys in [*mapped.keys, *mapped.contexts.keys])
+    np.testing.assert_array_equal(mapped.next_log_probs(contexts), model.next_log_probs(contexts))
+    np.testing.assert_array_equal(mapped.log_prob(contexts, contexts[:, 0]), model.log_prob(contexts, contexts[:, 0]))
+    mapped.save(path)  # replaces the file that is mapped
+    np.testing.assert_array_equal(BackoffModel.load(path).keys[2], mapped.keys[2])
+    stored = dict(np.load(path))
+    np.savez(path, **stored | {"keys.1": stored["keys.1"][::-1]})
+    with pytest.raises(InputError, match="fit together"):
+        BackoffModel.load(path)
+    np.savez(path, **stored | {"log_probs.1": -stored["log_probs.1"]})
+    with pytest.raises(InputError, match="fit together"):
+        BackoffModel.load(path)
 
 
 def test_absent_short_and_foreign_files_are_refused(saved):

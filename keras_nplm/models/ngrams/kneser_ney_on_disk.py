@@ -1,0 +1,160 @@
+"""Kneser-Ney smoothing larger than memory: the tables of the model are estimated and written in parts."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.io.arrays import ArchiveWriter, open_archive_to_write
+from keras_nplm.io.files import replace_file
+from keras_nplm.io.progress import open_progress
+from keras_nplm.models.ngrams.kneser_ney import compute_discounts, compute_logs, discount
+from keras_nplm.models.ngrams.partitions import (
+    DiskColumn,
+    Partition,
+    PartitionedCounts,
+    SplitContext,
+    TemporaryColumns,
+)
+
+_BYTES_PER_WORD = 48  # of memory for each of the n words of a token's n-gram, as it is counted
+
+
+def kneser_ney_on_disk(
+    path: str | os.PathLike,
+    parts: Callable[[], Iterator[np.ndarray]],
+    num_tokens: int,
+    vocabulary_size: int,
+    order: int,
+    boundary: str = "sentence",
+    memory: int = 1 << 28,
+) -> None:
+    """Estimate the model of `kneser_ney` for a text whose n-gram counts are larger than memory, bit for bit the same.
+
+    Counts and tables are temporary files beside `path`, without a name: nothing is left of them after an interruption.
+    For order 5 these and the model take up to 100 bytes of disk for each token, the model alone up to 45.
+
+    Args:
+        path: the file to write; see `BackoffModel.load`.
+        parts: returns an iterator over the ids of the text, from its beginning: int32 arrays, cut at any place. Each
+            sentence is closed by `</s>`. It is called twice.
+        num_tokens: the number of ids, for the progress bar.
+        vocabulary_size: |V|.
+        order: n, 2 or more.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
+        memory: bytes of memory for the n-grams that are counted at a time. Larger is not faster.
+
+    Raises:
+        InputError: an option is out of range, or the text is empty.
+        RunError: the disk is full.
+
+    Example:
+
+    >>> from keras_nplm.models.ngrams import BackoffModel
+    >>> path, ids = getfixture("tmp_path") / "ngrams.npz", np.array([4, 5, 6, 4, 5, 4, 3], np.int32)
+    >>> kneser_ney_on_disk(path, lambda: iter([ids]), len(ids), vocabulary_size=8, order=3)
+    >>> BackoffModel.load(path).num_ngrams
+    [6, 6, 6]
+
+    Reference: as `kneser_ney`.
+    """
+    max_rows = max(1, memory // (_BYTES_PER_WORD * order))
+    with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
+        with open_progress("Counting n-grams", num_tokens) as progress:
+            counts = PartitionedCounts(parts, vocabulary_size, order, boundary, columns, max_rows, progress.update)
+        with open_progress("Smoothing", sum(map(len, counts.keys)), " n-grams") as progress:
+            tables = _SmoothedTables(counts, boundary, columns, progress.update)
+        for column in (*counts.counts, *counts.suffixes):
+            column.close()
+        with open_archive_to_write(temporary) as archive:
+            archive.write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
+            archive.write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
+            of_orders = {"contexts": counts.contexts, "keys": counts.keys[1:], "log_probs": tables.log_probs}
+            for name, moved in of_orders.items():
+                _move_columns(archive, name, moved)
+            _move_columns(archive, "backoffs", tables.backoffs, first=1)
+
+
+def _move_columns(archive: ArchiveWriter, name: str, columns: Sequence[DiskColumn], first: int = 0) -> None:
+    """Write the columns of a table to an archive, and free the space of each; `first` is the number of the first."""
+    for i, column in enumerate(columns, start=first):
+        archive.write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
+        column.close()
+
+
+class _SmoothedTables:
+    """Log-probabilities and back-off weights on disk, in the order of the n-grams and contexts of the counts.
+
+    Attributes:
+        unigrams: ln p(w), float32 [|V|].
+        first_backoffs: ln γ of the contexts of one word, float32 [|V|].
+        log_probs: for k = 2 … n ln p of the n-grams.
+        backoffs: for k = 2 … n-1 ln γ of the contexts of k words.
+    """
+
+    def __init__(
+        self, counts: PartitionedCounts, boundary: str, columns: TemporaryColumns, update: Callable[[int], object]
+    ) -> None:
+        self._counts, self._update = counts, update
+        self._discounts = [compute_discounts(row[1:5].astype(np.float64)) for row in counts.frequencies]
+        size = counts.vocabulary_size
+        self.unigrams = np.zeros(size, np.float32)
+        self.first_backoffs = np.zeros(size, np.float32)
+        self.log_probs = [columns.add(np.float32) for _ in range(2, counts.order + 1)]
+        self.backoffs = [columns.add(np.float32) for _ in range(2, counts.order)]
+        for column in (*counts.keys, *counts.counts, *counts.suffixes):
+            column.rewind()
+        uniform = np.zeros(size)
+        predicted = predicted_ids(size, boundary)
+        uniform[predicted] = 1 / len(predicted)
+        self._smooth_split(counts.root, uniform)
+
+    def _read(self, order: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Read the next n-grams of an order: context numbers, last words and counts."""
+        keys, counts = self._counts.keys[order - 1].read(number), self._counts.counts[order - 1].read(number)
+        self._update(number)
+        return *np.divmod(keys, self._counts.vocabulary_size), counts
+
+    def _smooth_split(self, context: SplitContext, lower: np.ndarray) -> None:
+        """Smooth the n-grams of a context, and those of the longer contexts that end with it.
+
+        Args:
+            context: the context.
+            lower: P(w | h') of each word w, where h' is the context without its oldest word, float64 [|V|].
+        """
+        _, words, counts = self._read(context.length + 1, context.num_ngrams)
+        discounted, gamma = discount(counts, np.zeros(len(counts), np.int64), 1, self._discounts[context.length])
+        probability = gamma * lower
+        probability[words] += discounted
+        if context.length == 0:
+            self.unigrams = compute_logs(probability)
+        else:
+            self.log_probs[context.length - 1].append(compute_logs(probability[words]))
+            self._store_backoffs(context.length, context.number, gamma)
+        for child in context.children:
+            if isinstance(child, SplitContext):
+                self._smooth_split(child, probability)
+            else:
+                self._smooth_partition(child, context.length, probability)
+
+    def _smooth_partition(self, partition: Partition, length: int, lower: np.ndarray) -> None:
+        """Smooth the n-grams of a partition; `length` and `lower` are of the split context above it."""
+        for k, number in enumerate(partition.num_ngrams, start=length + 2):
+            nodes, words, counts = self._read(k, number)
+            suffix = words if k == length + 2 else self._counts.suffixes[k - 3].read(number)
+            if not number:
+                continue
+            first = int(nodes[0])
+            nodes -= first
+            discounted, gamma = discount(counts, nodes, int(nodes[-1]) + 1, self._discounts[k - 1])
+            lower = discounted + gamma[nodes] * lower[suffix]
+            self.log_probs[k - 2].append(compute_logs(lower))
+            self._store_backoffs(k - 1, first, gamma)
+
+    def _store_backoffs(self, length: int, first: int, gamma: np.ndarray) -> None:
+        """Store γ of the contexts of a length from the number `first` on."""
+        if length == 1:
+            self.first_backoffs[first : first + len(gamma)] = compute_logs(gamma)
+        else:
+            self.backoffs[length - 2].append(compute_logs(gamma))

@@ -1,0 +1,310 @@
+"""n-gram counts larger than memory: the n-grams of a text, sorted on disk in partitions by their contexts.
+
+A partition holds the n-grams whose last context word lies in a range of ids. All that Kneser-Ney smoothing relates,
+such as an n-gram and the n-gram without its oldest word, lies in one partition, which is counted in memory. A context
+that is too frequent for one partition is split by the word before it, and so on.
+"""
+
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from keras_nplm.data.ngram_arrays import ngram_blocks
+from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
+from keras_nplm.models.base import row_blocks
+from keras_nplm.models.ngrams.sorting import sort_ngrams
+
+_BLOCK = 1 << 19  # numbers, or tokens with their n-grams, that are read at a time
+_IN_MEMORY = 1 << 20  # bytes of a column that need no file
+_Blocks = Callable[[], Iterator[np.ndarray]]  # iterates over n-grams, int32 [B, n], from the beginning
+
+
+class DiskColumn:
+    """A column of numbers in a file: appended to its end, then read from its beginning.
+
+    Args:
+        file: an empty file.
+        dtype: the type of the numbers.
+    """
+
+    def __init__(self, file: IO[bytes], dtype: Any):
+        self.dtype = np.dtype(dtype)
+        self._file = file
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, values: np.ndarray) -> None:
+        """Append numbers, which the type of the column can hold."""
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self._length += len(values)
+
+    def rewind(self) -> None:
+        """Read from the beginning from now on."""
+        self._file.seek(0)
+
+    def read(self, number: int) -> np.ndarray:
+        """Read the next `number` numbers."""
+        return np.frombuffer(self._file.read(number * self.dtype.itemsize), self.dtype)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Iterate over all numbers in blocks."""
+        self.rewind()
+        return (self.read(min(_BLOCK, len(self) - block.start)) for block in row_blocks(len(self), _BLOCK))
+
+    def close(self) -> None:
+        """Free the space on disk."""
+        self._file.close()
+
+
+class TemporaryColumns:
+    """Columns in temporary files without a name, which are closed at the end of a `with` block.
+
+    Nothing is left of them if the process is killed. A column of up to 1 MiB needs no file.
+
+    Args:
+        directory: the directory whose disk holds the files.
+
+    Example:
+
+    >>> with TemporaryColumns(getfixture("tmp_path")) as columns:
+    ...     column = columns.add(np.int64)
+    ...     column.append(np.array([4, 5, 6]))
+    ...     column.rewind()
+    ...     len(column), column.read(2)
+    (3, array([4, 5]))
+    """
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> "TemporaryColumns":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def open_file(self) -> IO[bytes]:
+        """Open a temporary file, which the caller closes."""
+        return tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=self._directory)  # type: ignore[return-value]
+
+    def add(self, dtype: Any) -> DiskColumn:
+        """Return a new column for numbers of a type."""
+        return DiskColumn(self._stack.enter_context(self.open_file()), dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """n-grams that were counted together in memory: those of some of the contexts that end with a split context.
+
+    Attributes:
+        num_ngrams: the number of n-grams of each order, from the lowest order in the partition to n.
+    """
+
+    num_ngrams: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitContext:
+    """A context whose n-grams were counted in several partitions. The empty context is that of the whole text.
+
+    Attributes:
+        length: the number of its words.
+        number: its number among the contexts of this length; see `ContextTrie`. 0 for the empty context.
+        num_ngrams: the number of n-grams of order length + 1 that have this context.
+        children: the partitions and split contexts of the longer contexts that end with it, in their order.
+    """
+
+    length: int
+    number: int
+    num_ngrams: int
+    children: "list[Partition | SplitContext]"
+
+
+class PartitionedCounts:
+    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`.
+
+    Args:
+        parts: returns an iterator over the ids of the text, from its beginning: int32 arrays, cut at any place. Each
+            sentence is closed by `</s>`. It is called twice.
+        vocabulary_size: |V|; every id is below.
+        order: n, 2 or more.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
+        columns: makes the temporary files.
+        max_rows: largest number of tokens whose n-grams are counted in memory at a time, 1 or more.
+        update: called with numbers of tokens as their n-grams are counted.
+
+    Attributes:
+        root: the tree of partitions.
+        contexts: for k = 2 … n-1 the keys of the contexts of k words.
+        keys: for k = 1 … n the keys of the n-grams.
+        counts: for k = 1 … n the continuation counts of the n-grams, at order n their counts.
+        suffixes: for k = 3 … n the place of each n-gram without its oldest word in the same partition. There is no
+            entry for the n-grams of the lowest order of a partition, and of split contexts.
+        frequencies: int64 [n, 6], the number of n-grams of each order with a (continuation) count of 0, 1, … 4, and of
+            5 or more.
+
+    Raises:
+        InputError: an option is out of range, or the text is empty.
+        OSError: the disk is full.
+    """
+
+    def __init__(
+        self,
+        parts: Callable[[], Iterator[np.ndarray]],
+        vocabulary_size: int,
+        order: int,
+        boundary: str,
+        columns: TemporaryColumns,
+        max_rows: int,
+        update: Callable[[int], object] = lambda tokens: None,
+    ):
+        self.vocabulary_size, self.order = vocabulary_size, order
+        self._columns, self._max_rows, self._update = columns, max_rows, update
+        self._block = min(_BLOCK, max_rows)
+        self.contexts = [columns.add(np.int64) for _ in range(2, order)]
+        self.keys = [columns.add(np.int64) for _ in range(order)]
+        self.counts = [columns.add(np.int64) for _ in range(order)]
+        self.suffixes = [columns.add(np.int32) for _ in range(3, order + 1)]
+        self.frequencies = np.zeros((order, 6), np.int64)
+        self.root = self._count_split(lambda: ngram_blocks(parts(), order, boundary, self._block), (), 0)[0]
+
+    def _count_split(self, blocks: _Blocks, context: Sequence[int], number: int) -> tuple[SplitContext, np.ndarray]:
+        """Count the n-grams of a context, and those of the longer contexts that end with it.
+
+        Args:
+            blocks: the n-grams of order n that have the context, int32 [B, n].
+            context: the words of the context, the last one first.
+            number: its number.
+
+        Returns:
+            the split context, and the words that follow it.
+        """
+        length, size = len(context), self.vocabulary_size
+        begins_with_bos = length > 0 and context[-1] == BOS_ID
+        is_longest = begins_with_bos or length == self.order - 1
+        counts, num_older = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        for block in blocks():
+            counts += np.bincount(block[:, -1], minlength=size)
+            if is_longest:
+                self._update(len(block))
+            else:
+                num_older += np.bincount(block[:, -2 - length], minlength=size)
+        num_older[PAD_ID] = 0
+        children, num_preceding = self._count_longer(blocks, context, number, num_older)
+        words = np.flatnonzero(counts)
+        continuations = np.maximum(num_preceding, 1)
+        if length == 0:
+            continuations[BOS_ID] = counts[BOS_ID]
+        self._append(length + 1, number * size + words, (counts if is_longest else continuations)[words])
+        return SplitContext(length, number, len(words), children), words
+
+    def _count_longer(
+        self, blocks: _Blocks, context: Sequence[int], number: int, num_older: np.ndarray
+    ) -> tuple[list[Partition | SplitContext], np.ndarray]:
+        """Count the n-grams of the longer contexts that end with a context.
+
+        Args:
+            blocks, context, number: as in `_count_split`.
+            num_older: how often each word occurs before the context, int64 [|V|].
+
+        Returns:
+            the partitions and split contexts, and N1+(• context w) of each word w, int64 [|V|].
+        """
+        length, size = len(context), self.vocabulary_size
+        children: list[Partition | SplitContext] = []
+        num_preceding = np.zeros(size, np.int64)
+        with self._columns.open_file() as file:
+            for words, start, rows in self._distribute(blocks, length, num_older, file):
+                if rows <= self._max_rows:
+                    ngrams = self._read_rows(file, start, rows)
+                    children.append(self._count_partition(ngrams, length, number, num_preceding))
+                    continue
+                word = int(words[0])
+                child = word
+                if length:
+                    child = len(self.contexts[length - 1])
+                    self.contexts[length - 1].append(np.array([number * size + word]))
+                longer = (*context, word)
+                split, following = self._count_split(lambda: self._read_blocks(file, start, rows), longer, child)  # noqa: B023
+                children.append(split)
+                num_preceding[following] += 1
+        return children, num_preceding
+
+    def _distribute(
+        self, blocks: _Blocks, length: int, num_older: np.ndarray, file: IO[bytes]
+    ) -> list[tuple[np.ndarray, int, int]]:
+        """Write n-grams to a file, sorted by groups of the word before a context of a length.
+
+        Returns:
+            for each group its words, and its first row and number of rows in the file. A group has at most `max_rows`
+            rows, or one word.
+        """
+        words = np.flatnonzero(num_older)
+        ends = np.cumsum(num_older[words])
+        groups, first, start = [], 0, 0
+        while first < len(words):
+            last = max(first + 1, int(np.searchsorted(ends, start + self._max_rows, side="right")))
+            groups.append((words[first:last], start, int(ends[last - 1]) - start))
+            first, start = last, int(ends[last - 1])
+        if not groups:
+            return groups
+        group_of = np.full(len(num_older), len(groups), np.min_scalar_type(len(groups)))
+        for number, (members, _, _) in enumerate(groups):
+            group_of[members] = number
+        place = np.array([start for _, start, _ in groups])
+        for block in blocks():
+            group = group_of[block[:, -2 - length]]
+            by_group = np.argsort(group, kind="stable")
+            number_of = np.bincount(group, minlength=len(groups) + 1)[:-1]
+            sorted_rows, ends = block[by_group], np.cumsum(number_of)
+            for i in np.flatnonzero(number_of).tolist():
+                file.seek(int(place[i]) * self.order * 4)
+                file.write(sorted_rows[ends[i] - number_of[i] : ends[i]].data)
+            place += number_of
+        return groups
+
+    def _read_rows(self, file: IO[bytes], start: int, rows: int) -> np.ndarray:
+        file.seek(start * self.order * 4)
+        return np.frombuffer(file.read(rows * self.order * 4), np.int32).reshape(rows, self.order)
+
+    def _read_blocks(self, file: IO[bytes], start: int, rows: int) -> Iterator[np.ndarray]:
+        for block in row_blocks(rows, self._block):
+            yield self._read_rows(file, start + block.start, min(self._block, rows - block.start))
+
+    def _append(self, order: int, keys: np.ndarray, counts: np.ndarray) -> None:
+        """Append n-grams of an order with their (continuation) counts."""
+        self.keys[order - 1].append(keys)
+        self.counts[order - 1].append(counts)
+        self.frequencies[order - 1] += np.bincount(np.minimum(counts, 5), minlength=6)
+
+    def _count_partition(self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray) -> Partition:
+        """Count n-grams in memory, and append those of the orders from `length` + 2 on.
+
+        Args:
+            ngrams: all n-grams of order n that have some of the contexts of `length` + 1 words, int32 [M, n].
+            length, number: of the context with which these contexts end.
+            num_preceding: N1+(• w_1 … w_k) of the n-grams of that context by w_k, int64 [|V|], to which those of this
+                partition are added.
+        """
+        size, order = self.vocabulary_size, self.order
+        contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
+        bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words
+        for num_words, level in enumerate(contexts, start=order - len(contexts)):
+            is_shortest = num_words == length + 1
+            parents = number if is_shortest else level.parents + bases[num_words - 2]
+            self.contexts[num_words - 2].append(parents * size + level.oldest)
+        for k, of_order in enumerate(sorted_ngrams, start=length + 2):
+            self._append(k, (of_order.nodes + bases[k - 2]) * size + of_order.words, of_order.counts)
+            if k > length + 2:
+                self.suffixes[k - 3].append(of_order.suffixes)
+        num_preceding += np.bincount(sorted_ngrams[0].words, minlength=size)
+        self._update(len(ngrams))
+        return Partition([len(of_order.words) for of_order in sorted_ngrams])

@@ -1,0 +1,188 @@
+"""Sort and count the n-grams of several orders in memory, by integer keys: the inner loop of `PartitionedCounts`."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
+
+_KEY_BITS = 63  # of int64
+
+
+@dataclasses.dataclass(frozen=True)
+class SortedContexts:
+    """The distinct contexts of one length, sorted from their last word backwards.
+
+    Attributes:
+        parents: the place of each context without its oldest word among the contexts of the length below, int64 [C].
+        oldest: the oldest word of each context, int64 [C].
+    """
+
+    parents: np.ndarray
+    oldest: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class SortedNgrams:
+    """The distinct n-grams of one order, sorted by context and last word.
+
+    Attributes:
+        nodes: the place of each n-gram's context among the contexts of its length, int64 [N]. For a context of one word
+            it is the word.
+        words: the last word, int64 [N].
+        counts: at the highest order, and for n-grams that begin with `<s>`, the count; else the continuation count.
+        suffixes: the place of each n-gram without its oldest word among the n-grams of the order below, int64 [N].
+            Empty for the lowest order.
+    """
+
+    nodes: np.ndarray
+    words: np.ndarray
+    counts: np.ndarray
+    suffixes: np.ndarray
+
+
+def sort_ngrams(
+    ngrams: np.ndarray, length: int, vocabulary_size: int
+) -> tuple[list[SortedContexts], list[SortedNgrams]]:
+    """Sort and count the n-grams of the orders from `length` + 2 to n, with their contexts.
+
+    n-grams of order n are sorted first. The n-grams of each order below are those without their oldest word: fewer are
+    sorted than by sorting the text for each order.
+
+    Args:
+        ngrams: n-grams of order n, one for each token, whose last `length` context words are the same and none is
+            `<s>`. The word before these is not `<pad>`. int32 [M, n].
+        length: 0 to n-2.
+        vocabulary_size: |V|.
+
+    Returns:
+        the contexts of `length` + 1 to n-1 words, and the n-grams of order `length` + 2 to n. Contexts of one word are
+        left out. The parents of the shortest contexts are 0.
+
+    Example:
+
+    >>> contexts, (bigrams, trigrams) = sort_ngrams(np.array([[4, 5, 6], [7, 5, 6], [4, 5, 6]], np.int32), 0, 8)
+    >>> contexts[0].parents, contexts[0].oldest
+    (array([5, 5]), array([4, 7]))
+    >>> trigrams.nodes, trigrams.words, trigrams.counts, trigrams.suffixes
+    (array([0, 1]), array([6, 6]), array([2, 1]), array([0, 0]))
+    >>> bigrams.nodes, bigrams.words, bigrams.counts
+    (array([5]), array([6]), array([2]))
+    """
+    bits = max(1, (vocabulary_size - 1).bit_length())
+    columns = _mask_columns([ngrams[:, -2 - i] for i in range(length, ngrams.shape[1] - 1)])
+    by_context = _sort_columns(columns, bits)
+    targets = ngrams[by_context, -1].astype(np.int64)
+    columns = [column[by_context] for column in columns]
+    contexts, nodes = _number_contexts(columns, is_single_word=length == 0)
+    result: list[SortedNgrams] = []
+    for i in reversed(range(len(columns))):
+        is_highest = i == len(columns) - 1
+        ends_here = columns[i] != PAD_ID  # the longest n-gram of the token has this order
+        if not is_highest:
+            ends_here &= columns[i + 1] == PAD_ID
+        keys = nodes[i][ends_here] << bits | targets[ends_here]
+        node_bits = bits if length + i == 0 else len(ngrams).bit_length()
+        if is_highest:
+            keys.sort()
+            starts = _find_starts(keys)
+            keys, counts = keys[starts], np.diff(starts, append=len(keys))
+        else:
+            above, keeps_count = result[-1], columns[i][ends_here] == BOS_ID
+            from_above = contexts[i + 1 - (length == 0)].parents[above.nodes] << bits | above.words
+            keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
+            num_counted = len(from_above) + np.count_nonzero(keeps_count)
+            keys, counts, places = _count_keys(keys, num_counted, node_bits + bits)
+            result[-1] = dataclasses.replace(above, suffixes=places[: len(from_above)])
+        result.append(SortedNgrams(keys >> bits, keys & ((1 << bits) - 1), counts, np.zeros(0, np.int64)))
+    return contexts, result[::-1]
+
+
+def _mask_columns(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Replace the words beyond the first `<s>` or `<pad>` of a context by `<pad>`, in columns from the last word."""
+    masked = [columns[0]]
+    for column in columns[1:]:
+        exists = (masked[-1] != PAD_ID) & (masked[-1] != BOS_ID)
+        masked.append(np.where(exists, column, PAD_ID))
+    return masked
+
+
+def _sort_columns(columns: Sequence[np.ndarray], bits: int) -> np.ndarray:
+    """Return the order of rows that sorts by the first column, then by the second, and so on."""
+    keys, used = columns[0].astype(np.int64), bits
+    for column in columns[1:]:
+        if used + bits > _KEY_BITS:
+            keys, used = _rank(keys, used), len(keys).bit_length()
+        keys, used = keys << bits | column, used + bits
+    return _argsort(keys, used)
+
+
+def _rank(keys: np.ndarray, bits: int) -> np.ndarray:
+    """Replace keys by their places among the distinct keys."""
+    by_key = _argsort(keys, bits)
+    sorted_keys = keys[by_key]
+    ranks = np.empty_like(keys)
+    ranks[by_key] = np.cumsum(np.diff(sorted_keys, prepend=sorted_keys[:1]) != 0)
+    return ranks
+
+
+def _argsort(keys: np.ndarray, bits: int) -> np.ndarray:
+    """Return the order that sorts keys of a number of bits: of equal keys the first comes first."""
+    index_bits = len(keys).bit_length()
+    if bits + index_bits > _KEY_BITS:
+        return np.argsort(keys, kind="stable")
+    packed = keys << index_bits | np.arange(len(keys))  # sorting values takes half the time of sorting their places
+    packed.sort()
+    return packed & ((1 << index_bits) - 1)
+
+
+def _find_starts(sorted_keys: np.ndarray) -> np.ndarray:
+    """Return the place of the first of each run of equal keys, int64."""
+    is_first = np.ones(len(sorted_keys), bool)
+    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
+
+
+def _number_contexts(
+    columns: Sequence[np.ndarray], is_single_word: bool
+) -> tuple[list[SortedContexts], list[np.ndarray]]:
+    """Number the distinct contexts of each length, of tokens sorted by their context.
+
+    Args:
+        columns: the context words of each token, the last word first; `<pad>` where a context has fewer words.
+        is_single_word: whether the first column alone is the context; it is its number then.
+
+    Returns:
+        the contexts, and for each column the number of each token's context, int64 [M].
+    """
+    contexts, nodes = [], []
+    changes = np.zeros(len(columns[0]), bool)
+    changes[:1] = True
+    for i, column in enumerate(columns):
+        changes[1:] |= column[1:] != column[:-1]
+        if is_single_word and i == 0:
+            nodes.append(column.astype(np.int64))
+            continue
+        is_first = changes & (column != PAD_ID)
+        first = np.flatnonzero(is_first)
+        parents = nodes[-1][first] if i else np.zeros(len(first), np.int64)
+        contexts.append(SortedContexts(parents, column[first].astype(np.int64)))
+        nodes.append(np.cumsum(is_first) - 1)
+    return contexts, nodes
+
+
+def _count_keys(keys: np.ndarray, num_counted: int, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count equal keys; keys from `num_counted` on do not count where others are equal.
+
+    Returns:
+        the distinct keys, their counts, and the place of each key among the distinct keys.
+    """
+    by_key = _argsort(keys, bits)
+    sorted_keys = keys[by_key]
+    starts = _find_starts(sorted_keys)
+    counts = np.diff(starts, append=len(keys))
+    places = np.empty(len(keys), np.int64)
+    places[by_key] = np.repeat(np.arange(len(starts)), counts)
+    np.subtract.at(counts, places[num_counted:], 1)
+    return sorted_keys[starts], np.maximum(counts, 1), places

@@ -1,0 +1,117 @@
+"""Kneser-Ney in partitions on disk: the tables of `kneser_ney`, bit for bit; interruptions and a full disk."""
+
+import resource
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError
+from keras_nplm.io.errors import RunError
+from keras_nplm.models.ngrams import BackoffModel, kneser_ney, kneser_ney_on_disk, partitions
+from keras_nplm.models.ngrams.sorting import sort_ngrams
+
+V = 9  # <pad> <unk> <s> </s> and five words
+BOUNDARIES = ("stream", "sentence")
+ROW = 48  # bytes of `memory` for each word of a counted n-gram
+
+
+def _estimate(path, ids, size, order, boundary, tokens, cut=0):
+    """Estimate on disk, with the n-grams of `tokens` tokens in memory; the text comes in two parts."""
+    parts = [ids[:cut], ids[cut:]]
+    kneser_ney_on_disk(path, lambda: iter(parts), len(ids), size, order, boundary, memory=tokens * ROW * order)
+    return BackoffModel.load(path, boundary)
+
+
+def _assert_same_tables(found, expected):
+    for name, table in expected.arrays().items():
+        tables = zip(found.arrays()[name], table, strict=True) if isinstance(table, list) else [(table, table)]
+        for one, other in tables:
+            np.testing.assert_array_equal(one, other, name, strict=True)
+    np.testing.assert_array_equal(found.unigrams, expected.unigrams, strict=True)
+
+
+_sentences = st.lists(st.sampled_from([1, 4, 4, 5, 6]), min_size=1, max_size=9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(_sentences, min_size=1, max_size=12),
+    st.integers(2, 5),
+    st.sampled_from(BOUNDARIES),
+    st.integers(1, 40),
+    st.integers(0, 20),
+)
+def test_tables_equal_those_in_memory(tmp_path_factory, sentences, order, boundary, tokens, cut):
+    ids = np.array([word for sentence in sentences for word in (*sentence, 3)], np.int32)
+    path = tmp_path_factory.getbasetemp() / "ngrams.npz"
+    found = _estimate(path, ids, V, order, boundary, tokens, cut)
+    _assert_same_tables(found, kneser_ney(ids, V, order, boundary))
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("size, order", [(300, 5), (1 << 20, 6)])
+def test_large_tables_equal_those_in_memory(tmp_path, monkeypatch, size, order, boundary):
+    """In files, in several blocks, and with a vocabulary so large that keys of two words do not fit beside a place."""
+    monkeypatch.setattr(partitions, "_IN_MEMORY", 100)
+    monkeypatch.setattr(partitions, "_BLOCK", 512)
+    rng = np.random.default_rng(0)
+    ids = np.minimum(rng.zipf(1.3, 6000) * (size // 300) + 3, size - 1).astype(np.int32)
+    ids[rng.random(6000) < 0.1] = 3
+    ids[-1] = 3
+    found = _estimate(tmp_path / "ngrams.npz", ids, size, order, boundary, 700, 2000)
+    _assert_same_tables(found, kneser_ney(ids, size, order, boundary))
+    assert [path.name for path in tmp_path.iterdir()] == ["ngrams.npz"]
+
+
+def test_order_of_contexts_that_do_not_fit_a_key():
+    rng = np.random.default_rng(1)
+    ngrams = rng.choice([5, 900_000, 1_048_575], (200, 7)).astype(np.int32)
+    contexts, orders = sort_ngrams(ngrams, 0, 1 << 20)
+    expected = np.unique(ngrams[:, [5, 4, 3, 2, 1, 0, 6]], axis=0)  # by the context from its last word, then the word
+    words = contexts[-1].oldest[orders[-1].nodes]
+    assert len(orders) == 6 and len(contexts) == 5
+    np.testing.assert_array_equal(np.column_stack([words, orders[-1].words]), expected[:, 5:])
+
+
+def test_an_interruption_leaves_no_file(tmp_path):
+    ids = np.append(np.random.default_rng(0).integers(4, V, 4000), 3).astype(np.int32)
+    calls = []
+
+    def parts():
+        calls.append(list(tmp_path.iterdir()))
+        yield ids[:2000]
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        yield ids[2000:]
+
+    with pytest.raises(KeyboardInterrupt):
+        kneser_ney_on_disk(tmp_path / "ngrams.npz", parts, len(ids), V, 5, memory=100 * ROW)
+    assert len(calls) == 2 and not list(tmp_path.iterdir())
+
+
+def test_empty_text_and_invalid_options_are_refused(tmp_path):
+    path, ids = tmp_path / "ngrams.npz", np.array([3], np.int32)
+    with pytest.raises(InputError, match="no word to predict"):
+        kneser_ney_on_disk(path, lambda: iter([ids]), 1, V, 3, "stream")
+    with pytest.raises(InputError, match="`order`"):
+        kneser_ney_on_disk(path, lambda: iter([ids]), 1, V, 1)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of file sizes")
+@pytest.mark.parametrize("limit", [4_000, 200_000])
+def test_a_full_disk_is_one_error(tmp_path, monkeypatch, limit):
+    """The temporary files find the disk full, or the model does."""
+    monkeypatch.setattr(partitions, "_IN_MEMORY", 100)
+    ids = np.append(np.random.default_rng(0).integers(4, 300, 9000), 3).astype(np.int32)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
+    try:
+        with pytest.raises(RunError, match=r"Cannot write .*ngrams.npz: .* Fix: free some space"):
+            kneser_ney_on_disk(tmp_path / "ngrams.npz", lambda: iter([ids]), len(ids), 300, 5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
