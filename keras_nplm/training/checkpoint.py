@@ -1,6 +1,7 @@
 """Checkpoints of a training run: history, best epoch, early stopping, and a state to resume from bit for bit."""
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import keras
@@ -23,6 +24,7 @@ from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, is_chief
+from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.weight_average import UPDATES_PER_AVERAGE, WeightAverage
 
 SECONDS_PER_SAVE = 600  # a killed run loses at most this much work
@@ -52,6 +54,7 @@ class Checkpoint(keras.callbacks.Callback):
     of updates in `last.npz` reveals this, and the epoch is dropped.
 
     With several workers the chief alone reads and writes files. Its state is broadcast to all workers at the start.
+    With local updates a checkpoint holds the state of the last average, from which all workers can resume.
 
     Args:
         model: a network that is built and compiled.
@@ -60,6 +63,7 @@ class Checkpoint(keras.callbacks.Callback):
         steps: updates per epoch.
         batch_size: n-grams per update.
         devices: the tf.distribute strategy.
+        local: averages the weights of workers that take local updates. Default: updates are synchronous.
 
     Raises:
         InputError: `last.npz` does not match the model or `history.json`.
@@ -73,6 +77,7 @@ class Checkpoint(keras.callbacks.Callback):
         steps: int,
         batch_size: int,
         devices: tf.distribute.Strategy,
+        local: LocalUpdates | None = None,
     ):
         super().__init__()
         self.set_model(model)
@@ -83,7 +88,8 @@ class Checkpoint(keras.callbacks.Callback):
             self.best_path = component_directory(directory, NETWORK) / "model.keras"
         self.epochs, self.patience = configuration.epochs, configuration.patience
         self.steps, self.batch_size = steps, batch_size
-        self.devices, self.chief = devices, is_chief(devices)
+        self.devices, self.chief, self.local = devices, is_chief(devices), local
+        self.at_average: tuple[int, dict[str, list[tf.Tensor]]] | None = None  # updates and state of the last average
         self.history: list[dict] = []
         self.spent = np.zeros(2)  # seconds and CPU seconds of training in an unfinished epoch, before its resumption
         self.unfinished_metrics: list[np.ndarray] = []  # metric variables of an unfinished epoch
@@ -118,7 +124,9 @@ class Checkpoint(keras.callbacks.Callback):
         self.began_at = _read_clocks()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self.average is not None:
+        if self.local is not None:
+            self._average_workers(self.local)
+        elif self.average is not None:
             self._update_average()
         if batch // self.model.steps_per_execution % self.executions_per_check:
             return
@@ -132,9 +140,22 @@ class Checkpoint(keras.callbacks.Callback):
         if time.monotonic() - self.saved_at > SECONDS_PER_SAVE:
             self.save()
 
+    def _average_workers(self, local: LocalUpdates) -> None:
+        """Average the weights of all workers when it is time, and keep the state for `save`."""
+        updates = self._count_updates()
+        if not local.is_due(updates):
+            return
+        local.average()
+        self.at_average = None  # until the moving average has these weights, too
+        if self.average is not None:
+            self._update_average()
+        state = {name: [tf.convert_to_tensor(part) for part in parts] for name, parts in self._state().items()}
+        self.at_average = updates, state
+
     def _update_average(self, is_epoch_end: bool = False) -> None:
         """Update the moving average at every n-th update, and at the end of a first epoch of fewer than n updates."""
         executed = self.model.steps_per_execution
+        executed = executed if self.local is None else self.local.every
         interval = -(-UPDATES_PER_AVERAGE // executed) * executed
         updates = self._count_updates()
         if updates < interval if is_epoch_end else updates % interval == 0:
@@ -165,7 +186,7 @@ class Checkpoint(keras.callbacks.Callback):
             if self.average is not None:
                 self.average.swap()
         self.history, self.spent = history, np.zeros(2)  # before this line `save` writes nothing
-        self._write_state(self.spent)
+        self._write_state(self.spent, self._state())
         self.model.stop_training = self.is_done
 
     def _collect_figures(self, epoch: int, logs: dict) -> dict:
@@ -208,13 +229,16 @@ class Checkpoint(keras.callbacks.Callback):
         It cannot between the last update of an epoch and the epoch's entry in the history, nor from weights that are
         not finite.
         """
-        is_finite = all(np.isfinite(weight.numpy()).all() for weight in self.model.weights)
-        if self.position[0] == len(self.history) and is_finite:
-            self._write_state(self.spent + _read_clocks() - self.began_at)
+        if self.local is not None and self.at_average is None:
+            return
+        updates, state = self.at_average or (self._count_updates(), self._state())
+        is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
+        if updates // self.steps == len(self.history) and is_finite:
+            self._write_state(self.spent + _read_clocks() - self.began_at, state)
 
-    def _write_state(self, spent: np.ndarray) -> None:
+    def _write_state(self, spent: np.ndarray, state: Mapping[str, Sequence]) -> None:
         if self.chief:
-            arrays = {name: [variable.numpy() for variable in part] for name, part in self._state().items()}
+            arrays = {name: [variable.numpy() for variable in part] for name, part in state.items()}
             write_arrays(self.last_path, arrays | {"spent": spent})
         self.saved_at = time.monotonic()
 

@@ -63,6 +63,7 @@ class Configuration:
     decay_rate: float = OPTIONS["decay_rate"].default
     weight_average: float = OPTIONS["weight_average"].default
     batch_size: int = OPTIONS["batch_size"].default
+    average_every: int = OPTIONS["average_every"].default
     epochs: int = OPTIONS["epochs"].default
     patience: int = OPTIONS["patience"].default
     seed: int = OPTIONS["seed"].default

@@ -20,7 +20,7 @@ from keras_nplm.training.worker_meeting import Meeting, begin_sentence
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
 _LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras
 _SECONDS_PER_LOOK = 0.01  # while TensorFlow connects the workers
-_SECONDS_TO_NAME = 2.0  # for the name of a lost worker, when TensorFlow has noticed the loss first
+_SECONDS_TO_NAME = 5.0  # for the name of a lost worker, when TensorFlow has noticed the loss first
 
 
 def open_strategy(
@@ -207,6 +207,30 @@ def shard_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.with_options(options)
+
+
+def distribute_parts(
+    strategy: tf.distribute.Strategy, build: Callable[..., tf.data.Dataset]
+) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+    """Return a dataset for `fit` in which each worker reads its own part, or the whole dataset for one process.
+
+    Args:
+        strategy: the strategy of the training.
+        build: `ngram_dataset` with all arguments but `part`.
+    """
+    if not has_several_workers(strategy):
+        return shard_batches(build())
+
+    def build_part(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        workers = context.num_input_pipelines
+        dataset = build(part=(context.input_pipeline_id, workers))
+        replicas = context.num_replicas_in_sync // workers
+        if replicas == 1:
+            return dataset
+        size = dataset.element_spec[1].shape[0]  # each replica of the worker takes the next batch
+        return dataset.rebatch(size // replicas, drop_remainder=True)
+
+    return strategy.distribute_datasets_from_function(build_part)
 
 
 def broadcast_from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import sys
 from pathlib import Path
 
@@ -15,19 +16,22 @@ from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import follows_error
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.evaluation import TextSize
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.distribution import is_chief, shard_batches
+from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
+from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
 _VALIDATION_BATCH = 1024
 _PROBE = 256  # n-grams of the validation split for the gradient norms
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
+_LEAST_EXECUTIONS = 20  # of local updates in an epoch
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
@@ -86,14 +90,17 @@ def fit_network(
     Raises:
         RunError: the loss or the validation perplexity became NaN or infinite, or a file cannot be written.
     """
-    batch_size, steps = _divide_epoch(configuration, targets, devices)
+    batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
     ngrams = dict(
         order=configuration.order, boundary=configuration.boundary, targets_below=_target_limit(configuration)
     )
     training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
-    checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices)
-    validation_data = ngram_dataset(validation_ids, batch_size=_VALIDATION_BATCH, shuffle=False, **ngrams)
+    model.steps_per_execution = executed
+    is_local = configuration.average_every > 1
+    local = LocalUpdates(model, devices, configuration.average_every, steps) if is_local else None
+    checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices, local)
+    build_validation = functools.partial(ngram_dataset, validation_ids, shuffle=False, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
@@ -102,22 +109,32 @@ def fit_network(
         language_model.corpus, language_model.spelling = encoded, load_spelling(directory)
         board = _build_board(configuration, directory, language_model, validation_ids, targets, batch_size, ngrams)
         callbacks = [board, checkpoint]  # a run killed between the two repeats the epoch: its logs have no gap
+    if local is not None:
+        local.vary_random_states()
+        callbacks = [local, *callbacks]
+        workers = local.index, local.number
+        validation_data = build_validation(batch_size=_round_up(_VALIDATION_BATCH, local.number), part=workers)
+    else:
+        validation_data = shard_batches(build_validation(batch_size=_VALIDATION_BATCH))
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
-        train_data = ngram_dataset(
+        build_training = functools.partial(
+            ngram_dataset,
             training_ids,
             batch_size=batch_size,
             seed=configuration.seed,
             drop_remainder=True,
             first_epoch=epoch,
             first_batch=step,
+            most_batches=steps,
             **ngrams,
         )
+        train_data = distribute_parts(devices, build_training) if local is None else build_training(part=workers)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 model.fit(
-                    shard_batches(train_data),
-                    validation_data=shard_batches(validation_data),
+                    train_data,
+                    validation_data=validation_data,
                     steps_per_epoch=steps - step,
                     initial_epoch=epoch,
                     epochs=epoch + 1 if step else configuration.epochs,  # first the rest of an interrupted epoch
@@ -131,13 +148,32 @@ def fit_network(
             raise
 
 
+def _round_up(number: int, factor: int) -> int:
+    return -(-number // factor) * factor
+
+
 def _divide_epoch(
     configuration: Configuration, targets: TrainingTargets, devices: tf.distribute.Strategy
-) -> tuple[int, int]:
-    """The n-grams per batch, at most an epoch and a multiple of the replicas; the updates per epoch."""
+) -> tuple[int, int, int]:
+    """Divide an epoch into updates, and these into executions of `fit`.
+
+    Local updates are executed by a divisor of K, so that an average follows an execution. The epoch leaves out the
+    last updates that fill no execution, 5% at most.
+
+    Returns:
+        n-grams per batch, at most an epoch and a multiple of the replicas; updates per epoch; updates per execution.
+    """
     replicas, ngrams = devices.num_replicas_in_sync, targets.ngrams_per_epoch
     batch_size = min(configuration.batch_size, max(replicas, ngrams - ngrams % replicas))
-    return batch_size, max(1, ngrams // batch_size)
+    steps, every = max(1, ngrams // batch_size), configuration.average_every
+    is_sampled, outputs = OUTPUTS[configuration.output_layer].is_sampled, targets.counts.shape[1]
+    numbers = range(1, _MAX_STEPS_PER_EXECUTION + 1)
+    if not (is_sampled or outputs < _SHORT_SOFTMAX):
+        return batch_size, steps, 1
+    if every > 1:
+        executed = max(k for k in numbers if every % k == 0 and (k == 1 or k * _LEAST_EXECUTIONS <= steps))
+        return batch_size, steps - steps % executed, executed
+    return batch_size, steps, max(k for k in numbers if steps % k == 0) if replicas == 1 else 1
 
 
 def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> NPLM:
@@ -145,14 +181,11 @@ def _build(configuration: Configuration, targets: TrainingTargets, steps: int, d
     vocabulary_size = targets.counts.shape[1]
     # relative weights of the texts, 1 for the text with the smallest share: its counts enter as they are
     weights = targets.shares / targets.shares.min()
-    with devices.scope():
+    with devices.scope() if configuration.average_every == 1 else contextlib.nullcontext():
         model = build_model(configuration, vocabulary_size)
         model.set_unigram(weights @ targets.counts, configuration.min_count)
         model.compile(optimizer=build_optimizer(configuration, steps))
         model.optimizer.build(model.trainable_variables)
-    is_short = model.prob.is_sampled or vocabulary_size < _SHORT_SOFTMAX
-    if is_short and devices.num_replicas_in_sync == 1:
-        model.steps_per_execution = max(k for k in range(1, _MAX_STEPS_PER_EXECUTION + 1) if steps % k == 0)
     return model
 
 

@@ -25,6 +25,8 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
+from keras_nplm.io.remote import fetch_model, name_source
+from keras_nplm.io.remote_output import open_output, refresh_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
@@ -44,6 +46,7 @@ from keras_nplm.training.distribution import (
     open_strategy,
 )
 from keras_nplm.training.fit import TrainingTargets, fit_network
+from keras_nplm.training.local_updates import check_local_updates
 from keras_nplm.training.prepare import prepare_directory
 from keras_nplm.training.report import write_run_report
 
@@ -81,7 +84,8 @@ def train(
     With several workers, each worker calls this function with the same arguments. The chief, worker 0, writes the
     directory. The other workers need the corpus only. They read the encoded text from the directory if they see it,
     and encode it themselves otherwise. Workers wait for each other at the start. If one is lost later, the others end
-    with an error; start all again to resume from the last checkpoint.
+    with an error; start all again to resume from the last checkpoint. With `configuration.average_every` above 1 they
+    take local updates, see `keras_nplm.training.local_updates.LocalUpdates`.
 
     The directory is locked before counting begins; see `keras_nplm.io.lock.lock_directory`. With several workers the
     chief holds the lock. The others hold it only while they encode the text themselves.
@@ -90,7 +94,9 @@ def train(
         configuration: the options. `None` or `AdaptiveConfiguration`: they are chosen by the size of the text, and
             printed. See `choose_configuration`.
         corpus: the text.
-        directory: the model directory. It must be absent, or hold a run with the same options.
+        directory: the model directory. It must be absent, or hold a run with the same options. For a `gs://` or
+            `s3://` URL, files are uploaded as they are written, and an interrupted run is downloaded and resumed. See
+            `keras_nplm.io.remote_output.open_output`.
         strategy: a tf.distribute strategy, or its name. See `keras_nplm.training.distribution.open_strategy`.
         background: with a short-list, the model directory of the background model.
         worker_timeout: seconds to wait for absent workers.
@@ -109,7 +115,7 @@ def train(
         RunError: the loss became NaN or infinite, a file cannot be written, a worker was lost, a different process
             writes the directory, or the directory was deleted during the run.
     """
-    directory = Path(directory)
+    background = None if background is None else fetch_model(background)
     devices = open_strategy(strategy, worker_timeout=worker_timeout) if isinstance(strategy, str) else strategy
     if configuration is None:
         requested = AdaptiveConfiguration()
@@ -117,11 +123,19 @@ def train(
         requested = AdaptiveConfiguration(dataclasses.asdict(configuration))
     else:
         requested = configuration
+    requested = dataclasses.replace(requested, given=corpus.fixed_options | dict(requested.given))
     _check_batch_size(requested.given, devices.num_replicas_in_sync)
+    if requested.given.get("average_every", 1) > 1:
+        check_local_updates(devices)
     if background is not None and not requested.given.get("shortlist_size"):
         raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
-    with fail_if_worker_is_lost(devices), lock_run(directory) if is_chief(devices) else contextlib.nullcontext():
-        return _run(requested, corpus, directory, devices, background)
+    chief = is_chief(devices)
+    with (
+        fail_if_worker_is_lost(devices),
+        open_output(directory, resume=True, writes=chief) as local,
+        lock_run(local) if chief else contextlib.nullcontext(),
+    ):
+        return _run(requested, corpus, local, devices, background)
 
 
 def _check_batch_size(given: Mapping, replicas: int) -> None:
@@ -151,13 +165,13 @@ def _run(
     def list_options(encoded: EncodedCorpus) -> dict:
         configuration = choose(encoded)
         options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
-        return options if background is None else options | {"background": str(background)}
+        return options if background is None else options | {"background": name_source(background)}
 
     encoded, vocabulary = _prepare(requested.before_counting, list_options, corpus, directory, devices)
     configuration, options = choose(encoded), list_options(encoded)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
-        print(f"The run in {directory} is finished: reading its metrics.json.", file=sys.stderr)
+        print(f"The run in {name_source(directory)} is finished: reading its metrics.json.", file=sys.stderr)
         return _read_finished_run(directory) if chief else {}
     if chief and not requested.is_complete:
         tokens = encoded.count_tokens_per_epoch()
@@ -191,6 +205,7 @@ def _prepare(
         _wait_for_all_workers(devices)
         return prepared
     _wait_for_all_workers(devices)
+    refresh_output(directory)
     while not (directory / "config.json").exists():
         try:
             with lock_run(directory):
@@ -247,7 +262,7 @@ def _evaluate(
 
 def _write_report(directory: Path, metrics: dict) -> None:
     """Write report.html. A failure is printed only: the model is complete without the report."""
-    print(f"Writing {directory / 'report.html'}.", file=sys.stderr)
+    print(f"Writing {name_source(directory / 'report.html')}.", file=sys.stderr)
     try:
         config = read_json(directory / "config.json")
         write_run_report(directory / "report.html", LanguageModel.load(directory), config, metrics)

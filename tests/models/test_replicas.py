@@ -1,6 +1,7 @@
 """What several replicas cannot do is refused; the environment variable TF_CONFIG is read with care."""
 
 import json
+import types
 
 import keras
 import numpy as np
@@ -122,3 +123,17 @@ def test_invalid_cluster_is_refused(text, message, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(InputError, match=rf"TF_CONFIG must .*{message}.* Fix: write it like"):
         read_workers()
+
+
+@pytest.mark.parametrize("output", ["full", "nce"])
+def test_replicas_send_the_row_of_a_word_once(output, monkeypatch):
+    model, sent = NPLM(V, 3, 2, 3, output=output), []
+    model.compile("sgd")
+    monkeypatch.setattr(model.optimizer, "apply_gradients", lambda pairs: sent.extend(pairs))
+    monkeypatch.setattr(NPLM, "distribute_strategy", types.SimpleNamespace(num_replicas_in_sync=2))
+    contexts, targets = np.array([[4, 4], [4, 5], [5, 4]], np.int32), np.array([6, 6, 6], np.int32)
+    model.train_step((contexts, targets))
+    sparse = {variable.name: g.indices.numpy().tolist() for g, variable in sent if isinstance(g, tf.IndexedSlices)}
+    assert sparse["C"] == [4, 5]
+    assert len(sparse) == (3 if output == "nce" else 1)
+    assert all(len(set(ids)) == len(ids) for ids in sparse.values())

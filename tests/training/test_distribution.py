@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import pytest
 import tensorflow as tf
 
 import keras_nplm.training.distribution as distribution
-from keras_nplm import InputError
+from keras_nplm import Configuration, EncodedCorpus, InputError
 from keras_nplm.cli.main import main
 from keras_nplm.io.errors import RunError
 from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, open_strategy
@@ -81,11 +82,12 @@ def _free_ports(number: int) -> list[int]:
         return [free.getsockname()[1] for free in sockets]
 
 
-def _start(text: Path, directory: Path, ports: list[int], index: int) -> subprocess.Popen:
+def _start(text: Path, directory: Path, ports: list[int], index: int, *options: str) -> subprocess.Popen:
     """Start a worker, with a directory of its own."""
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
     command = [sys.executable, "-c", TRAIN, "--train", text, "--output", directory / f"worker{index}", *OPTIONS]
+    command += options
     with open(directory / f"worker{index}.log", "ab") as log:
         return subprocess.Popen(command, env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
 
@@ -95,8 +97,8 @@ def _log(directory: Path, index: int) -> str:
 
 
 @contextlib.contextmanager
-def _start_both(text: Path, directory: Path):
-    workers = [_start(text, directory, ports, index) for ports in [_free_ports(2)] for index in range(2)]
+def _start_both(text: Path, directory: Path, *options: str):
+    workers = [_start(text, directory, ports, index, *options) for ports in [_free_ports(2)] for index in range(2)]
     try:
         yield workers
     finally:
@@ -112,30 +114,50 @@ def _wait_for_checkpoint(directory: Path, chief: subprocess.Popen) -> None:
     assert chief.poll() is None, _log(directory, 0)
 
 
-def _train_together(text: Path, directory: Path) -> list[np.ndarray]:
+def _train_together(text: Path, directory: Path, *options: str) -> list[np.ndarray]:
     """Train with two workers to the end, and return the weights."""
-    with _start_both(text, directory) as workers:
+    with _start_both(text, directory, *options) as workers:
         for worker in workers:
             assert worker.wait() == 0, _log(directory, 0) + _log(directory, 1)
     return _weights(directory / "worker0")
 
 
 @pytest.mark.long
-def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(text, tmp_path, tmp_path_factory):
-    assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS]) == 0
-    uninterrupted = _train_together(text, tmp_path_factory.mktemp("uninterrupted"))
-    with _start_both(text, tmp_path) as (first, second):
+@pytest.mark.parametrize("options", [(), ("--average-every", "8", "--weight-average", "0.9", "--dropout", "0.1")])
+def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(text, tmp_path, tmp_path_factory, options):
+    uninterrupted = _train_together(text, tmp_path_factory.mktemp("uninterrupted"), *options)
+    with _start_both(text, tmp_path, *options) as (first, second):
         _wait_for_checkpoint(tmp_path, first)
         second.send_signal(signal.SIGKILL)
         assert first.wait(timeout=8) == 1, _log(tmp_path, 0)  # TensorFlow alone takes 14 s
     last = _log(tmp_path, 0).splitlines()[-1]
     assert "Worker 1 (localhost:" in last and "was lost" in last and "the same command again on all workers" in last
-    resumed = _train_together(text, tmp_path)
+    resumed = _train_together(text, tmp_path, *options)
     assert "this worker has finished; worker 0 wrote the model" in _log(tmp_path, 1)
     assert not (tmp_path / "worker1" / "model.keras").exists()
-    for one, two, again in zip(_weights(tmp_path / "alone"), uninterrupted, resumed, strict=True):
-        np.testing.assert_allclose(one, two, atol=2e-6)
+    for two, again in zip(uninterrupted, resumed, strict=True):
         np.testing.assert_array_equal(two, again)
+    if not options:
+        assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS]) == 0
+        for one, two in zip(_weights(tmp_path / "alone"), uninterrupted, strict=True):
+            np.testing.assert_allclose(one, two, atol=2e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("optimizer, rate", [("sgd", 0.5), ("adagrad", 0.1)])
+def test_local_updates_of_two_workers_are_averaged(text, tmp_path, train_by_turns, optimizer, rate):
+    options = f"--average-every 8 --epochs 1 --optimizer {optimizer} --learning-rate {rate}".split()
+    together = _train_together(text, tmp_path, *options)
+    config = json.loads((tmp_path / "worker0" / "config.json").read_text())
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    configuration = Configuration(**{name: config[name] for name in names})
+    encoded = EncodedCorpus.load(tmp_path / "worker0" / "corpus")
+    expected, before = train_by_turns(configuration, encoded, 2)
+    assert len(before) > 3 and any(np.abs(a - b).max() > 1e-4 for a, b in zip(*before[-1], strict=True))
+    for one, two in zip(expected, together, strict=True):
+        np.testing.assert_allclose(one, two, atol=2e-6)
+    metrics = json.loads((tmp_path / "worker0" / "metrics.json").read_text())
+    assert metrics["history"][0]["validation_perplexity"] == pytest.approx(metrics["validation"]["perplexity"], 1e-5)
 
 
 @pytest.mark.long

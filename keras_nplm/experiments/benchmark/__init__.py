@@ -24,6 +24,7 @@ BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving", "cost",
 _LONG = ("cost", "corpora", "workers", "quality")
 DEFAULT_BENCHMARKS = tuple(name for name in BENCHMARKS if name not in _LONG)
 SMALL_TOKENS, LARGE_TOKENS = 1_000_000, 10_000_000  # of the two texts of `corpora`
+AVERAGE_EVERY = (1, 64, 256)  # K of the workers of `workers`
 SECONDS = (300,)  # CPU seconds of training of the models of `quality`
 _PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
 
@@ -35,6 +36,7 @@ def run_benchmarks(
     tokens: int = LARGE_TOKENS,
     *,
     seconds: Sequence[int] = SECONDS,
+    average_every: Sequence[int] = AVERAGE_EVERY,
     directory: str | os.PathLike = "paper",
     data_dir: str | None = None,
 ) -> dict:
@@ -47,16 +49,18 @@ def run_benchmarks(
     - `milliseconds`: latency of a single request, [p50, p99]
     - `ratio_to`: for each peer the ratio of the rates, [median, low, high]
     - `failure`: the signal or the error that ended a peer; such a row has no rates
+    - `cpu_seconds` (of all workers) and `validation_perplexity`: in the rows of `workers`
     - `wall_rate` (per second of the clock) and `peak_memory` (bytes): in the rows of `corpora`
 
     The rows of `quality` have perplexities in place of rates; see `keras_nplm.experiments.benchmark.quality.measure`.
 
     Args:
         names: names of `BENCHMARKS`.
-        corpus: the text for n-gram models.
+        corpus: the text for n-gram models and for `workers`.
         rounds: number of measured rounds. The contenders of a benchmark take turns.
         tokens: number of tokens of the larger text of `corpora`.
         seconds: budgets of training of `quality`, in CPU seconds.
+        average_every: the values of K of `workers`.
         directory: the directory of the models of `quality`, as of `keras-nplm paper`. Finished models are kept there.
         data_dir: directory of Brown's archive for `quality`, to which it is downloaded if it is absent.
 
@@ -70,11 +74,8 @@ def run_benchmarks(
     rows = []
     for name in names:
         module = importlib.import_module(f"{__name__}.{name}")
-        measured = (
-            module.measure(directory, seconds, data_dir)
-            if name == "quality"
-            else module.measure(corpus, rounds, tokens)
-        )
+        arguments = {"quality": (directory, seconds, data_dir), "workers": (corpus, rounds, average_every)}
+        measured = module.measure(*arguments.get(name, (corpus, rounds, tokens)))
         rows += [{"benchmark": name} | row for row in measured]
     installed = [name for name in _PEERS if is_installed(name)]
     return {

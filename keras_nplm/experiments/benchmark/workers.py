@@ -1,70 +1,111 @@
-"""Benchmark `workers`: n-grams per second of two workers on one core each, beside one worker on one core.
+"""Benchmark `workers`: n-grams per second of two workers on one core each, next to one worker on one core.
 
-Workers are processes on one machine that train one network with tf.distribute. Rates are per second of the clock, so
-that waiting for the other worker counts.
+Workers are processes on one machine that train one network on the text of `--corpus`, with the same batches and
+options. Two workers send gradients after each update, or average their weights after every K updates
+(`--average-every`). Rates are per second of the clock, so that waiting for the other worker counts. The validation
+perplexity is that after the last epoch. The CPU seconds are those of all workers, for all epochs.
 """
 
 import contextlib
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.corpora import Corpus
-from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.corpora import SPLITS, Corpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.encoding import count_vocabulary, encode_corpus
+from keras_nplm.experiments.benchmark import AVERAGE_EVERY
 from keras_nplm.experiments.benchmark.children import end_with_parent, start_child
 from keras_nplm.experiments.benchmark.contenders import summarise_rates, summarise_ratios
-from keras_nplm.experiments.benchmark.networks import Shape, sample_zipf_ids
 from keras_nplm.io.errors import RunError
-from keras_nplm.models.nplm import NPLM
-from keras_nplm.training.distribution import open_strategy, shard_batches
-from keras_nplm.training.optimizers import LazySGD
+from keras_nplm.language_model.directory import load_vocabulary
+from keras_nplm.training.checkpoint import read_history
+from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.distribution import is_chief, open_strategy
+from keras_nplm.training.fit import TrainingTargets, fit_network
 
-BATCH_SIZES = {"full": 4096, "nce": 4096}  # n-grams in a batch of all workers together, by output layer
-_UPDATES = {"full": 12, "nce": 100}
-_WARM_UP = 3  # updates before the measured ones
+BATCH_SIZE = 512  # n-grams in a batch of all workers together
+EPOCHS = {"full": 1, "nce": 3, "sampled": 3, "adaptive": 1}  # by output layer; the first of several is a warm-up
+_NETWORK = dict(
+    order=5,
+    averages_after="",
+    activation="tanh",
+    residual_blocks=0,
+    layer_norm=False,
+    dropout=0.0,
+    embedding_dropout=0.0,
+    boundary="stream",
+    learning_rate=3.0,
+    batch_size=BATCH_SIZE,
+)
 
 
-def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
-    """Return the rows of the benchmark; rates are per second of the clock, with the time that workers wait.
+def measure(corpus: Corpus, rounds: int, average_every: Sequence[int] = AVERAGE_EVERY) -> list[dict]:
+    """Return a row for one worker and for two workers with each K, by output layer.
 
     Args:
-        corpus: not used; the text is random.
-        rounds: number of measured rounds, in which one worker and two workers take turns.
-        tokens: not used.
+        corpus: the text.
+        rounds: number of measured rounds, in which the contenders of an output layer take turns.
+        average_every: the values of K for two workers. 1: synchronous updates.
 
     Raises:
         RunError: a worker failed.
     """
     rows = []
-    for output, batch_size in BATCH_SIZES.items():
-        rates = {1: [], 2: []}
-        for number in range(1, rounds + 1):
-            for workers in rates:
-                rates[workers].append(measure_rate(workers, output))
-            print(f"{output}: round {number} of {rounds}", file=sys.stderr)
-        one = f"{output}, 1 worker, 1 core"
-        twice = [2 * rate for rate in rates[1]]
-        row = summarise_rates(f"{output}, 2 workers, 2 cores, batches of {batch_size}", rates[2])
-        rows.append(row | {"ratio_to": {f"twice {one}": summarise_ratios(rates[2], twice)}})
-        rows.append(summarise_rates(one, rates[1]))
+    with tempfile.TemporaryDirectory() as name:
+        vocabulary = count_vocabulary(corpus, SPLITS, min_count=4)
+        vocabulary.save(Path(name) / "vocabulary.txt")
+        encode_corpus(corpus, vocabulary, Path(name) / "corpus")
+        for output in EPOCHS:
+            runs = {(1, 1): [], **{(2, every): [] for every in average_every}}
+            for number in range(1, rounds + 1):
+                for workers, every in runs:
+                    runs[workers, every].append(train_workers(Path(name), output, workers, every))
+                print(f"{output}: round {number} of {rounds}", file=sys.stderr)
+            rows += _build_rows(output, runs)
     return rows
 
 
-def measure_rate(workers: int, output: str) -> float:
-    """Return the n-grams per second of all workers together.
+def _build_rows(output: str, runs: dict[tuple[int, int], list[dict]]) -> list[dict]:
+    """Return the rows of an output layer: medians over the rounds, and ratios to the rate of one worker."""
+    rates = {key: [run["rate"] for run in measured] for key, measured in runs.items()}
+    rows = []
+    for (workers, every), measured in runs.items():
+        how = "1 worker" if workers == 1 else f"{workers} workers, " + ("synchronous" if every == 1 else f"K={every}")
+        row = summarise_rates(f"{output}, {how}", rates[workers, every])
+        row |= {
+            name: statistics.median(run[name] for run in measured) for name in ("cpu_seconds", "validation_perplexity")
+        }
+        if workers > 1:
+            row["ratio_to"] = {"1 worker": summarise_ratios(rates[workers, every], rates[1, 1])}
+        rows.append(row)
+    return rows
 
-    Each worker is a process, `python -m MODULE CORE OUTPUT PARENT`.
+
+def train_workers(directory: Path, output: str, workers: int, every: int) -> dict[str, float]:
+    """Train a network with all workers.
+
+    Each worker is a process, `python -m MODULE CORE DIRECTORY OUTPUT K PARENT`.
 
     Args:
-        workers: number of workers.
+        directory: holds the vocabulary and the encoded corpus.
         output: name of the output layer.
+        workers: number of workers.
+        every: K.
+
+    Returns:
+        `rate` of all workers together, n-grams per second of the clock; `validation_perplexity`; `cpu_seconds`, the sum
+        over the workers.
 
     Raises:
         RunError: a worker failed.
@@ -75,43 +116,50 @@ def measure_rate(workers: int, output: str) -> float:
             free.bind(("localhost", 0))
         addresses = [f"localhost:{free.getsockname()[1]}" for free in sockets]
     with contextlib.ExitStack() as stack:
-        processes = []
+        processes, errors = [], []
         for index in range(workers):
             task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            command = [sys.executable, "-m", __name__, str(index), output, str(os.getpid())]
+            arguments = [index, directory, output, every, os.getpid()]
+            command = [sys.executable, "-m", __name__, *map(str, arguments)]
             environment = os.environ | {"TF_CONFIG": json.dumps(task)}
-            pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            errors.append(stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")))
+            pipes = dict(stdout=subprocess.PIPE, stderr=errors[-1])
             child = start_child(command, env=environment, encoding="utf-8", **pipes)
             processes.append(stack.enter_context(child))
         outputs = [process.communicate()[0] for process in processes]
-    if any(process.returncode for process in processes):
-        statuses = [process.returncode for process in processes]
-        raise RunError(f"A worker of the benchmark failed. Exit statuses of the workers: {statuses}.")
-    return float(outputs[0].split()[-1])
+        for process, error in zip(processes, errors, strict=True):
+            if process.returncode:
+                error.seek(0)
+                last = (error.read().strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+                raise RunError(f"A worker of the benchmark failed: {last}")
+    results = [json.loads(text.splitlines()[-1]) for text in outputs]
+    return results[0] | {"cpu_seconds": sum(result["cpu_seconds"] for result in results)}
 
 
-def main(core: str, output: str, parent: str) -> None:
-    """Train as one worker, on one core, and print the n-grams per second of all workers together."""
+def main(core: str, directory: str, output: str, every: str, parent: str) -> None:
+    """Train as one worker, on one core, and print its CPU seconds, and as the chief also rate and perplexity."""
     end_with_parent(int(parent))
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) % (os.cpu_count() or 1)})
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    strategy, batch_size, updates = open_strategy("auto"), BATCH_SIZES[output], _UPDATES[output]
+    strategy = open_strategy("auto")
     keras.utils.set_random_seed(1)
-    shape = Shape()
-    ids = sample_zipf_ids(shape.vocabulary_size, batch_size * 30)
-    with strategy.scope():
-        sizes = shape.vocabulary_size, shape.order, shape.embedding_dim, shape.hidden_units
-        model = NPLM(*sizes, output=output)
-        model.prob.set_unigram(np.bincount(ids, minlength=shape.vocabulary_size))
-        model.compile(optimizer=LazySGD(0.1))
-    dataset = shard_batches(
-        ngram_dataset(ids, shape.order, batch_size, boundary="stream", drop_remainder=True, first_epoch=0)
+    configuration = Configuration(
+        output_layer=output, epochs=EPOCHS[output], average_every=int(every), weight_decay=0.0, **_NETWORK
     )
-    model.fit(dataset, steps_per_epoch=_WARM_UP, shuffle=False, verbose=0)
-    began = time.perf_counter()
-    model.fit(dataset, steps_per_epoch=updates, shuffle=False, verbose=0)
-    print(updates * batch_size / (time.perf_counter() - began))
+    encoded = EncodedCorpus.load(Path(directory) / "corpus")
+    vocabulary = load_vocabulary(Path(directory), encoded.tokenizer)
+    targets = TrainingTargets.of(configuration, encoded)
+    with tempfile.TemporaryDirectory() as run:
+        began = time.process_time()
+        fit_network(configuration, encoded, targets, vocabulary, Path(run), strategy)
+        result = {"cpu_seconds": time.process_time() - began}
+        if is_chief(strategy):
+            history = read_history(Path(run) / "history.json")
+            rates = [epoch["ngrams_per_second"] for epoch in history[1:] or history]
+            perplexity = history[-1]["validation_perplexity"]
+            result |= {"rate": statistics.median(rates), "validation_perplexity": perplexity}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

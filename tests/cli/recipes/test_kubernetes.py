@@ -1,0 +1,73 @@
+"""The Kubernetes recipe matches the schemas, its workers find each other, and its options are those of `train`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import keras_nplm
+from keras_nplm.cli.main import build_parser
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+RECIPE = Path(keras_nplm.__file__).parent / "cli" / "recipes" / "kubernetes.yaml"
+
+
+@pytest.fixture(scope="module")
+def manifests() -> dict:
+    """The manifests by their kind."""
+    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(RECIPE.read_text(encoding="utf-8"))}
+
+
+@pytest.fixture(scope="module")
+def container(manifests) -> dict:
+    """The container of the workers."""
+    (container,) = manifests["Job"]["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+@pytest.mark.parametrize("kind", ["Service", "Job"])
+def test_manifests_match_the_schema(manifests, kind):
+    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    validator.validate(manifests[kind], validator.latest_version(), strict=True)
+    manifests[kind]["spec"]["unknown"] = 1
+    try:
+        with pytest.raises(validator.ValidationError):
+            validator.validate(manifests[kind], validator.latest_version(), strict=True)
+    finally:
+        del manifests[kind]["spec"]["unknown"]
+
+
+def test_the_service_names_the_pods_of_the_job(manifests, container):
+    job, service = manifests["Job"], manifests["Service"]
+    pod = job["spec"]["template"]["spec"]
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["selector"] == {
+        "job-name": job["metadata"]["name"]
+    }
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert container["ports"][0]["containerPort"] == service["spec"]["ports"][0]["port"]
+    workers = {variable["name"]: variable.get("value") for variable in container["env"]}["WORKERS"]
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(workers)
+    (rule, _) = job["spec"]["podFailurePolicy"]["rules"]
+    assert rule["onExitCodes"]["containerName"] == container["name"] and pod["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_each_worker_learns_its_place(manifests, container, index, tmp_path):
+    command = tmp_path / "keras-nplm"
+    command.write_text(
+        f"#!{sys.executable}\nimport os, sys\nprint(os.environ['TF_CONFIG'], *sys.argv[1:], sep='\\n')\n"
+    )
+    command.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "WORKERS": "2", "JOB_COMPLETION_INDEX": str(index)}
+    _, *options = container["command"]
+    run = [sys.executable, *options, *container["args"]]
+    printed = subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    job, service = (manifests[kind]["metadata"]["name"] for kind in ("Job", "Service"))
+    assert json.loads(printed[0]) == {
+        "cluster": {"worker": [f"{job}-{i}.{service}:2222" for i in range(2)]},
+        "task": {"type": "worker", "index": index},
+    }
+    assert build_parser().parse_args(printed[1:]).strategy == "multi-worker"
