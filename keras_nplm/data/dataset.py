@@ -31,6 +31,8 @@ def ngram_dataset(
     first_epoch: int | None = None,
     first_batch: int = 0,
     targets_below: int | None = None,
+    part: tuple[int, int] = (0, 1),
+    most_batches: int | None = None,
 ) -> tf.data.Dataset:
     """Build a tf.data dataset of shuffled n-gram batches: (context_ids int32 [B, n-1], target_ids int32 [B]).
 
@@ -58,12 +60,17 @@ def ngram_dataset(
         first_batch: number of batches to skip in the first epoch, at no cost. Needs `first_epoch`.
         targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Such words still
             occur in contexts. Default: no limit.
+        part: (w, N): the part of worker w, from 0, of N workers: batches of B/N n-grams. The parts of all workers have
+            each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Of shards a worker reads its own
+            ranges only, which differ between epochs.
+        most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
 
     Raises:
-        InputError: an option is out of range, the text is too short, or `Resampled` texts come with `shuffle=False`.
+        InputError: an option is out of range, the text is too short, `Resampled` texts come with `shuffle=False`, or
+            `batch_size` is no multiple of the number of parts.
 
     Example:
 
@@ -80,7 +87,12 @@ def ngram_dataset(
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
     if isinstance(ids, Resampled) and not shuffle:
         raise InputError("`shuffle` must be True for Resampled texts. Received: shuffle=False.")
-    pools = _open_pools(ids, order, boundary, shuffle, seed, targets_below)
+    worker, workers = part
+    if not 0 <= worker < workers or batch_size % workers:
+        raise InputError(
+            f"`part` must be (w, N) with 0 <= w < N and `batch_size` a multiple of N. Received: {part}, {batch_size}."
+        )
+    pools = _open_pools(ids, order, boundary, shuffle, seed, targets_below, part)
     cycles = []
     if pools:
         number = pools.number
@@ -91,16 +103,20 @@ def ngram_dataset(
         tokens, positions = ngram_positions(ids, order, boundary, targets_below)
         number = len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
+    if most_batches is not None:
+        batches = min(batches, most_batches)
     if not batches:
         raise InputError(f"{number} n-grams do not fill a batch of {batch_size}. Fix: use a smaller batch.")
     if not 0 <= first_batch < batches or (first_batch and first_epoch is None):
         raise InputError(f"`first_batch` must be 0 to {batches - 1}, with `first_epoch`. Received: {first_batch}.")
-    skipped = first_batch * batch_size  # n-grams to skip in the first epoch
-    chunk = max(1, _CHUNK // batch_size) * batch_size
+    whole = tf.constant(batches, tf.int64)
+    local_size = batch_size // workers  # n-grams of this part in a batch
+    skipped = first_batch * local_size  # n-grams of this part to skip in the first epoch
+    chunk = max(1, _CHUNK // local_size) * local_size
     if pools:
         chunks = _build_pool_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
     else:
-        used = min(number, batches * batch_size)  # n-grams of an epoch
+        used = _count_part(min(number, batches * batch_size), batch_size, part)  # n-grams of this part in an epoch
         tokens = tf.constant(tokens)
         # the positions of a stream are a range, which needs no look-up
         is_range = boundary == "stream" and targets_below is None
@@ -110,16 +126,42 @@ def ngram_dataset(
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
             epoch_seed = tf.cast(tf.stack([seed, epoch, 0]), tf.int32) if shuffle else None
             epoch_positions = _select_positions(cycles, epoch) if cycles else positions
-            return _build_chunks(tokens, epoch_positions, order, chunk, first, used, number, epoch_seed)
+            return _build_chunks(
+                tokens, epoch_positions, order, chunk, first, used, number, epoch_seed, (local_size, *part)
+            )
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
-        return chunks(epoch).prefetch(2).rebatch(batch_size, drop_remainder=drop_remainder)
+        joined = chunks(epoch).prefetch(2).rebatch(local_size, drop_remainder=drop_remainder)
+        if pools and drop_remainder:  # the range of this worker may have an n-gram more than that of another
+            joined = joined.take(
+                whole - tf.where(epoch == first_epoch, tf.constant(first_batch, tf.int64), 0) if skipped else whole
+            )
+        return joined
 
     if first_epoch is not None:
         return tf.data.Dataset.counter(first_epoch, 1).flat_map(batched)
+    if not pools:
+        batches = -(-used // local_size)
+    elif workers > 1 and not drop_remainder:
+        batches = tf.data.UNKNOWN_CARDINALITY  # it depends on the worker
     epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # a counter, so that no random state is shared
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
-    return numbers.flat_map(batched).apply(tf.data.experimental.assert_cardinality(batches))
+    dataset = numbers.flat_map(batched)
+    return dataset if batches < 0 else dataset.apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
+    """Count the n-grams of a part of an epoch: the w-th N-th of each batch.
+
+    Example:
+
+    >>> [_count_part(13, 8, (worker, 2)) for worker in range(2)]  # of the last batch, 4 n-grams and 1
+    [8, 5]
+    """
+    worker, workers = part
+    size = batch_size // workers
+    whole, rest = divmod(number, batch_size)
+    return whole * size + min(max(rest - worker * size, 0), size)
 
 
 def _encode_strings(
@@ -148,12 +190,14 @@ def _open_pools(
     shuffle: bool,
     seed: int,
     targets_below: int | None,
+    part: tuple[int, int],
 ) -> Pools | ResampledPools | None:
     """Return the pools of ids in shards, or None for ids in memory."""
+    options = dict(seed=seed, targets_below=targets_below, part=part)
     if isinstance(ids, ShardedIds):
-        return Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below)
+        return Pools(ids, order, boundary, shuffle=shuffle, **options)
     if isinstance(ids, Resampled) and not ids.in_memory:
-        return ResampledPools(ids, order, boundary, seed=seed, targets_below=targets_below)
+        return ResampledPools(ids, order, boundary, **options)
     return None
 
 
@@ -190,6 +234,7 @@ def _build_chunks(
     used: tf.Tensor | int,
     number: tf.Tensor | int,
     seed: tf.Tensor | None,
+    part: tuple[int, int, int] | None = None,
 ) -> tf.data.Dataset:
     """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation.
 
@@ -202,10 +247,15 @@ def _build_chunks(
         used: number of n-grams in the epoch, with the skipped ones.
         number: number of n-grams in the text.
         seed: int32 [3], seed of the permutation. None: the order of the text.
+        part: (b, w, N): `first` and `used` count the n-grams of one part: b of each N b places, from place w b on.
+            Default: all.
     """
 
     def ngrams(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         place = tf.range(start, tf.minimum(start + chunk, used))
+        if part is not None:
+            size, worker, workers = part
+            place += (place // size * (workers - 1) + worker) * size
         if seed is not None:
             # tf.random.experimental.index_shuffle has 4 rounds, after which neighbours still correlate (0.24)
             place = tf.raw_ops.RandomIndexShuffle(index=place, seed=seed, max_index=number - 1, rounds=_ROUNDS)

@@ -12,13 +12,15 @@ import numpy as np
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import is_share
 from keras_nplm.data.resampling import Resampled, count_resampled
-from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids
+from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, sum_counts
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json
+from keras_nplm.io.remote import ensure_local
 
 IN_MEMORY = 1 << 27  # largest number of training ids that are held in memory: 512 MiB
+_PART = 1 << 20  # ids that are read at a time
 _ENCODE_AGAIN = "Fix: encode the corpus again."
 
 
@@ -87,14 +89,33 @@ class EncodedCorpus:
         Raises:
             InputError: the split is unknown, or a shard is absent, truncated or changed.
         """
-        shards, described = self.shards(split), self.splits[split]
-        ids = shards.read(0, len(shards))
-        whole = len(ids) and ids[-1] == EOS_ID and not np.isin(ids, (PAD_ID, BOS_ID)).any()
-        checksums = [zlib.crc32(part.astype(DTYPE, copy=False)) for part in np.split(ids, shards.ends[:-1])]
-        same = "crc32" not in described or described["crc32"] == checksums  # older versions wrote no checksums
-        if not (whole and same) or any(described[name] != number for name, number in count_ids(ids).items()):
-            raise InputError(f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}")
+        ids, place = np.empty(len(self.shards(split)), np.int32), 0
+        for part in self.parts(split):
+            ids[place : place + len(part)] = part
+            place += len(part)
         return ids
+
+    def parts(self, split: str) -> Iterator[np.ndarray]:
+        """Read and verify the ids of a split as int32 arrays, for a text larger than memory.
+
+        Raises:
+            InputError: as `ids`. A changed shard is found after the last array.
+        """
+        shards, described = self.shards(split), self.splits[split]
+        checksums, counts, last, is_reserved = [], [], PAD_ID, False
+        for start, stop in itertools.pairwise([0, *shards.ends.tolist()]):
+            checksum = 0
+            for first in range(start, stop, _PART):
+                ids = shards.read(first, min(first + _PART, stop))
+                checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
+                counts.append(count_ids(ids))
+                last, is_reserved = ids[-1], is_reserved or bool(np.isin(ids, (PAD_ID, BOS_ID)).any())
+                yield ids
+            checksums.append(checksum)
+        same = "crc32" not in described or described["crc32"] == checksums  # older versions wrote no checksums
+        differs = any(described[name] != number for name, number in sum_counts(counts).items())
+        if last != EOS_ID or is_reserved or differs or not same:
+            raise InputError(f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}")
 
     def unknown_words(self, split: str) -> Iterator[dict[str, int]]:
         """Read the out-of-vocabulary words of a split with their counts, a dict for each shard.
@@ -114,7 +135,7 @@ class EncodedCorpus:
             )
 
     def shards(self, split: str) -> ShardedIds:
-        """Open the ids of a split without reading them into memory.
+        """Open the ids of a split without reading them into memory. Shards of a remote model are downloaded now.
 
         Raises:
             InputError: the split is unknown, or a shard is absent or truncated.
@@ -123,7 +144,7 @@ class EncodedCorpus:
             raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
         described, paths = self.splits[split], [self.directory / shard for shard in self.splits[split]["shards"]]
         for path in paths:
-            check_is_file(path)
+            check_is_file(ensure_local(path))
         held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
         if held != wanted * DTYPE.itemsize:
             raise InputError(

@@ -1,5 +1,6 @@
 """Count the vocabulary of a corpus, and encode the corpus as shards of int32 ids on disk. Both run once."""
 
+import base64
 import dataclasses
 import hashlib
 import itertools
@@ -14,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.corpora import SPLITS, Corpus
-from keras_nplm.data.corpora.pieces import Piece, run_task
+from keras_nplm.data.corpora.pieces import Piece, get_piece_runner, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, encode_chunks, encode_text, sum_counts
-from keras_nplm.data.subwords import write_subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
 from keras_nplm.data.tokenizers import load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
@@ -33,8 +33,9 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
+from keras_nplm.io.remote import name_source
 
-SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus that is not in text files: 64 MiB
+SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus without pieces: 64 MiB
 _TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabulary words
 _PLAN = "plan.json"  # present until all shards are whole: the text and vocabulary of an unfinished encoding
 
@@ -91,7 +92,10 @@ def count_vocabulary(
 def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabulary:
     if not all(isinstance(corpus.splits[split], TextSplit) for split in splits):
         return Vocabulary.build(_read_with_progress(corpus, splits, "Counting words"), **options)
-    items = [{"piece": piece} for split in splits for piece in corpus.splits[split].pieces]
+    pieces = [piece for split in splits for piece in corpus.splits[split].pieces]
+    if runner := get_piece_runner():
+        return Vocabulary.from_counts(runner.count_words(corpus.tokenizer, pieces), **options)
+    items = [{"piece": piece} for piece in pieces]
     with tempfile.TemporaryDirectory() as directory:
         task = {"tokenizer": corpus.tokenizer, "directory": directory}
         _, finished = run_task("keras_nplm.data.word_counts:PieceCounter", task, items, "Counting words")
@@ -128,9 +132,9 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 
     Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary words of its text.
 
-    Each piece of text files becomes one shard. Large text is encoded in parallel. After an interruption the same call
-    resumes with the missing shards, if neither the files nor the vocabulary have changed. Other corpora are encoded in
-    one process and without resuming.
+    Each piece of text files or of a TFDS set becomes one shard. Large files are encoded in parallel. After an
+    interruption the same call resumes with the missing shards, if neither the text nor the vocabulary has changed.
+    Other corpora are encoded in one process and without resuming.
 
     Args:
         corpus: the text.
@@ -218,7 +222,7 @@ def _join_chunks(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:
-    """Encode the missing shards of text files, and return the splits of `corpus.json`."""
+    """Encode the missing shards of text files or TFDS sets, and return the splits of `corpus.json`."""
     items = {
         split: [
             {"piece": piece, "shard": name_shard(split, number)}
@@ -230,11 +234,9 @@ def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
     _remove_stale_shards(directory, plan)
     todo = [item for listed in items.values() for item in listed if not _is_encoded(directory, item["shard"])]
     task = {"tokenizer": corpus.tokenizer, "words": vocabulary.words, "directory": str(directory)}
-    with tempfile.TemporaryDirectory() as temporary:
-        if vocabulary.subwords is not None:
-            task["subwords"] = str(Path(temporary) / "sentencepiece.model")
-            write_subwords(Path(task["subwords"]), vocabulary.subwords)
-        run_task("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
+    if vocabulary.subwords is not None:
+        task["subwords"] = base64.b64encode(vocabulary.subwords.model).decode("ascii")
+    run_task("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
     if _plan_encoding(corpus, vocabulary) != plan:
         raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")
     splits = {}
@@ -270,7 +272,7 @@ def _remove_stale_shards(directory: Path, plan: dict) -> None:
 
 
 def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
-    """Describe everything that the ids of text files depend on."""
+    """Describe everything that the ids depend on."""
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
     model = b"" if vocabulary.subwords is None else vocabulary.subwords.model
     digest = hashlib.sha256("\n".join(words).encode("utf-8") + model).hexdigest()
@@ -278,17 +280,20 @@ def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
 
 
 def describe_text(corpus: Corpus) -> dict:
-    """Describe text files, to notice changed text: the content of each file, and the pieces of each split.
+    """Describe text files or a TFDS set, to notice changed text: the content of each file, the pieces of each split.
+
+    The directory of a TFDS set names its version, which stands for its content.
 
     Returns:
-        `{"files": …, "pieces": …}`, JSON values only, or `{}` for a corpus that is not in text files.
+        `{"files": …, "pieces": …}`, JSON values only, or `{}` for a corpus without pieces.
     """
     if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         return {}
     pieces = {split: list(map(_describe_piece, text.pieces)) for split, text in corpus.splits.items()}
     paths = dict.fromkeys(path for text in corpus.splits.values() for piece in text.pieces for path, *_ in piece.ranges)
-    return {"files": {path: identify_content(path) for path in paths}, "pieces": pieces}
+    return {"files": {name_source(path): identify_content(path) for path in paths}, "pieces": pieces}
 
 
 def _describe_piece(piece: Piece) -> list:
-    return [*map(list, piece.ranges), list(piece.sentences or [])]
+    ranges = ([name_source(path), start, stop] for path, start, stop in piece.ranges)
+    return [*ranges, list(piece.sentences or []), *map(list, filter(None, [piece.examples]))]

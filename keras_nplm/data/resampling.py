@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.corpora.text_files import check_share
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.shuffling import Blocks, find_pool, merge_blocks
+from keras_nplm.data.shuffling import Blocks, find_pool, load_rows, merge_blocks, slice_rows
 from keras_nplm.io.errors import InputError
 
 RESAMPLED_BLOCK = 1 << 12  # ids that are read together, 16 KiB: smaller blocks make epochs more random
@@ -90,6 +90,7 @@ class ResampledPools:
 
     The seed determines an order of the blocks of each text. An epoch has the next round(c N) n-grams in this order,
     with parts of the first and the last block, and shuffles these blocks. A pool has the next blocks of each text.
+    Several workers divide the n-grams of each text in each pool: a worker reads the blocks of its own share only.
 
     Args:
         resampled: the texts and their shares. At least one text is in shards.
@@ -97,9 +98,10 @@ class ResampledPools:
         boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
         seed: seed of the orders.
         targets_below: as in `Blocks`.
+        part: (w, N): the share of worker w, from 0, of N workers.
 
     Attributes:
-        number: the number of n-grams in an epoch.
+        number: the number of n-grams in an epoch, of all workers.
         count: the number of pools in an epoch.
 
     Raises:
@@ -107,7 +109,14 @@ class ResampledPools:
     """
 
     def __init__(
-        self, resampled: Resampled, order: int, boundary: str, *, seed: int = 0, targets_below: int | None = None
+        self,
+        resampled: Resampled,
+        order: int,
+        boundary: str,
+        *,
+        seed: int = 0,
+        targets_below: int | None = None,
+        part: tuple[int, int] = (0, 1),
     ):
         self._seed = seed % (1 << 64)
         texts = [text if isinstance(text, ShardedIds) else _ArrayIds(text) for text in resampled.texts]
@@ -117,6 +126,9 @@ class ResampledPools:
         self._counts = [count_resampled(share, size) for share, size in zip(resampled.shares, sizes, strict=True)]
         self.number = sum(self._counts)
         self.count = -(-self.number // RESAMPLED_POOL)
+        ends = np.arange(self.count + 1)[:, None] * np.array(self._counts) // self.count  # [pools + 1, texts]
+        shares = divide_evenly(np.diff(ends, axis=0), part[1]) + ends[:-1]
+        self._starts, self._stops = shares[part[0]], shares[part[0] + 1]  # of this worker, [pools, texts]
 
     def _order_blocks(self, text: int, ngrams: np.ndarray) -> np.ndarray:
         """Return rows of (block, 0, number of its n-grams) in the order in which epochs use the text."""
@@ -128,17 +140,13 @@ class ResampledPools:
         cycle, count = self._cycles[text], self._counts[text]
         size = int(self._texts[text].ngrams.sum())
         start = int(epoch) * count % size
-        rows = [_slice_rows(cycle, start, start + count), _slice_rows(cycle, 0, start + count - size)]
+        rows = [slice_rows(cycle, start, start + count), slice_rows(cycle, 0, start + count - size)]
         return np.random.default_rng([self._seed, text, int(epoch) + 1]).permutation(np.concatenate(rows))
-
-    def _pool_bounds(self, text: int) -> np.ndarray:
-        """Return where pools begin and end among the n-grams of a text in an epoch, int64 [count + 1]."""
-        return np.arange(self.count + 1) * self._counts[text] // self.count
 
     def place(self, epoch: int, ngrams: int) -> tuple[int, int]:
         """Find the place after the first `ngrams` n-grams of an epoch: a pool, and how many of its n-grams to skip."""
         del epoch  # all epochs have pools of the same sizes
-        return find_pool(sum(np.diff(self._pool_bounds(text)) for text in range(len(self._texts))), ngrams)
+        return find_pool((self._stops - self._starts).sum(axis=1), ngrams)
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
         """Read a pool of an epoch: tokens int32 and positions int32. Only blocks with n-grams of the pool are read.
@@ -150,10 +158,30 @@ class ResampledPools:
         return merge_blocks(itertools.chain.from_iterable(self._load_text(text, epoch, pool) for text in texts))
 
     def _load_text(self, text: int, epoch: int, pool: int) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        bounds = self._pool_bounds(text)[pool : pool + 2]
-        for block, first, stop in _slice_rows(self._select_blocks(text, epoch), *bounds).tolist():
-            tokens, positions = self._texts[text].load(block)
-            yield tokens, positions[first:stop]
+        start, stop = self._starts[pool, text], self._stops[pool, text]
+        return load_rows(self._texts[text], slice_rows(self._select_blocks(text, epoch), start, stop))
+
+
+def divide_evenly(sizes: np.ndarray, workers: int) -> np.ndarray:
+    """Divide several runs of n-grams among workers, so that the totals of two workers differ by at most one.
+
+    Args:
+        sizes: int [...], the lengths of the runs.
+        workers: N.
+
+    Returns:
+        int [N + 1, ...]: worker w has the n-grams from row w to row w + 1 of each run.
+
+    Example:
+
+    >>> divide_evenly(np.array([3, 3]), 2).tolist()
+    [[0, 0], [2, 1], [3, 3]]
+    """
+    rest = (sizes % workers).reshape(-1)
+    turn = (np.cumsum(rest) - rest) % workers  # the worker that has the next n-gram which does not divide
+    extra = (np.arange(workers)[:, None] - turn) % workers < rest
+    more = np.concatenate([np.zeros((1, len(rest)), np.int64), np.cumsum(extra, axis=0)]).reshape(-1, *sizes.shape)
+    return np.arange(workers + 1).reshape(-1, *[1] * sizes.ndim) * (sizes // workers) + more
 
 
 class _ArrayIds:
@@ -170,13 +198,3 @@ class _ArrayIds:
 
     def parts(self, size: int) -> Iterable[np.ndarray]:
         return (self._ids[start : start + size] for start in range(0, len(self._ids), size))
-
-
-def _slice_rows(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Slice n-grams that are given as rows of (block, first, after the last): those at places `start` to `stop`."""
-    sizes = rows[:, 2] - rows[:, 1]
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    inside = (begins < stop) & (ends > start)
-    (block, first, _), begins, ends = rows[inside].T, begins[inside], ends[inside]
-    return np.column_stack([block, first + np.maximum(start - begins, 0), first + np.minimum(stop, ends) - begins])

@@ -1,5 +1,6 @@
 """Shards of token ids on disk: flat little-endian int32, each sentence closed by `</s>`."""
 
+import base64
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.corpora.pieces import CHUNK_TOKENS, Piece, chunk_sentences, read_sentence_lines
-from keras_nplm.data.subwords import Subwords, read_subwords
+from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
 from keras_nplm.data.vocabulary import (
@@ -122,11 +123,11 @@ class PieceEncoder:
         tokenizer: name of the tokenizer.
         words: all words of the vocabulary in the order of their ids.
         directory: directory of the shards.
-        subwords: path of the SentencePiece model, if the words are subwords.
+        subwords: the SentencePiece model in base64, if the words are subwords.
     """
 
     def __init__(self, tokenizer: str, words: Sequence[str], directory: str, subwords: str | None = None):
-        model = read_subwords(Path(subwords)) if subwords else None
+        model = Subwords(base64.b64decode(subwords)) if subwords else None
         self._vocabulary = Vocabulary(words[len(SPECIALS) :], subwords=model)
         self._tokenizer_name = tokenizer
         self._directory = Path(directory)

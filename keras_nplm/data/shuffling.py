@@ -1,6 +1,6 @@
 """Shuffle the n-grams of a text larger than memory: blocks in random order, several of them permuted together."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -110,7 +110,8 @@ def concatenate_texts(texts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[n
 class Pools:
     """The n-grams of shards in pools, for shuffling: each n-gram is in one pool of each epoch.
 
-    An epoch has the blocks of the text in a random order, and a pool is the next `POOL` blocks.
+    An epoch has the blocks of the text in a random order, and a pool is the next `POOL` blocks. Several workers divide
+    this order into runs of as many n-grams each. A worker reads the blocks of its own run only.
 
     Args:
         ids: the text, each sentence closed by `</s>`.
@@ -119,10 +120,11 @@ class Pools:
         shuffle: give each epoch its own order of blocks. Otherwise: the order of the text.
         seed: seed of the orders.
         targets_below: as in `Blocks`.
+        part: (w, N): the run of worker w, from 0, of N workers.
 
     Attributes:
-        number: the number of n-grams in an epoch.
-        count: the number of pools in an epoch.
+        number: the number of n-grams in an epoch, of all workers.
+        count: the number of pools in an epoch. Those of a worker after the blocks of its run are empty.
 
     Raises:
         InputError: as `Blocks`.
@@ -137,22 +139,27 @@ class Pools:
         shuffle: bool = True,
         seed: int = 0,
         targets_below: int | None = None,
+        part: tuple[int, int] = (0, 1),
     ):
         self._blocks = Blocks(ids, order, boundary, BLOCK, targets_below)
         self._shuffle, self._seed, self._pool = shuffle, seed, POOL
         self.number = int(self._blocks.ngrams.sum())
         self.count = -(-len(self._blocks.ngrams) // self._pool)
+        worker, workers = part
+        self._run = worker * self.number // workers, (worker + 1) * self.number // workers
 
     def _order_blocks(self, epoch: int) -> np.ndarray:
-        """Return the blocks in the order of an epoch."""
-        if not self._shuffle:
-            return np.arange(len(self._blocks.ngrams))
-        return np.random.default_rng([self._seed % (1 << 64), epoch]).permutation(len(self._blocks.ngrams))
+        """Return rows of (block, first n-gram, n-gram after the last) of this worker, in the order of an epoch."""
+        blocks = np.arange(len(self._blocks.ngrams))
+        if self._shuffle:
+            blocks = np.random.default_rng([self._seed % (1 << 64), epoch]).permutation(blocks)
+        rows = np.column_stack([blocks, np.zeros_like(blocks), self._blocks.ngrams[blocks]])
+        return rows if self._run == (0, self.number) else slice_rows(rows, *self._run)
 
     def place(self, epoch: int, ngrams: int) -> tuple[int, int]:
         """Find the place after the first `ngrams` n-grams of an epoch: a pool, and how many of its n-grams to skip."""
-        in_order = self._blocks.ngrams[self._order_blocks(epoch)]
-        return find_pool(np.add.reduceat(in_order, np.arange(0, len(in_order), self._pool)), ngrams)
+        _, first, stop = self._order_blocks(epoch).T
+        return find_pool(np.add.reduceat(stop - first, np.arange(0, len(first), self._pool)), ngrams)
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
         """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them.
@@ -160,8 +167,25 @@ class Pools:
         Raises:
             InputError: a shard cannot be read.
         """
-        blocks = self._order_blocks(epoch)[pool * self._pool : (pool + 1) * self._pool]
-        return merge_blocks(self._blocks.load(int(block)) for block in blocks if self._blocks.ngrams[block])
+        rows = self._order_blocks(epoch)[pool * self._pool : (pool + 1) * self._pool]
+        return merge_blocks(load_rows(self._blocks, rows[rows[:, 1] < rows[:, 2]]))
+
+
+def load_rows(blocks: Blocks, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Read blocks, given as rows of (block, first n-gram, n-gram after the last): tokens and positions of each."""
+    for block, first, stop in rows.tolist():
+        tokens, positions = blocks.load(block)
+        yield tokens, positions[first:stop]
+
+
+def slice_rows(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Slice n-grams that are given as rows of (block, first, after the last): those at places `start` to `stop`."""
+    sizes = rows[:, 2] - rows[:, 1]
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    inside = (begins < stop) & (ends > start)
+    (block, first, _), begins, ends = rows[inside].T, begins[inside], ends[inside]
+    return np.column_stack([block, first + np.maximum(start - begins, 0), first + np.minimum(stop, ends) - begins])
 
 
 def merge_blocks(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

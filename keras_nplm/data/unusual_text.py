@@ -84,7 +84,7 @@ def _describe_script(corpus: Corpus) -> str:
 
 def _describe_table(corpus: Corpus) -> str:
     split = corpus.splits["train"]
-    if not isinstance(split, TextSplit):
+    if not isinstance(split, TextSplit) or split.pieces[0].examples:
         return ""
     path = split.pieces[0].ranges[0][0]
     if Path(path).suffix in (".csv", ".tsv") or _find_delimiter(_read_sample(corpus)):

@@ -96,9 +96,17 @@ class PieceCounter:
         self._counts = WordCounts(directory)
 
     def __call__(self, piece: dict) -> dict:
-        for chunk in chunk_sentences(read_piece(Piece(**piece), self._tokenize)):
-            self._counts.update(itertools.chain.from_iterable(chunk))
+        self.add(Piece(**piece))
         return {}
+
+    def add(self, piece: Piece) -> None:
+        """Count the words of a piece."""
+        for chunk in chunk_sentences(read_piece(piece, self._tokenize)):
+            self._counts.update(itertools.chain.from_iterable(chunk))
+
+    def pairs(self) -> Iterator[tuple[str, int]]:
+        """Iterate over (word, count) of all pieces, as `WordCounts.pairs`."""
+        return self._counts.pairs()
 
     def finish(self) -> dict:
         self._counts.spill()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import keras_nplm.data.shuffling as shuffling
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoding import encode_sentences
+from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 
@@ -200,3 +201,77 @@ def test_strings_need_a_vocabulary(text, given):
     vocabulary = None if "without" in given else Vocabulary(["a", "b"])
     with pytest.raises(InputError, match=f"Received: {given} `vocabulary`"):
         ngram_dataset(text, order=2, batch_size=1, vocabulary=vocabulary)
+
+
+@pytest.mark.parametrize("drop_remainder", [True, False])
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_parts_of_workers_are_the_batches_of_one(place_ids, boundary, drop_remainder):
+    ids = place_ids(np.arange(4, 75), "memory")
+    options = dict(order=3, batch_size=6, boundary=boundary, seed=2, drop_remainder=drop_remainder)
+    whole = [np.column_stack(batch).tolist() for batch in ngram_dataset(ids, **options)]
+    parts = [
+        [np.column_stack(batch).tolist() for batch in ngram_dataset(ids, part=(w, 3), **options)] for w in range(3)
+    ]
+    for number, batch in enumerate(whole):
+        assert [row for part in parts for rows in part[number : number + 1] for row in rows] == batch
+    assert all(len(batch) == 2 for part in parts for batch in part[: len(whole) - 1])
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, boundary, shuffle):
+    ids = np.array([token if token % 5 else 3 for token in range(4, 100)] + [3])
+    options = dict(order=3, batch_size=6, boundary=boundary, shuffle=shuffle, first_epoch=0)
+    expected, shards = list_ngrams(ids, 3, boundary), place_ids(ids, "shards")
+    for drop_remainder in (True, False):
+        steps = len(expected) // 6
+        datasets = [ngram_dataset(shards, part=(w, 3), drop_remainder=drop_remainder, **options) for w in range(3)]
+        if drop_remainder:  # two epochs, in step
+            batches = [list(dataset.take(2 * steps).as_numpy_iterator()) for dataset in datasets]
+            for part in (slice(0, steps), slice(steps, 2 * steps)):
+                found = [tuple(row) for worker in batches for batch in worker[part] for row in np.column_stack(batch)]
+                assert len(found) == len(set(found)) == 6 * steps and set(found) <= set(expected)
+        else:
+            finite = [ngram_dataset(shards, part=(w, 3), **options | {"first_epoch": None}) for w in range(3)]
+            assert sorted(row for dataset in finite for row in _collect(dataset)) == sorted(expected)
+
+
+def test_workers_resume_at_any_batch_of_shards(place_ids):
+    shards = place_ids(np.arange(4, 100), "shards")
+    options = dict(order=3, batch_size=6, boundary="stream", drop_remainder=True, seed=3, part=(1, 2))
+    steps = 96 // 6
+    whole = [
+        np.column_stack(batch).tolist() for batch in ngram_dataset(shards, first_epoch=0, **options).take(3 * steps)
+    ]
+    for epoch, batch in ((0, 1), (1, 7), (1, steps - 1)):
+        rest = ngram_dataset(shards, first_epoch=epoch, first_batch=batch, **options).take((3 - epoch) * steps - batch)
+        assert [np.column_stack(part).tolist() for part in rest] == whole[epoch * steps + batch :]
+
+
+def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
+    monkeypatch.setattr(shuffling, "BLOCK", 50)
+    shards = place_ids(np.arange(4, 4004), "shards")
+    datasets = [ngram_dataset(shards, 3, 8, boundary="sentence", part=(w, 4)) for w in range(4)]
+    read, whole = [], ShardedIds.read
+    monkeypatch.setattr(ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range))
+    _collect(datasets[2])
+    assert 1000 <= sum(stop - start for start, stop in read) < 1300
+
+
+@pytest.mark.parametrize("part", [(2, 2), (-1, 2), (0, 4)])
+def test_parts_out_of_range_are_refused(part):
+    with pytest.raises(InputError, match=r"`part` must be \(w, N\) with 0 <= w < N and `batch_size` a multiple of N"):
+        ngram_dataset(np.arange(4, 20), 3, 6, boundary="stream", part=part)
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_an_epoch_may_have_fewer_batches_than_the_text(place_ids, where):
+    ids = place_ids(np.arange(4, 75), where)
+    options = dict(order=3, batch_size=6, boundary="stream", drop_remainder=True)
+    epochs = [ngram_dataset(ids, first_epoch=epoch, **options).take(4) for epoch in range(2)]
+    expected = [_targets(epoch).tolist() for epoch in epochs]
+    limited = ngram_dataset(ids, first_epoch=0, most_batches=4, **options).take(8)
+    assert _targets(limited).tolist() == expected[0] + expected[1]
+    resumed = ngram_dataset(ids, first_epoch=0, first_batch=3, most_batches=4, **options).take(5)
+    assert _targets(resumed).tolist() == expected[0][18:] + expected[1]
+    assert len(ngram_dataset(ids, most_batches=4, **options)) == 4

@@ -34,6 +34,22 @@ def test_frequencies_are_counted_by_text(encoded):
     assert len(encoded.shards("train")) == len(encoded.ids("train")) == 24
 
 
+def test_parts_are_the_ids_of_a_split(encoded, monkeypatch):
+    monkeypatch.setattr(encoded_corpus, "_PART", 7)
+    parts = list(encoded.parts("train"))
+    assert [len(part) for part in parts] == [7, 7, 2, 7, 1]
+    np.testing.assert_array_equal(np.concatenate(parts), encoded.ids("train"))
+
+
+def test_a_changed_shard_is_found_after_the_last_part(encoded):
+    shard = encoded.directory / "train.00000.ids"
+    shard.write_bytes(np.array([5, 4, 1, 3] * 4, "<i4").tobytes())  # the same counts
+    parts = encoded.parts("train")
+    assert len(next(parts)) == 16 and len(next(parts)) == 8
+    with pytest.raises(InputError, match="do not match corpus.json"):
+        next(parts)
+
+
 def test_damaged_shards_are_refused(encoded):
     shard = encoded.directory / "train.00000.ids"
     whole = shard.read_bytes()

@@ -202,3 +202,21 @@ def test_little_more_is_read_from_shards_than_is_used(place_texts, monkeypatch):
 def test_invalid_texts_and_shares_are_refused(texts, options, message):
     with pytest.raises(InputError, match=message):
         ngram_dataset(Resampled(texts), **{"order": 3, "batch_size": 1, "boundary": "stream"} | options)
+
+
+@pytest.mark.parametrize("where", ["memory", "shards", "both"])
+def test_workers_share_the_ngrams_of_each_text(place_texts, small_blocks, where):
+    texts = _make_texts(37, 150)
+    resampled = place_texts(texts, [1, 0.4], where)
+    options = dict(order=3, batch_size=6, boundary="stream", drop_remainder=True, seed=3)
+    steps = (37 + 60) // 6
+    datasets = [ngram_dataset(resampled, first_epoch=0, part=(w, 3), **options) for w in range(3)]
+    batches = [_take(dataset, 2 * steps) for dataset in datasets]
+    for epoch in range(2):
+        found = [row for worker in batches for batch in worker[epoch * steps : (epoch + 1) * steps] for row in batch]
+        assert len(found) == len(set(found)) == 6 * steps
+        small = [
+            sum(row[-1] < 41 for batch in worker[epoch * steps : (epoch + 1) * steps] for row in batch)
+            for worker in batches
+        ]
+        assert sum(small) >= 36 and max(small) - min(small) <= (3 if where != "memory" else 20)

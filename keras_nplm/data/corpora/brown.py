@@ -9,6 +9,8 @@ from pathlib import Path
 
 from keras_nplm.data.corpora.download import download_file
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.paths import is_remote
+from keras_nplm.io.remote import fetch_file, normalise_url
 
 URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/brown.zip"
 SHA256, BYTES = "9b275f9b3b95d7bd66ccfb7cd259f445a13bbe5d1f4107aba09fd3e8364bafa6", 3_314_357
@@ -20,8 +22,8 @@ def find_archive(data_dir: str | None = None) -> Path:
     """Find `brown.zip`, download it if it is absent, and check its sha256.
 
     Args:
-        data_dir: directory of `brown.zip`. Default: the environment variable `TFDS_DATA_DIR`, else
-            `~/tensorflow_datasets`.
+        data_dir: directory of `brown.zip`, local or `gs://` or `s3://`. Default: the environment variable
+            `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
 
     Returns:
         the path of the archive.
@@ -31,7 +33,10 @@ def find_archive(data_dir: str | None = None) -> Path:
         RunError: the downloaded archive cannot be written.
     """
     directory = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
-    archive = Path(directory).expanduser() / "brown.zip"
+    if is_remote(directory):
+        archive = fetch_file(f"{normalise_url(directory)}/brown.zip")
+    else:
+        archive = Path(directory).expanduser() / "brown.zip"
     if not archive.is_file():
         download_file(URL, SHA256, BYTES, archive)
     received = hashlib.sha256(archive.read_bytes()).hexdigest()

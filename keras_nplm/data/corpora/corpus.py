@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,11 @@ from keras_nplm.data.tokenizers import (
 )
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.paths import is_remote
+from keras_nplm.io.remote import fetch_directory, name_source
 
 SPLITS = ("train", "validation", "test")
+_NAMES = ("python_reference", "brown", "brown/plain", "brown/marks")
 FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines, if only --train is given
 
 
@@ -65,6 +69,11 @@ class Corpus:
         """Iterate over the tokenised sentences of a split, from the first; see `splits`."""
         return self.splits[split]()
 
+    @property
+    def fixed_options(self) -> dict[str, Any]:
+        """Options of the vocabulary that cannot be chosen any more, because the text is encoded already."""
+        return {}
+
     def describe(self) -> dict:
         """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of the subwords."""
         subwords = self.subwords.describe() if uses_subwords(self.tokenizer) else {}
@@ -89,9 +98,11 @@ def open_corpus(
     Args:
         name: `"python_reference"` (embedded, no download), `"brown"`, `"brown/marks"` (with tokens between texts and
             paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text feature. If such a set has no
-            validation or test split, the last 5% of its training split serve instead.
-        train: text files or globs, one sentence a line, at most 16 MiB long. Files ending with `.gz` or `.zst` are
-            decompressed. Without `validation` and `test` the lines are split by `fractions`.
+            validation or test split, the last 5% of its training split serve instead. Or a directory that
+            `keras-nplm prepare` wrote.
+        train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16 MiB long. Files
+            ending with `.gz` or `.zst` are decompressed. Without `validation` and `test` the lines are split by
+            `fractions`.
         resample: (c, text files or globs) of each out-of-domain training text. An epoch has the share c in (0, 1] of
             its n-grams, and the next epoch has the next ones; see `keras_nplm.Resampled`. Such text is not split by
             lines. All its words are counted for the vocabulary.
@@ -104,12 +115,14 @@ def open_corpus(
             `keras_nplm.data.tokenizers.STEPS`.
         subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000 unigram pieces, trained
             on the text.
-        data_dir: directory of the archives of Brown and of TFDS sets. Absent archives are downloaded to it. Default:
-            the environment variable `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
+        data_dir: directory of the archives of Brown and of TFDS sets. Absent archives are downloaded to it. A
+            `gs://` or `s3://` directory is only read. Default: the environment variable `TFDS_DATA_DIR`, else
+            `~/tensorflow_datasets`.
 
     Raises:
         InputError: the name is unknown, a file is missing, an archive cannot be downloaded, or lemmas are wanted
             without the package simplemma.
+        RunError: an object store cannot be reached.
 
     Example:
 
@@ -125,6 +138,14 @@ def open_corpus(
             f"`subwords` must be left out without the tokenizer `sentencepiece`. Received: {tokenizer!r}. Fix: add "
             "`--tokenizer sentencepiece`."
         )
+    if (
+        not (train or resample or validation or test)
+        and (is_remote(name) or os.path.isdir(name))
+        and name not in _NAMES
+    ):
+        from keras_nplm.data.prepared_corpus import open_prepared_corpus
+
+        return open_prepared_corpus(fetch_directory(name), tokenizer, subwords)
     corpus = _open_corpus(name, train, resample, validation, test, fractions, tokenizer, data_dir)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
 
@@ -147,17 +168,18 @@ def _open_corpus(
     if name.startswith("tfds:"):
         from keras_nplm.data.corpora.tfds_sets import open_tfds_splits  # imports TensorFlow
 
-        splits = open_tfds_splits(name.removeprefix("tfds:"), data_dir, _get_splitter(tokenizer))
+        archives = str(fetch_directory(data_dir)) if data_dir else None
+        splits = open_tfds_splits(name.removeprefix("tfds:"), archives, tokenizer)
         return Corpus(name, tokenizer, splits)
     if name == "python_reference":
         stored, read = "words", python_reference.read_split
-    elif name in ("brown", "brown/plain", "brown/marks"):
+    elif name in _NAMES:
         archive, marks = brown.find_archive(data_dir), name == "brown/marks"
         stored, read = "whitespace", functools.partial(brown.read_split, archive, marks=marks)
     else:
         raise InputError(
-            f"`corpus` must be python_reference, brown, brown/marks or tfds:NAME. Received: {name!r}. Fix: choose one "
-            "of these, or name text files with --train."
+            "`corpus` must be python_reference, brown, brown/marks, tfds:NAME or a directory written by `prepare`. "
+            f"Received: {name!r}. Fix: choose one of these, or name text files with --train."
         )
     base, steps = parse_tokenizer(tokenizer)
     stored = add_steps(base if base in (CHARACTERS, SUBWORDS) else stored, steps)
@@ -231,5 +253,5 @@ def _describe_resampled(resampled: Sequence[tuple[float, Sequence[Path]]]) -> li
 
 
 def _describe_files(paths: Sequence[Path]) -> str:
-    """Return the path, size and checksum of each file: a text edited to the same size is a different text."""
-    return " ".join(f"{path} ({identify_content(path)})" for path in paths)
+    """Return the path or URL, size and checksum of each file: a text edited to the same size is a different text."""
+    return " ".join(f"{name_source(path)} ({identify_content(path)})" for path in paths)

@@ -1,9 +1,12 @@
-"""Large text files cut into pieces of about 32 MB of whole lines, for parallel counting and encoding."""
+"""Large text cut into pieces of about 32 MB of whole lines, for parallel counting and encoding."""
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from keras_nplm.data.corpora.compressed import decode_lines, is_compressed, open_text
 from keras_nplm.data.worker_pool import count_processes, run_in_processes
@@ -12,23 +15,65 @@ from keras_nplm.io.progress import open_progress
 
 PIECE_BYTES = 1 << 25  # of text
 PARALLEL_BYTES = 1 << 26  # smaller texts are read in one process: starting more would take longer
+PARALLEL_TFDS_BYTES = 1 << 28  # the same for TFDS sets
 CHUNK_TOKENS = 1 << 18  # tokens, sentence ends included, that are counted or encoded at a time
 _COMPRESSION = 4  # assumed ratio of text bytes to compressed bytes
 
 Tokenize = Callable[[str], list[str]]
 
 
+class Examples(NamedTuple):
+    """A range of examples of a prepared TFDS set, in the order in which its files store them."""
+
+    directory: str  # of the prepared set
+    split: str
+    feature: str
+    start: int
+    stop: int
+    size: int  # bytes, estimated
+
+
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Whole lines of one file or several files.
+    """Whole lines of one file or several files, or of examples of a TFDS set.
 
     Args:
         ranges: (file, first byte, byte after the last) in order. None as the last byte: the end of the file.
         sentences: the range of sentences that belong to the piece: (first, after the last). Default: all.
+        examples: the fields of `Examples`, if the text lies in a TFDS set. Default: it lies in files.
     """
 
-    ranges: Sequence[tuple[str, int, int | None]]
+    ranges: Sequence[tuple[str, int, int | None]] = ()
     sentences: tuple[int, int] | None = None
+    examples: Sequence | None = None
+
+
+class PieceRunner(Protocol):
+    """Runs tasks on pieces in a different place than the processes of this machine; see `run_pieces_by`."""
+
+    def run(self, task: str, options: dict, items: Sequence[dict]) -> list[dict]:
+        """Run a task as `run_task` does, and return the results of its calls in the order of the items."""
+
+    def count_words(self, tokenizer: str, pieces: Sequence[Piece]) -> Iterator[tuple[str, int]]:
+        """Count the words of pieces: iterate over (word, count), each word once."""
+
+
+_RUNNER: ContextVar[PieceRunner | None] = ContextVar("runner", default=None)
+
+
+@contextlib.contextmanager
+def run_pieces_by(runner: PieceRunner | None) -> Iterator[None]:
+    """Let a runner count and encode the pieces of all text within the block. None: the processes of this machine."""
+    token = _RUNNER.set(runner)
+    try:
+        yield
+    finally:
+        _RUNNER.reset(token)
+
+
+def get_piece_runner() -> PieceRunner | None:
+    """Return the runner of the enclosing `run_pieces_by`, or None."""
+    return _RUNNER.get()
 
 
 def cut_files(paths: Sequence[Path]) -> list[Piece]:
@@ -77,7 +122,12 @@ def read_piece(piece: Piece, tokenize: Tokenize) -> Iterator[list[str]]:
 
 def read_sentence_lines(piece: Piece) -> Iterator[str]:
     """Read the lines of a piece that are not blank. Every tokenizer finds a token in each of them."""
-    lines = itertools.chain.from_iterable(itertools.starmap(read_range, piece.ranges))
+    if piece.examples:
+        from keras_nplm.data.corpora.tfds_sets import read_examples  # imports TensorFlow
+
+        lines = read_examples(Examples(*piece.examples))
+    else:
+        lines = itertools.chain.from_iterable(itertools.starmap(read_range, piece.ranges))
     lines = filter(str.strip, lines)
     return itertools.islice(lines, *piece.sentences) if piece.sentences else lines
 
@@ -107,6 +157,10 @@ def chunk_sentences(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequenc
 def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tuple[list[dict], list[dict]]:
     """Run a task on pieces, in parallel processes if the text is large, with a progress bar.
 
+    The pieces and their results do not depend on the number of processes. For a TFDS set TensorFlow starts in each
+    process, which takes seconds, so that smaller ones are read in this process. Within `run_pieces_by` the runner does
+    the work.
+
     Args:
         task: `"module:Class"`; see `keras_nplm.data.worker_pool.run_in_processes`.
         options: the arguments of the class.
@@ -114,12 +168,16 @@ def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tup
         title: the title of the progress bar.
 
     Returns:
-        the results of the calls, in the order of the items, and the results of `finish()`, one a process.
+        the results of the calls, in the order of the items, and the results of `finish()`, one a process (none by a
+        runner).
     """
-    sizes = [_estimate_bytes(item["piece"]) for item in items]
-    processes = count_processes() if sum(sizes) >= PARALLEL_BYTES else 1
-    values, finished = [{}] * len(items), []
     listed = [item | {"piece": dataclasses.asdict(item["piece"])} for item in items]
+    if runner := get_piece_runner():
+        return runner.run(task, options, listed), []
+    sizes = [_estimate_bytes(item["piece"]) for item in items]
+    least = PARALLEL_TFDS_BYTES if any(item["piece"].examples for item in items) else PARALLEL_BYTES
+    processes = count_processes() if sum(sizes) >= least else 1
+    values, finished = [{}] * len(items), []
     with open_progress(title, sum(sizes), "B") as progress:
         for number, value in run_in_processes(task, options, listed, processes):
             if number is None:
@@ -132,6 +190,8 @@ def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tup
 
 def _estimate_bytes(piece: Piece) -> int:
     """Estimate how many bytes of text a piece has."""
+    if piece.examples:
+        return Examples(*piece.examples).size
     return sum(
         Path(path).stat().st_size * _COMPRESSION if stop is None else stop - start for path, start, stop in piece.ranges
     )

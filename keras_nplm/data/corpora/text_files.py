@@ -11,18 +11,26 @@ from typing import Any
 from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_sentence_lines, run_task
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.paths import is_remote
+from keras_nplm.io.remote import expand_pattern, fetch_file
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     """List the files that names and globs match, each once, the files of a glob in name order.
 
+    Remote files, `gs://` and `s3://`, are downloaded to a cache, and listed as its files.
+
     Raises:
         InputError: a name or pattern matches no file.
+        RunError: an object store cannot be reached.
     """
     paths: dict[Path, None] = {}
     for pattern in patterns:
-        found = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
-        found = [path for path in map(Path, found) if path.is_file()]
+        if is_remote(pattern):
+            found = list(map(fetch_file, expand_pattern(pattern)))
+        else:
+            names = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
+            found = [path for path in map(Path, names) if path.is_file()]
         if not found:
             raise InputError(f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory.")
         paths.update(dict.fromkeys(found))
@@ -61,7 +69,7 @@ class LineSplit:
 
 @dataclasses.dataclass(frozen=True)
 class TextSplit:
-    """A split of a corpus that lies in text files. Calling it iterates over its tokenised sentences.
+    """A split of a corpus in text files or in a prepared TFDS set. Calling it iterates over its tokenised sentences.
 
     With the tokenizer `sentencepiece` the sentences are lines, since subwords are not known before they are trained.
 

@@ -1,17 +1,17 @@
 """Any text set of TensorFlow Datasets (`tfds:NAME`) as splits of tokenised sentences."""
 
 import contextlib
-import functools
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import tensorflow_datasets as tfds
 
+import keras_nplm.data.corpora.pieces as pieces
 from keras_nplm.data.corpora.download import check_host
-from keras_nplm.data.corpora.text_files import LineSplit
+from keras_nplm.data.corpora.pieces import Examples, Piece
+from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import summarize_error
 
@@ -19,17 +19,19 @@ _VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has
 _CATALOG = "https://www.tensorflow.org/datasets/catalog"
 _HUGGING_FACE = "https://huggingface.co"
 _BATCH = 1024  # examples that TFDS hands to Python at a time
+_BUILDERS: dict[str, tfds.core.DatasetBuilder] = {}  # by directory of the prepared set
 
 
-def open_tfds_splits(name: str, data_dir: str | None, tokenize: Callable[[str], list[str]]) -> dict[str, LineSplit]:
+def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[str, TextSplit]:
     """Prepare a TFDS set and return a reader of sentences for each of train, validation and test.
 
-    Each line of each example is a sentence. The last 5% of the training split serve as a missing split.
+    Each line of each example is a sentence. The last 5% of the training split serve as a missing split. The examples
+    are read in the order in which the files of the set store them.
 
     Args:
         name: name of the set, such as `"lm1b"`.
         data_dir: directory of its archives, or where they are downloaded to. Default: TFDS's own directory.
-        tokenize: a function from a line to its tokens.
+        tokenizer: name of the tokenizer.
 
     Raises:
         InputError: TFDS has no such set, the set has no text feature or no training split, or it cannot be prepared:
@@ -40,19 +42,59 @@ def open_tfds_splits(name: str, data_dir: str | None, tokenize: Callable[[str], 
     if "train" not in available:
         raise InputError(f"The TFDS set {name!r} must have a training split. Received: {', '.join(available)}.")
     end = 100
-    names = {}
+    ranges = {}
     for split in ("validation", "test"):
         if split in available:
-            names[split] = split
+            ranges[split] = split, 0, 100
         else:
-            names[split] = f"train[{end - _VALIDATION_SHARE}%:{end}%]"
+            ranges[split] = "train", end - _VALIDATION_SHARE, end
             end -= _VALIDATION_SHARE
-    names["train"] = "train" if end == 100 else f"train[:{end}%]"
-    feature = _list_text_features(builder)[0]
+    ranges["train"] = "train", 0, end
+    feature, _BUILDERS[str(builder.data_dir)] = _list_text_features(builder)[0], builder
     return {
-        split: LineSplit(functools.partial(_read_lines, builder, names[split], feature), tokenize)
+        split: TextSplit(_cut_examples(builder, feature, *ranges[split]), tokenizer)
         for split in ("train", "validation", "test")
     }
+
+
+def _cut_examples(builder: tfds.core.DatasetBuilder, feature: str, split: str, low: int, high: int) -> list[Piece]:
+    """Cut the examples between two percentages of a stored split into pieces of about `PIECE_BYTES`."""
+    info = builder.info.splits[split]
+    start, stop = (round(percent * info.num_examples / 100) for percent in (low, high))
+    size = max(1, info.num_bytes // max(1, info.num_examples))  # of an example, on average
+    step = max(1, pieces.PIECE_BYTES // size)
+    starts = range(start, stop, step)
+    ends = [*starts[1:], stop]
+    directory = str(builder.data_dir)
+    return [
+        Piece(examples=Examples(directory, split, feature, a, b, (b - a) * size))
+        for a, b in zip(starts, ends, strict=False)
+    ]
+
+
+def read_examples(examples: Examples) -> Iterator[str]:
+    """Read the lines of a range of examples of a prepared TFDS set, in any process that sees its directory.
+
+    Raises:
+        InputError: the directory holds no prepared set, or its text is not UTF-8.
+    """
+    directory = examples.directory
+    if directory not in _BUILDERS:
+        with _refuse_errors(f"TFDS cannot read {directory}", fix="prepare the set again where all workers see it."):
+            _BUILDERS[directory] = tfds.builder_from_directory(directory)
+    # files one after the other, so that the order does not depend on where the examples are cut
+    config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
+    read = tfds.core.ReadInstruction(examples.split, from_=examples.start, to=examples.stop, unit="abs")
+    texts = _BUILDERS[directory].as_dataset(split=read, shuffle_files=False, read_config=config)
+    texts = texts.map(lambda example: example[examples.feature])
+    for batch in texts.batch(_BATCH).prefetch(2).as_numpy_iterator():
+        for text in batch:
+            try:
+                yield from text.decode("utf-8").split("\n")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"The text of the TFDS set in {directory} must be UTF-8 ({error}). Fix: choose a different set."
+                ) from error
 
 
 def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -105,11 +147,3 @@ def _check_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> 
             continue
         check_host(url, info.filename or url)
         return  # one host that answers is enough: TFDS reports the others
-
-
-def _read_lines(builder: Any, split: str, feature: str) -> Iterator[str]:
-    examples = builder.as_dataset(split=split, shuffle_files=False, read_config=tfds.ReadConfig(try_autocache=False))
-    examples = examples.map(lambda example: example[feature])
-    for batch in examples.batch(_BATCH).prefetch(2).as_numpy_iterator():
-        for text in batch:
-            yield from text.decode("utf-8").split("\n")

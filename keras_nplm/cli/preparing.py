@@ -1,0 +1,80 @@
+"""`keras-nplm prepare`: count and encode a text once, for several models, on this machine or on a cluster."""
+
+import argparse
+from pathlib import Path
+
+from keras_nplm.cli.flags import (
+    RESUME,
+    AddCommand,
+    add_configuration_flags,
+    add_corpus_flags,
+    add_flag,
+    open_named_corpus,
+    read_configuration,
+)
+from keras_nplm.cli.parser import hide_in_help
+from keras_nplm.data.prepared_corpus import VOCABULARY_OPTIONS
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.options import Option
+
+_LOCAL = "local"
+RUNNER = Option(
+    name="runner",
+    type=str,
+    default=_LOCAL,
+    metavar="NAME",
+    help="local: all cores of this machine; or a runner of Apache Beam for a cluster: FlinkRunner, SparkRunner, "
+    "DataflowRunner, or DirectRunner to try a pipeline here",
+)
+
+
+def add(command: AddCommand) -> None:
+    """Add the command."""
+    help = "Count and encode a text for several models: `train --corpus DIR` and `ngram --corpus DIR` read the result."
+    parser = command("prepare", _prepare, _show_prepare, help, RESUME)
+    parser.add_argument("--output", metavar="DIR", required=True, help="directory to write (required)")
+    add_flag(parser, RUNNER)
+    help = (
+        "pipeline options of Apache Beam, each NAME=VALUE or NAME, such as flink_master=host:8081 (default: none). "
+        "All workers must see the text and --output under the same paths"
+    )
+    parser.add_argument("--pipeline-options", metavar="NAME=VALUE", nargs="+", default=(), help=help)
+    data = add_corpus_flags(parser)
+    add_configuration_flags(parser, VOCABULARY_OPTIONS, groups={"data": data})
+    hide_in_help(parser, "config")
+
+
+def _prepare(options: argparse.Namespace) -> dict:
+    from keras_nplm.data.corpora.pieces import run_pieces_by
+    from keras_nplm.io.lock import lock_directory
+    from keras_nplm.io.remote_output import open_output
+    from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
+
+    configuration, runner = read_configuration(options), None
+    if options.runner != _LOCAL:
+        from keras_nplm.data.beam_runner import BeamRunner
+
+        check_prepared_directory(Path(options.output))
+        runner = BeamRunner(options.runner, options.output, options.pipeline_options)
+    elif options.pipeline_options:
+        raise InputError(
+            "`--pipeline-options` must be left out with `--runner local`. Received: "
+            f"{' '.join(options.pipeline_options)}. Fix: name the runner of Apache Beam."
+        )
+    with open_output(options.output, resume=True) as directory, lock_directory(directory), run_pieces_by(runner):
+        check_prepared_directory(directory)
+        corpus = open_named_corpus(options)
+        chosen = {name: getattr(configuration, name) for name in VOCABULARY_OPTIONS}
+        encoded, vocabulary = prepare_corpus(corpus, directory, **chosen)
+    names = ("sentences", "tokens", "unk_tokens")
+    splits = {split: {name: counts[name] for name in names} for split, counts in encoded.splits.items()}
+    return {"directory": options.output, "vocabulary_size": len(vocabulary), "splits": splits}
+
+
+def _show_prepare(result: dict) -> None:
+    print(f"vocabulary {result['vocabulary_size']:,} types")
+    for split, counts in result["splits"].items():
+        unknown = f"{counts['unk_tokens']:,} <unk>"
+        print(f"{split:10} {counts['tokens']:,} tokens in {counts['sentences']:,} sentences, {unknown}")
+    directory = result["directory"]
+    print(f"the corpus is in {directory}; next: keras-nplm train --corpus {directory} --output MODEL")

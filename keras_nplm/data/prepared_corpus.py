@@ -1,0 +1,126 @@
+"""A prepared corpus: the vocabulary and the shards that `keras-nplm prepare` wrote, to be used by several models."""
+
+import dataclasses
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_nplm.data.corpora import SPLITS, Corpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.subwords import SubwordOptions
+from keras_nplm.data.text_counts import name_text_counts
+from keras_nplm.data.vocabulary import EOS, Vocabulary
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import check_fields, read_json, replace_file
+from keras_nplm.io.options import OPTIONS
+
+PREPARED_FILE = "prepared.json"  # written last: its presence says that the preparation is complete
+VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class PreparedCorpus(Corpus):
+    """The text of a directory that `keras-nplm prepare` wrote. Its sentences have `<unk>` for unknown words.
+
+    Args:
+        directory: the directory.
+        record: the content of its `prepared.json`: the corpus, the tokenizer and the options of the vocabulary.
+    """
+
+    directory: Path = Path()
+    record: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def describe(self) -> dict:
+        """Return what `config.json` records: the same as for the text itself."""
+        return {name: value for name, value in self.record.items() if name not in VOCABULARY_OPTIONS}
+
+    @property
+    def fixed_options(self) -> dict[str, Any]:
+        """The options of the vocabulary with which the text was prepared."""
+        return {name: self.record[name] for name in VOCABULARY_OPTIONS}
+
+    def link(self, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
+        """Write the vocabulary and the shards to a model directory, as counting and encoding would have done.
+
+        The files are hard links where the file system allows it, and copies elsewhere.
+
+        Args:
+            directory: the model directory.
+
+        Raises:
+            InputError: a file is missing or damaged.
+            RunError: a file cannot be written.
+        """
+        vocabulary, encoded = Vocabulary.load(self.directory / "vocabulary.txt"), self._load_encoded()
+        if encoded.vocabulary_size != len(vocabulary):
+            raise InputError(
+                f"{encoded.directory} must be encoded with the {len(vocabulary)} words of vocabulary.txt. Received: "
+                f"{encoded.vocabulary_size} words. Fix: prepare the text again."
+            )
+        vocabulary.save(directory / "vocabulary.txt")
+        for shard in itertools.chain.from_iterable(encoded.splits[split]["shards"] for split in SPLITS):
+            for name in (shard, name_text_counts(shard)):
+                _link_file(encoded.directory / name, directory / "corpus" / name)
+        _link_file(encoded.directory / "corpus.json", directory / "corpus" / "corpus.json")
+        return EncodedCorpus.load(directory / "corpus"), vocabulary
+
+    def _load_encoded(self) -> EncodedCorpus:
+        return EncodedCorpus.load(self.directory / "corpus")
+
+
+def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptions | None) -> PreparedCorpus:
+    """Open a directory that `keras-nplm prepare` wrote.
+
+    Args:
+        directory: the directory.
+        tokenizer: name of the tokenizer: the default, or the one of the preparation.
+        subwords: how subwords are made: None, or as in the preparation.
+
+    Raises:
+        InputError: the directory holds no complete preparation, or its tokenizer is a different one.
+    """
+    if not (directory / PREPARED_FILE).exists():
+        raise InputError(
+            f"`corpus` must be the name of a corpus or a directory written by `prepare`. Received: {directory}, "
+            f"without {PREPARED_FILE}. Fix: run `keras-nplm prepare --output {directory}` with the text."
+        )
+    record = read_json(directory / PREPARED_FILE)
+    check_fields(directory / PREPARED_FILE, record, {"corpus": str, "tokenizer": str, "min_count": int})
+    check_fields(directory / PREPARED_FILE, record, {"vocabulary_scope": str})
+    record.setdefault("max_size", None)
+    given = {"tokenizer": tokenizer} | (subwords.describe() if subwords else {})
+    for name, value in given.items():
+        if tokenizer != OPTIONS["tokenizer"].default and record.get(name) != value:
+            raise InputError(
+                f"`{name}` must be {record.get(name)!r}, with which {directory} was prepared. Received: {value!r}. "
+                "Fix: leave it out, or prepare the text again."
+            )
+
+    def read(split: str) -> Iterator[Any]:
+        vocabulary = Vocabulary.load(directory / "vocabulary.txt")
+        parts = EncodedCorpus.load(directory / "corpus").shards(split).parts(1 << 16)
+        sentence: list[str] = []
+        for word in itertools.chain.from_iterable(map(vocabulary.decode, parts)):
+            if word != EOS:
+                sentence.append(word)
+                continue
+            yield vocabulary.subwords.decode(sentence) if vocabulary.subwords else sentence
+            sentence = []
+
+    splits = {split: lambda split=split: read(split) for split in SPLITS}
+    return PreparedCorpus(record["corpus"], record["tokenizer"], splits, directory=directory, record=record)
+
+
+def _link_file(source: Path, target: Path) -> None:
+    """Make `target` a hard link of `source`, or a copy where the file system has no such link."""
+    with replace_file(target) as temporary:
+        temporary.unlink(missing_ok=True)
+        try:
+            os.link(source, temporary)
+        except FileNotFoundError as error:
+            raise InputError(f"{source} does not exist. Fix: prepare the text again.") from error
+        except OSError:
+            shutil.copyfile(source, temporary)
