@@ -27,11 +27,11 @@ def add(command: AddCommand) -> None:
 def _adapt(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
     from keras_nplm.io.files import write_json
+    from keras_nplm.io.remote_output import open_output
     from keras_nplm.language_model.directory import lock_new_directory
     from keras_nplm.language_model.language_model import LanguageModel
 
-    target = Path(options.output)
-    with lock_new_directory(target):
+    with open_output(options.output) as target, lock_new_directory(target):
         lines = list(read_lines(expand_patterns(options.text)))
         general = LanguageModel.load(options.directory)
         check_network(general, "adapt")
@@ -41,7 +41,7 @@ def _adapt(options: argparse.Namespace) -> dict:
             result["old_validation"] = _evaluate_old_text(general, adapted, Path(options.directory))
         write_json(target / "metrics.json", result)
         adapted.save(target)  # writes config.json last: a directory without one is incomplete
-    return result | {"directory": str(target)}
+    return result | {"directory": options.output}
 
 
 def _evaluate_old_text(general: "LanguageModel", adapted: "LanguageModel", directory: Path) -> dict:

@@ -15,6 +15,7 @@ from keras_nplm.cli.flags import (
     open_named_corpus,
 )
 from keras_nplm.experiments.benchmark import (
+    AVERAGE_EVERY,
     BENCHMARKS,
     DEFAULT_BENCHMARKS,
     LARGE_TOKENS,
@@ -45,6 +46,15 @@ _SECONDS = Option(
     metavar="N[,N…]",
     help="CPU seconds of training of the PyTorch models of the benchmark quality",
 )
+_AVERAGE_EVERY = Option(
+    name="average_every",
+    type=str,
+    default=",".join(map(str, AVERAGE_EVERY)),
+    is_list=True,
+    example="1,64,256",
+    metavar="K[,K…]",
+    help="updates between two averages of the weights of two workers, in the benchmark workers; 1: synchronous",
+)
 _ROUNDS = Option(name="rounds", type=int, default=5, least=1, help="measurements of each contender")
 
 
@@ -72,17 +82,25 @@ def _add_benchmark_flags(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, _ROUNDS)
     add_flag(parser, TOKENS)
     add_flag(parser, _SECONDS)
+    add_flag(parser, _AVERAGE_EVERY)
     help = "directory of the models of the benchmark quality (default: paper)"
     parser.add_argument("--output", metavar="DIR", default="paper", help=help)
     _add_record_flag(parser, "benchmark")
     add_corpus_flags(parser, resample=False)
 
 
+def _parse_positive(name: str, text: str, fix: str) -> tuple[int, ...]:
+    """Return the rising integers of a list, which must not be empty and begins with 1 or more."""
+    numbers = parse_integers(text)
+    check_argument(name, bool(numbers) and numbers[0] > 0, "1 or more", repr(text), fix)
+    return numbers
+
+
 def _benchmark(options: argparse.Namespace) -> dict:
     for name in options.benchmarks:
         _check_name(name, BENCHMARKS, "NAME")
-    seconds = parse_integers(options.seconds)
-    check_argument("seconds", bool(seconds) and seconds[0] > 0, "1 or more", repr(options.seconds), "choose 300.")
+    seconds = _parse_positive("seconds", options.seconds, "choose 300.")
+    every = _parse_positive("average_every", options.average_every, "choose 64.")
     _check_record(options)
     corpus = open_named_corpus(options)
 
@@ -95,6 +113,7 @@ def _benchmark(options: argparse.Namespace) -> dict:
         options.rounds,
         options.tokens,
         seconds=seconds,
+        average_every=every,
         directory=options.output,
         data_dir=options.data_dir,
     )

@@ -1,6 +1,7 @@
 """`keras-nplm export`: write a model as SavedModel, LiteRT, ONNX, ARPA or word2vec file."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,14 +88,22 @@ def add(command: AddCommand) -> None:
 
 
 def _export(options: argparse.Namespace) -> dict:
-    format = _choose_format(options)
+    from keras_nplm.io.remote_output import open_output, open_output_file
 
+    format = _choose_format(options)
+    with (open_output if format == "saved-model" else open_output_file)(options.target) as target:
+        return _write(options, format, target)
+
+
+def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
+    """Write the files of a format to a local path."""
     from keras_nplm.io.paths import check_output_path
+    from keras_nplm.io.remote import name_source
     from keras_nplm.language_model.directory import check_output_file
 
-    check_output_path(options.target)
+    check_output_path(target)
     if format in ("arpa", "word2vec"):
-        check_output_file(options.target)
+        check_output_file(target)
 
     from keras_nplm.language_model.language_model import LanguageModel
 
@@ -104,20 +113,22 @@ def _export(options: argparse.Namespace) -> dict:
         from keras_nplm.models.ngrams import write_arpa
 
         model = _build_backoff_model(options, language_model)
-        write_arpa(options.target, model, language_model.vocabulary)
+        write_arpa(target, model, language_model.vocabulary)
         result["ngrams"] = model.num_ngrams
-        written = [options.target]
+        written = [target]
     elif format == "word2vec":
         from keras_nplm.language_model.word_vectors import write_word2vec
 
-        write_word2vec(options.target, *language_model.word_vectors())
-        written = [options.target]
+        write_word2vec(target, *language_model.word_vectors())
+        written = [target]
     else:
-        written = _export_graph(options, format, language_model)
-    return result | {"written": list(map(str, written))}
+        written = _export_graph(options, format, language_model, target)
+    return result | {"written": list(map(name_source, written))}
 
 
-def _export_graph(options: argparse.Namespace, format: str, language_model: "LanguageModel") -> list:
+def _export_graph(
+    options: argparse.Namespace, format: str, language_model: "LanguageModel", target: Path
+) -> list[Path]:
     """Write a SavedModel, LiteRT or ONNX file, and return the paths of all files written."""
     if format != "saved-model":
         check_network(language_model, f"export --format {format}")
@@ -126,13 +137,13 @@ def _export_graph(options: argparse.Namespace, format: str, language_model: "Lan
     from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 
     if format == "litert":
-        return export_litert(language_model, options.target, quantise=options.quantise)
+        return export_litert(language_model, target, quantise=options.quantise)
     if format == "onnx":
-        return export_onnx(language_model, options.target, quantise=options.quantise)
+        return export_onnx(language_model, target, quantise=options.quantise)
     directory = Path(options.directory)
     card = {"config": read_config(directory), "metrics": read_metrics(directory, missing_ok=True)}
     card |= {option.name: getattr(options, option.name) or option.example for option in _SERVING}
-    return [export_saved_model(language_model, options.target, **card)]
+    return [export_saved_model(language_model, target, **card)]
 
 
 def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageModel") -> "BackoffModel":
@@ -196,5 +207,5 @@ def _show_export(result: dict) -> None:
     contents = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
     print(f"wrote {contents}{', '.join(result['written'])}")
     if result["format"] == "saved-model":
-        target = Path(result["written"][0]).parent
-        print(f"{target / 'README.md'} documents serving and requests; next: docker compose up, in {target}")
+        target = os.path.dirname(result["written"][0])
+        print(f"{target}/README.md documents serving and requests; next: docker compose up, in {target}")

@@ -208,9 +208,15 @@ def configuration_names(*groups: str) -> list[str]:
     return [name for name, option in OPTIONS.items() if name in fields and (not groups or option.group in groups)]
 
 
-def read_configuration(options: argparse.Namespace) -> Configuration:
-    """Return the named configuration, by default `small`, with the options that the flags override."""
-    return dataclasses.replace(CONFIGURATIONS[options.config or SMALL], **read_given_options(options))
+def read_configuration(options: argparse.Namespace, corpus: "Corpus | None" = None) -> Configuration:
+    """Return the named configuration, by default `small`, with the options that the flags override.
+
+    Args:
+        options: the parsed flags.
+        corpus: a corpus that may fix options of the vocabulary.
+    """
+    fixed = corpus.fixed_options if corpus else {}
+    return dataclasses.replace(CONFIGURATIONS[options.config or SMALL], **(fixed | read_given_options(options)))
 
 
 def read_given_options(options: argparse.Namespace) -> dict[str, Any]:

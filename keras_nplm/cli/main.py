@@ -11,6 +11,7 @@ import keras_nplm.cli.evaluating as evaluating
 import keras_nplm.cli.experiments as experiments
 import keras_nplm.cli.exporting as exporting
 import keras_nplm.cli.new_words as new_words
+import keras_nplm.cli.preparing as preparing
 import keras_nplm.cli.rescoring as rescoring
 import keras_nplm.cli.sizing as sizing
 import keras_nplm.cli.training as training
@@ -19,9 +20,11 @@ from keras_nplm import __version__
 from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
 from keras_nplm.io.errors import InputError, RunError, follows_error
+from keras_nplm.io.paths import is_remote
 
 FAMILIES = (
     training,
+    preparing,
     sizing,
     estimating,
     adapting,
@@ -32,6 +35,8 @@ FAMILIES = (
     exporting,
     experiments,
 )  # in the order of `--help`
+_MODELS = ("directory", "directories", "background")  # arguments that name model directories
+_FILES = ("file", "nbest", "scores", "tune", "references", "word_classes", "arpa", "vocabulary", "pieces_file")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option in options.checked:
             if (value := getattr(options, option.name)) is not None:
                 option.check(value)
+        _fetch_inputs(options)
         result = options.run(options)
         if options.json:
             print_json(result)
@@ -97,6 +103,25 @@ def _check_output(options: argparse.Namespace) -> None:
         raise InputError("`--output` must be a path. Received: ''. Fix: name a directory or a file to write.")
 
 
+def _fetch_inputs(options: argparse.Namespace) -> None:
+    """Download remote models and files. Each argument then names its local copy. Text is downloaded as it is opened."""
+    for name in (*_MODELS, *_FILES):
+        value = getattr(options, name, None)
+        if isinstance(value, str):
+            setattr(options, name, _fetch_input(name, value))
+        elif isinstance(value, list):
+            setattr(options, name, [_fetch_input(name, part) for part in value])
+
+
+def _fetch_input(name: str, value: str) -> str:
+    before, equals, path = value.partition("=") if name == "scores" else ("", "", value)
+    if not is_remote(path):
+        return value
+    from keras_nplm.io.remote import fetch_file, fetch_model
+
+    return before + equals + str(fetch_model(path) if name in _MODELS else fetch_file(path))
+
+
 def _flatten(value: object) -> Iterator:
     """Yield the items of lists, and of lists within lists."""
     if isinstance(value, list | tuple):
@@ -110,7 +135,8 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="keras-nplm",
-        description="Neural probabilistic language models (Bengio et al. 2003), n-gram models and their mixtures.",
+        description="Neural probabilistic language models (Bengio et al. 2003), n-gram models and their mixtures. "
+        "Texts, models and outputs may be gs:// and s3:// paths.",
     )
     parser.add_argument("--version", action="version", version=f"keras-nplm {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)

@@ -1,7 +1,6 @@
 """`keras-nplm add-words`: add out-of-vocabulary words to a trained network."""
 
 import argparse
-from pathlib import Path
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_output, check_network
 from keras_nplm.io.foreign_text import escape_controls
@@ -45,11 +44,11 @@ def add(command: AddCommand) -> None:
 def _add_words(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
     from keras_nplm.io.files import write_json
+    from keras_nplm.io.remote_output import open_output
     from keras_nplm.language_model.directory import lock_new_directory
     from keras_nplm.language_model.language_model import LanguageModel
 
-    target = Path(options.output)
-    with lock_new_directory(target):
+    with open_output(options.output) as target, lock_new_directory(target):
         sentences = list(read_lines(expand_patterns(options.text)))
         language_model = LanguageModel.load(options.directory)
         check_network(language_model, "add-words")
@@ -63,7 +62,7 @@ def _add_words(options: argparse.Namespace) -> dict:
         result = {"added_words": counts, "rule": options.rule, "vocabulary_size": len(grown.vocabulary)}
         write_json(target / "metrics.json", result)
         grown.save(target)  # writes config.json last: a directory without one is incomplete
-    return result | {"directory": str(target)}
+    return result | {"directory": options.output}
 
 
 def _show_add_words(result: dict) -> None:

@@ -1,7 +1,7 @@
 """The parser of a command: `--help` shows its usual options, `--help-all` shows all of them."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,19 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
         self.set_defaults(advanced=set(), full_epilog=None)
+        self._is_parsing = False
+
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse arguments; options may stand between positional arguments, before Python 3.13 too."""
+        if self._is_parsing:  # `parse_known_intermixed_args` calls this method
+            return super().parse_known_args(args, namespace)
+        self._is_parsing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_parsing = False
 
     def add_help_all(self) -> None:
         """Add `--help-all` if an option is advanced."""
@@ -23,6 +36,8 @@ class CommandParser(argparse.ArgumentParser):
             self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
 
     def format_usage(self) -> str:
+        if self.usage:  # set while arguments are parsed
+            return super().format_usage()
         with self._hide(lambda action: action.option_strings and not action.required):
             return super().format_usage().replace(self.prog, f"{self.prog} [options]", 1)
 

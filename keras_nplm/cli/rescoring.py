@@ -1,10 +1,12 @@
 """`keras-nplm rescore`: rescore and re-rank the N-best lists of a decoder."""
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
@@ -70,6 +72,18 @@ def add(command: AddCommand) -> None:
 
 
 def _rescore(options: argparse.Namespace) -> dict:
+    from keras_nplm.io.remote_output import open_output_file
+
+    if not options.name or options.name.split() != [options.name] or set("=:|/") & set(options.name):
+        raise InputError(
+            f"`name` must be one word without = : | or /. Received: {options.name!r}. Fix: give a word such as nplm."
+        )
+    with contextlib.nullcontext() if options.output is None else open_output_file(options.output) as output:
+        return _rescore_to(options, output) | {"output": options.output}
+
+
+def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
+    """Rescore the lists to a local path, or to standard output."""
     from keras_nplm.language_model.directory import check_output_file
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.rescoring.features import MIN_LOG_PROB
@@ -77,12 +91,8 @@ def _rescore(options: argparse.Namespace) -> dict:
     from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
     from keras_nplm.language_model.rescoring.nbest import NBestFile
 
-    if not options.name or options.name.split() != [options.name] or set("=:|/") & set(options.name):
-        raise InputError(
-            f"`name` must be one word without = : | or /. Received: {options.name!r}. Fix: give a word such as nplm."
-        )
-    if options.output is not None:
-        check_output_file(options.output)
+    if output is not None:
+        check_output_file(output)
     nbest = NBestFile(options.nbest, options.format, _split_pairs("--scores", options.scores))
     pairs = _split_pairs("--weights", options.weights)
     weights = {name: _parse_weight(name, text) for name, text in pairs.items()} or None
@@ -96,11 +106,11 @@ def _rescore(options: argparse.Namespace) -> dict:
     result = rescore_file(
         functools.partial(language_model.score, min_log_prob=MIN_LOG_PROB),
         nbest,
-        options.output,
+        output,
         weights=weights,
         losses=losses,
         tune_weights=bool(options.tune),
-        write=options.output is not None or not options.json,
+        write=output is not None or not options.json,
         name=options.name,
         restarts=options.restarts,
         seed=options.seed,
@@ -109,7 +119,7 @@ def _rescore(options: argparse.Namespace) -> dict:
         losses.check_end()
         result["metric"] = options.metric
         result |= {key: result[key] / losses.denominator for key in ("baseline", "oracle", "rescored")}
-    return result | {"output": options.output}
+    return result
 
 
 def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:

@@ -45,10 +45,11 @@ def add(command: AddCommand) -> None:
 def _train(options: argparse.Namespace) -> dict:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: write a checkpoint, then end
     with end_on_signals(options) if os.environ.get("TF_CONFIG") else contextlib.nullcontext():
-        return _run(options)
+        return run_training(options)
 
 
-def _run(options: argparse.Namespace) -> dict:
+def run_training(options: argparse.Namespace) -> dict:
+    """Run `train` with parsed arguments, and return its metrics. It leaves signals as they are."""
     configuration = read_configuration(options) if options.config else _read_adaptive(options)
     strategy = options.strategy
     if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text
@@ -56,6 +57,7 @@ def _run(options: argparse.Namespace) -> dict:
 
         strategy = open_strategy(strategy, worker_timeout=options.worker_timeout)
     corpus = open_named_corpus(options)
+    configuration = read_configuration(options, corpus) if options.config else configuration
     _check_directories(options)
 
     from keras_nplm.training.train import train

@@ -90,8 +90,7 @@ def _show_words(result: dict) -> None:
 
 
 def _map(options: argparse.Namespace) -> dict:
-    from keras_nplm.io.files import replace_file
-    from keras_nplm.language_model.directory import check_output_file
+    from keras_nplm.io.remote_output import open_output_file
 
     target = Path(options.target)
     if target.suffix not in (".svg", ".tsv"):
@@ -102,6 +101,16 @@ def _map(options: argparse.Namespace) -> dict:
         raise InputError(
             f"`words` must be {_MOST_MAPPED:,} words at most. Received: {len(options.words):,}. Fix: give fewer words."
         )
+    with open_output_file(options.target) as local:
+        return _write_map(options, local)
+
+
+def _write_map(options: argparse.Namespace, target: Path) -> dict:
+    """Write the map to a local path."""
+    from keras_nplm.io.files import replace_file
+    from keras_nplm.io.remote import name_source
+    from keras_nplm.language_model.directory import check_output_file
+
     check_output_file(target)
 
     from keras_nplm.language_model.language_model import LanguageModel
@@ -118,7 +127,7 @@ def _map(options: argparse.Namespace) -> dict:
     with replace_file(target) as temporary:
         rank = dict(zip(chosen, rows, strict=True))
         temporary.write_text(_draw_map(chosen, coordinates, target.suffix, rank), encoding="utf-8")
-    return {"written": str(target), "words": len(chosen)}
+    return {"written": name_source(target), "words": len(chosen)}
 
 
 def _draw_map(words: list[str], coordinates: np.ndarray, suffix: str, rank: dict[str, int]) -> str:

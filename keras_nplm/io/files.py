@@ -2,16 +2,18 @@
 
 import contextlib
 import json
+import mmap
 import os
 import re
 import stat
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.io.arrays import free_mapped_pages, map_array, map_file, open_archive_to_write
 from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.json_text import check_json_size, parse_json
@@ -22,6 +24,8 @@ NUMBER = (int, float)
 _RESTORE = "Fix: restore the file, or run the command that wrote it again."
 _CHECK_NAME = "Fix: check the name and its permissions."
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
+_WATCHED: dict[str, Callable[[Path], None]] = {}  # by absolute directory: called after each write below it
+_BLOCK = 1 << 20  # numbers that are written or checked at a time
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
 
 
@@ -70,6 +74,27 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+    if _WATCHED:
+        absolute = os.path.abspath(path)
+        for directory, after_write in list(_WATCHED.items()):
+            if absolute.startswith(directory + os.sep):
+                after_write(Path(absolute))
+
+
+@contextlib.contextmanager
+def watch_directory(directory: str | os.PathLike, after_write: Callable[[Path], None]) -> Iterator[None]:
+    """Call a function after each write of `replace_file` below a directory, until the end of the block.
+
+    Args:
+        directory: the directory.
+        after_write: a function of the absolute path that was written.
+    """
+    directory = os.path.abspath(directory)
+    _WATCHED[directory] = after_write
+    try:
+        yield
+    finally:
+        del _WATCHED[directory]
 
 
 def _create_directory(directory: Path, locked: str | None) -> None:
@@ -168,17 +193,23 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
     named = {}
     for name, value in arrays.items():
         named |= {f"{name}.{i}": array for i, array in enumerate(value)} if isinstance(value, list) else {name: value}
-    with replace_file(path) as temporary:
-        np.savez(temporary, **named)
+    with replace_file(path) as temporary, open_archive_to_write(temporary) as archive:
+        for name, array in named.items():
+            array = np.asarray(array)
+            archive.write(name, array.dtype, array.shape, number_blocks(array))
 
 
-def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = ()) -> dict:
+def read_arrays(
+    path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = (), mapped: bool = False
+) -> dict:
     """Read the arrays that `write_arrays` wrote. Safe with an untrusted file: no code runs, and memory is bounded.
 
     Args:
         path: the file.
         arrays: the names of required arrays.
         lists: the names of lists of arrays, which may be empty.
+        mapped: return read-only views of a memory map of the file, for arrays larger than memory. They are checked now
+            and read from the file when they are used.
 
     Returns:
         a dictionary from names to arrays, or to lists of arrays.
@@ -189,11 +220,12 @@ def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequ
     check_is_file(path)
     try:
         with open_archive(path) as archive:
+            file_map = map_file(path) if mapped else None
             names = {part.removesuffix(".npy") for part in archive.namelist()}
             wanted = {name: [f"{name}.{i}" for i in range(len(names))] for name in lists}
-            result = {name: _numbers(path, name, archive) for name in arrays if name in names}
+            result = {name: _numbers(path, name, archive, file_map) for name in arrays if name in names}
             for name, keys in wanted.items():
-                result[name] = [_numbers(path, key, archive) for key in keys if key in names]
+                result[name] = [_numbers(path, key, archive, file_map) for key in keys if key in names]
     except InputError:
         raise
     except Exception as error:  # zipfile and NumPy raise many kinds of errors for a damaged file
@@ -205,18 +237,34 @@ def read_arrays(path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequ
     return result
 
 
-def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile) -> np.ndarray:
-    with archive.open(f"{name}.npy") as part:
-        array = np.lib.format.read_array(part, allow_pickle=False)
-        if part.read(1):  # reading to the end also verifies the checksum
-            raise ValueError(f"{name} is longer than its header says")
+def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, file_map: mmap.mmap | None) -> np.ndarray:
+    if file_map is not None:
+        array = map_array(archive, name, file_map)
+    else:
+        with archive.open(f"{name}.npy") as part:
+            array = np.lib.format.read_array(part, allow_pickle=False)
+            if part.read(1):  # reading to the end also verifies the checksum
+                raise ValueError(f"{name} is longer than its header says")
     if array.dtype.kind not in "biuf" or not array.dtype.isnative:
         raise InputError(
             f"`{name}` in {path} must hold numbers in native byte order. Received: {array.dtype}. {_RESTORE}"
         )
-    if not (array < np.inf).all():
+    if not all((block < np.inf).all() for block in number_blocks(array)):
         raise InputError(f"`{name}` in {path} must be below infinity. Received: NaN or infinity. {_RESTORE}")
     return array
+
+
+def number_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
+    """Iterate over the numbers of an array in blocks of one dimension; a mapped array does not stay in memory.
+
+    Args:
+        array: the array.
+        overlap: how many numbers of the next block a block holds, too.
+    """
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        yield flat[start : start + _BLOCK + overlap]
+        free_mapped_pages(array)
 
 
 @contextlib.contextmanager

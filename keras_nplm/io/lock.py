@@ -85,7 +85,7 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
         yield
         return
     created = [path for path in (directory, *map(str, Path(directory).parents)) if not os.path.exists(path)]
-    content = _describe_process()
+    content = describe_process()
     try:
         file = _acquire(directory, content)
     except OSError as error:
@@ -147,7 +147,8 @@ def adopt_locks(locks: Mapping[str, str]) -> None:
         locks: the result of `list_locks` in the parent process.
     """
     for directory, content in locks.items():
-        _HELD[directory] = _Lock(content.encode("utf-8"), None)
+        if directory not in _HELD or _HELD[directory].thread is None:  # a thread of the parent holds its own lock
+            _HELD[directory] = _Lock(content.encode("utf-8"), None)
 
 
 def _find_lock(path: str) -> str | None:
@@ -155,8 +156,8 @@ def _find_lock(path: str) -> str | None:
     return max((held for held in _HELD if path == held or path.startswith(held + os.sep)), key=len, default=None)
 
 
-def _describe_process() -> bytes:
-    """The content of the lock file of this process."""
+def describe_process() -> bytes:
+    """Return the content of a lock file of this process: a JSON object, unique by its token."""
     command = shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]) if sys.argv else ""
     described = {
         "host": socket.gethostname(),
@@ -224,9 +225,9 @@ def _take(file: int, is_new: bool, directory: str) -> tuple[bool, bool]:
             has_flock = False
     if is_new or (has_flock and not os.pread(file, 1, 0)):
         return _is_in_place(file, directory), has_flock
-    holder = _parse(_read(directory))
+    holder = parse_lock(_read(directory))
     is_here = holder.get("host") == socket.gethostname()
-    if not (is_here and (has_flock or _is_dead(holder.get("process"), directory))):
+    if not (is_here and (has_flock or is_dead(holder.get("process"), directory))):
         _wait_for_silence(directory)
     if has_flock:
         return _is_in_place(file, directory), True
@@ -243,8 +244,8 @@ def _is_in_place(file: int, directory: str) -> bool:
         return False
 
 
-def _is_dead(process: object, directory: str) -> bool:
-    """Whether the process of this host that locked a directory has certainly ended."""
+def is_dead(process: object, directory: str) -> bool:
+    """Return whether the process of this host that locked a directory has certainly ended."""
     if not isinstance(process, int) or fcntl is None:  # on Windows signal 0 is Ctrl-C
         return False
     if process == os.getpid():  # an earlier process of a container
@@ -263,7 +264,7 @@ def _wait_for_silence(directory: str) -> None:
     before = _read_heartbeat(directory)
     if before is None or time.time() - before > _ABANDONED:
         return
-    host = _parse(_read(directory)).get("host", "unknown")
+    host = parse_lock(_read(directory)).get("host", "unknown")
     print(f"Waiting {SILENCE:.0f} s for a sign of the process on {host} that locked {directory}.", file=sys.stderr)
     end = time.monotonic() + SILENCE
     while time.monotonic() < end:
@@ -293,9 +294,19 @@ def _renew(directory: str, finished: threading.Event) -> None:
 
 def _locked_error(directory: str) -> LockedError:
     for _ in range(20):  # the holder may be writing the file
-        if holder := _parse(_read(directory)):
+        if holder := parse_lock(_read(directory)):
             break
         time.sleep(0.05)
+    return locked_error(directory, holder)
+
+
+def locked_error(directory: str, holder: dict) -> LockedError:
+    """Return the error of a directory that a different process writes.
+
+    Args:
+        directory: the directory.
+        holder: the content of its lock file, empty if it cannot be read.
+    """
     described = (
         f"process {holder.get('process')} on {holder.get('host')} since {holder.get('started')} "
         f"({holder.get('command')})"
@@ -317,7 +328,8 @@ def _read(directory: str) -> bytes:
         return b""
 
 
-def _parse(content: bytes) -> dict:
+def parse_lock(content: bytes) -> dict:
+    """Return the fields of a lock file, empty if it is damaged."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):

@@ -163,7 +163,7 @@ _DATA = [
         group="data",
         type=str,
         default="python_reference",
-        help="corpus: python_reference, brown, brown/marks or tfds:NAME",
+        help="python_reference, brown, brown/marks, tfds:NAME, or a DIR of prepare",
         metavar="NAME",
     ),
     Option(
@@ -560,6 +560,19 @@ _DISTRIBUTION = [
         choices=("auto", "one-device", "mirrored", "multi-worker"),
         help="distribution strategy: one device, all GPUs of this machine, or the workers that TF_CONFIG names; auto "
         "chooses by the devices and TF_CONFIG",
+    ),
+    Option(
+        name="average_every",
+        advanced=True,
+        group="distribution",
+        type=int,
+        default=1,
+        least=1,
+        below=1 << 20,
+        example=32,
+        help="K, local SGD: each worker of TF_CONFIG takes K updates on its part of each batch, then all weights are "
+        "averaged; 1: synchronous updates",
+        metavar="K",
     ),
     Option(
         name="worker_timeout",

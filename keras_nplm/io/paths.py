@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 from pathlib import Path
 
 from keras_nplm.io.errors import InputError, RunError
@@ -20,12 +21,23 @@ _INVALID = {
 }
 
 
+def is_remote(path: object) -> bool:
+    """Return whether a path is the URL of an object store: `gs://` or `s3://`, also as a `pathlib.Path`.
+
+    Example:
+
+    >>> is_remote("s3://bucket/run"), is_remote(Path("s3://bucket/run")), is_remote("runs/s3")
+    (True, True, False)
+    """
+    return isinstance(path, str | os.PathLike) and re.match("(gs|s3):/", os.fspath(path)) is not None
+
+
 def check_output_path(path: str | os.PathLike) -> None:
     """Check that a file or directory of this path could exist: its characters, its lengths, and what lies above it.
 
     Raises:
-        InputError: the path holds a NUL character, a name or the path is too long, it lies below a file, its symbolic
-            links form a circle, or a directory above it may not be read.
+        InputError: the path is remote or holds a NUL character, a name or the path is too long, it lies below a file,
+            its symbolic links form a circle, or a directory above it may not be read.
 
     Example:
 
@@ -39,6 +51,8 @@ def check_output_path(path: str | os.PathLike) -> None:
     text = os.fspath(path)
     if "\0" in text:
         raise InputError(f"An output path must not hold a NUL character. Received: {text!r}. Fix: remove it.")
+    if is_remote(text):
+        raise InputError(f"This output must be a local path. Received: {text}. Fix: write it locally and copy it.")
     absolute = Path(os.path.abspath(text))
     above, is_missing = Path(absolute.anchor), False  # the deepest directory that exists
     try:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +33,8 @@ from keras_nplm.data.vocabulary import (
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.io.paths import check_output_path
+from keras_nplm.io.remote import fetch_model
+from keras_nplm.io.remote_output import open_output
 from keras_nplm.language_model.completion import WordPieces, complete_words, split_unfinished
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import load_dynamics, save_dynamics
@@ -115,15 +115,16 @@ class LanguageModel:
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
         Args:
-            directory: the model directory.
+            directory: the model directory. One of `gs://` or `s3://` is downloaded to a cache.
             self_normalised: use the logits of an NPLM as log-probabilities, without computing log Z. This is faster;
                 see `keras_nplm.models.self_normalised.SelfNormalised`.
 
         Raises:
             InputError: the directory is missing, incomplete or damaged, its files belong to different models, or
                 `self_normalised` is set and the model has no logits.
+            RunError: an object store cannot be reached.
         """
-        directory = Path(directory)
+        directory = fetch_model(directory)
         config, vocabulary = read_description(directory)
         try:
             model = load_model(directory, config, len(vocabulary))
@@ -160,13 +161,14 @@ class LanguageModel:
     def save(self, directory: str | os.PathLike) -> None:
         """Save a model directory, which `load` and all commands read.
 
+        Args:
+            directory: the model directory, local or `gs://` or `s3://`.
+
         Raises:
             InputError: the directory already holds a model, or models of this class cannot be saved.
             RunError: a file cannot be written, or a different process writes the directory.
         """
-        directory = Path(directory)
-        check_output_path(directory)
-        with lock_directory(directory):
+        with open_output(directory) as directory, lock_directory(directory):
             if (directory / "config.json").exists():
                 raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
             save_model(directory, self.model)

@@ -10,6 +10,7 @@ from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 
 _NGRAM_CLASSES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
+NGRAMS_FILE = "ngrams.npz"
 KINDS = ("uniform", "mixture", "nplm", "shortlist", "unigram-cache", "continuous-cache", *_NGRAM_CLASSES)
 NETWORK, BACKGROUND = 0, 1  # the components of a short-list; a continuous cache has a network only
 
@@ -38,7 +39,7 @@ def save_model(directory: Path, model: NextWordModel) -> None:
     """
     kind = get_kind(model)
     if kind in _NGRAM_CLASSES:
-        model.save(directory / "ngrams.npz")
+        model.save(directory / NGRAMS_FILE)
     elif kind == "shortlist":
         save_component(directory, NETWORK, model.network)
         save_component(directory, BACKGROUND, model.background)
@@ -94,9 +95,9 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
 
         model = load_network(path)
     elif kind == "back-off":
-        model = BackoffModel.load(directory / "ngrams.npz", config.get("boundary"))
+        model = BackoffModel.load(directory / NGRAMS_FILE, config.get("boundary"))
     elif isinstance(kind, str) and kind in _NGRAM_CLASSES:
-        model = _NGRAM_CLASSES[kind].load(directory / "ngrams.npz")
+        model = _NGRAM_CLASSES[kind].load(directory / NGRAMS_FILE)
     elif kind == "uniform":
         model = Uniform(vocabulary_size, config["boundary"])
     elif kind == "mixture":

@@ -92,7 +92,7 @@ class LikelihoodTraining(ReplicatedTraining):
             scaled = self.optimizer.scale_loss(loss)
         logs = self._update_metrics(loss, features, x, y, sample_weight, training=True)
         if self.trainable_weights:
-            gradients = tape.gradient(scaled, self.trainable_weights)
+            gradients = self.sum_rows_to_send(tape.gradient(scaled, self.trainable_weights))
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         return self.add_worker_dimension(logs)
 

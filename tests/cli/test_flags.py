@@ -97,3 +97,14 @@ def test_every_option_of_size_changes_what_it_prints():
     assert {*_OPTIONS_OF_SIZE, "epochs"} == {a.dest for a in COMMANDS["size"]._actions} & {*configuration_names()}
     for one, other in _OPTIONS_OF_SIZE.values():
         assert compute_sizes(Configuration(**one), 100) != compute_sizes(Configuration(**other), 100)
+
+
+def test_options_may_stand_between_positional_arguments():
+    parser = build_parser()
+    for line in (
+        "score runs/a --dynamic text.txt",
+        "score --dynamic runs/a text.txt",
+        "score runs/a text.txt --dynamic",
+    ):
+        options = parser.parse_args(line.split())
+        assert (options.directory, options.file, options.dynamic) == ("runs/a", "text.txt", True)

@@ -816,6 +816,7 @@ def _command(models: Models, name: str, replaced: str) -> list[object]:
     words = {
         "train": {"train": ["--train", models.text], "output": ["--output", "out"]},
         "ngram": {"train": ["--train", models.text], "output": ["--output", "out"]},
+        "prepare": {"train": ["--train", models.text], "output": ["--output", "out"]},
         "size": {"vocabulary_size": ["--vocabulary-size", "9"]},
         "mix": {"directories": [directory, models.directories["class-based"]], "output": ["--output", "out"]},
         "adapt": {"directory": [directory], "text": ["--text", models.text], "output": ["--output", "out"]},

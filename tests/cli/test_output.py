@@ -162,7 +162,7 @@ def _names_unchanged(directory: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, text, capsys, monkeypatch, again):
-    kneser_ney, output = estimate.kneser_ney, tmp_path / "model"
+    kneser_ney, output = estimate.kneser_ney_on_disk, tmp_path / "model"
 
     def delete(*arguments):
         shutil.rmtree(output)
@@ -170,7 +170,7 @@ def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, t
             output.mkdir()
         return kneser_ney(*arguments)
 
-    monkeypatch.setattr(estimate, "kneser_ney", delete)
+    monkeypatch.setattr(estimate, "kneser_ney_on_disk", delete)
     assert main(["ngram", "--train", str(text), "--output", str(output)]) == 1
     assert f"{output} was deleted or replaced while this command wrote it. Fix" in capsys.readouterr().err
     assert _names(tmp_path) == ({"model"} if again else set())

@@ -29,6 +29,8 @@ COMMANDS = """
 2 map {preset} {tmp}/words.svg --words zzzz
 2 export {tmp}/absent m.onnx --top-k 5
 0 ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
+0 prepare --train {tmp}/text.txt --output {tmp}/prepared --min-count 1
+0 ngram --corpus {tmp}/prepared --output {tmp}/of-prepared
 0 ngram --train {tmp}/text.txt --output {tmp}/classes --min-count 1 --method class-based --num-classes 3
 0 mix {tmp}/ngrams {tmp}/classes --output {tmp}/mixture
 0 mix {tmp}/ngrams --unigram-cache --output {tmp}/cached

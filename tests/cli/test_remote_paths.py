@@ -1,0 +1,140 @@
+"""Commands read corpora and models from an object store, and write to one: `s3://` paths of every kind. moto's S3."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from keras_nplm import NPLM, LanguageModel, Vocabulary
+from keras_nplm.cli.main import main
+from keras_nplm.io.remote import open_filesystem
+from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
+
+TEXT = b"the cat sat on the mat\nthe dog sat on the cat\na dog and a cat\n" * 60
+PROGRAM = """
+import sys
+from keras_nplm.cli.main import main
+for line in sys.stdin.read().splitlines():
+    print("RAN", main(line.split()), *({"tensorflow", "keras"} & {*sys.modules}), file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def store(bucket):
+    """The file system of the bucket, which holds a text."""
+    store = open_filesystem(bucket)
+    store.pipe_file(f"{bucket}/text/a.txt", TEXT)
+    return store
+
+
+def _list(store, url) -> set[str]:
+    return {path.removeprefix(url.removeprefix("s3://") + "/") for path in store.find(url)}
+
+
+def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
+    store.pipe_file(f"{bucket}/nbest.txt", b"0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n")
+    text, model = f"{bucket}/text/*.txt", f"{bucket}/kn"
+    commands = f"""
+    ngram --train {text} --min-count 1 --order 3 --output {model}
+    ngram --train {text} --min-count 1 --order 3 --output {model}
+    prepare --train {text} --min-count 1 --output {bucket}/prepared
+    prepare --train {text} --min-count 1 --output {bucket}/prepared
+    ngram --corpus {bucket}/prepared --order 3 --output {bucket}/of-prepared
+    evaluate {model}
+    evaluate {model} --text {text}
+    score {model} {bucket}/text/a.txt
+    mix {model} --unigram-cache --output {bucket}/mixed
+    rescore {bucket}/mixed {bucket}/nbest.txt --output {bucket}/out/rescored.txt
+    export {model} {bucket}/out/m.arpa.gz
+    ngram --arpa {bucket}/out/m.arpa.gz --output {bucket}/imported
+    complete {bucket}/imported the --top-k 1"""
+    run = subprocess.run([sys.executable, "-c", PROGRAM], input=commands.strip(), capture_output=True, text=True)
+    assert [line for line in run.stderr.splitlines() if line.startswith("RAN")] == ["RAN 0"] * 13, run.stderr
+    assert f"The run in {model} is finished" in run.stderr  # the second command has read it
+    assert run.stdout.count(f"the model is in {model};") == 2 and f"to {bucket}/out/m.arpa.gz" in run.stdout
+    assert _list(store, f"{bucket}/out") == {"m.arpa.gz", "rescored.txt"}
+    config = json.loads(store.cat_file(f"{model}/config.json"))
+    assert config["corpus"].startswith(f"text {bucket}/text/a.txt (") and str(tmp_path) not in str(config)
+    of_prepared = {
+        name: store.cat_file(f"{bucket}/of-prepared/{name}") for name in _list(store, f"{bucket}/of-prepared")
+    }
+    del of_prepared["metrics.json"]
+    assert all(content == store.cat_file(f"{model}/{name}") for name, content in of_prepared.items())
+    assert {name.partition("/")[0] for name in _list(store, f"{bucket}/mixed")} >= {"components", "config.json"}
+    assert not any(".lock" in name for name in _list(store, bucket))
+    for command, message in [
+        (f"mix {model} --uniform --output {model}", f"{model} already holds a model. Fix: choose a new"),
+        (f"ngram --train {text} --order 4 --output {model}", f"{model} holds a run with other options: min_count, or"),
+        (f"ngram --train {text} --output {bucket}/text", f"{bucket}/text exists and is not a model directory."),
+        (f"evaluate {bucket}/absent", f"Cannot read {bucket}/absent: no such bucket"),
+    ]:
+        assert main(command.split()) == 2
+        assert message in capsys.readouterr().err
+    assert LanguageModel.load(model).corpus.ids("train").size
+
+
+@pytest.mark.long
+def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monkeypatch):
+    options = ["--min-count", "1", "--embedding-dim", "8", "--hidden-units", "8", "--batch-size", "16", "--epochs", "4"]
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    train = ["train", *options, "--train"]
+    assert main([*train, str(tmp_path / "a.txt"), "--output", str(tmp_path / "whole")]) == 0
+    whole = LanguageModel.load(tmp_path / "whole").model.get_weights()
+
+    remote = [*train, f"{bucket}/text/a.txt", "--output", f"{bucket}/run"]
+    run = subprocess.Popen([sys.executable, "-m", "keras_nplm", *remote], stderr=subprocess.DEVNULL)
+    while "last.npz" not in _list(store, f"{bucket}/run"):
+        assert run.poll() is None
+        time.sleep(0.05)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    assert {".lock", "last.npz"} < _list(store, f"{bucket}/run") and "metrics.json" not in _list(store, f"{bucket}/run")
+
+    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "other machine"))
+    assert main(remote) == 0
+    left = _list(store, f"{bucket}/run")
+    assert {"metrics.json", "report.html", "model.keras"} < left and not {".lock", "last.npz"} & left
+    resumed = LanguageModel.load(f"{bucket}/run").model.get_weights()
+    assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))
+
+
+@pytest.mark.long
+def test_networks_are_exported_to_and_adapted_at_remote_paths(bucket, store, model_directory, capsys):
+    general = f"{bucket}/general"
+    LanguageModel.load(model_directory).save(general)
+    for command in (
+        f"export {general} {bucket}/served",
+        f"export {general} {bucket}/served",
+        f"export {general} {bucket}/out/m.tflite",
+        f"adapt {general} --text {bucket}/text/a.txt --epochs 1 --output {bucket}/personal",
+        f"map {bucket}/personal {bucket}/out/words.tsv --num-words 5",
+    ):
+        assert main(command.split()) == 0, capsys.readouterr().err
+    assert f"wrote {bucket}/served/2" in capsys.readouterr().out
+    served = _list(store, f"{bucket}/served")
+    assert {"1/saved_model.pb", "2/saved_model.pb", "models.config"} < served
+    assert not any("/." in f"/{name}" for name in served) and store.size(f"{bucket}/served/1/saved_model.pb")
+    assert _list(store, f"{bucket}/out") == {"m.tflite", "m.tflite.vocabulary.txt", "words.tsv"}
+    with pytest.raises(SystemExit) as end:  # a text that only looks like a path is not downloaded
+        main(["complete", f"{bucket}/personal", "--top-k", "x", "s3://cat"])
+    assert end.value.code == 2
+    assert main(["complete", f"{bucket}/personal", "s3://cat"]) == 0
+
+
+def test_tuned_steps_of_a_remote_model_are_uploaded_with_their_mean_squares(bucket, store, monkeypatch, capsys):
+    network = NPLM(9, order=2, embedding_dim=2, hidden_units=3)
+    LanguageModel(network, Vocabulary(["the", "cat", "sat", "on", "dog"]), "words").save(f"{bucket}/network")
+    squares = [np.ones(weight.shape, np.float32) for weight in network.trainable_weights]
+    tuned = TunedDynamics(DynamicSettings(8, 0.1, "rms"), [squares], 9.0, 8.0, 10, 3)
+    monkeypatch.setattr(LanguageModel, "tune_dynamic", lambda model: tuned)
+    command = ["evaluate", f"{bucket}/network", "--dynamic", "--text", f"{bucket}/text/a.txt"]
+    assert main(command) == 0, capsys.readouterr().err
+    assert f"Written to {bucket}/network/dynamic.json" in capsys.readouterr().err
+    assert {"dynamic.json", "dynamic.npz"} < _list(store, f"{bucket}/network")
+    assert main(command) == 0  # the copy in the cache is what is remote
+    assert "Written" not in capsys.readouterr().err
