@@ -24,6 +24,9 @@ onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
 openvino = ["openvino>=2025.0"]  # only tests read our files with it; 180 MB
 zstd = ["zstandard>=0.22"]
 lemmas = ["simplemma>=2,<3"]
+ray = ["ray[train]>=2.60"]
+remote = ["s3fs>=2025.3", "gcsfs>=2025.3"]
+beam = ["apache-beam>=2.77,<3", "sentencepiece<0.2.3"]  # Beam wants protobuf 6, later sentencepiece 7
 
 
 class SourceDistribution(sdist):
@@ -51,6 +54,7 @@ setup(
     packages=find_packages(include=["keras_nplm*"]),
     package_data={
         "keras_nplm": ["py.typed"],
+        "keras_nplm.cli.recipes": ["*.yaml"],
         "keras_nplm.language_model.presets": ["*/*"],
         "keras_nplm.experiments.records": ["*.json"],
     },
@@ -81,6 +85,9 @@ setup(
         "openvino": openvino,
         "zstd": zstd,
         "lemmas": lemmas,
+        "ray": ray,
+        "remote": remote,
+        "beam": beam,
         "benchmark": ["torch>=2.6", "kenlm"],
     },
     entry_points={"console_scripts": ["keras-nplm = keras_nplm.cli.main:main"]},

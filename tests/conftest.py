@@ -1,8 +1,10 @@
 """What the tests share: where TFDS prepares its sets, the Brown archive where it is at hand, a small trained model."""
 
 import dataclasses
+import logging
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TFDS_DATA_DIR", tempfile.mkdtemp(prefix="tfds"))  # before anything imports TFDS
@@ -10,6 +12,7 @@ os.environ.setdefault("TFDS_DATA_DIR", tempfile.mkdtemp(prefix="tfds"))  # befor
 import pytest
 
 import keras_nplm
+from keras_nplm.io import remote
 from keras_nplm.training.train import train
 
 CORPORA = Path(__file__).parents[2] / "shared" / "corpora"
@@ -22,6 +25,30 @@ def brown_directory() -> Path:
     if not (directory / "brown.zip").is_file():
         pytest.skip("brown.zip is not at hand: name its directory with KERAS_NPLM_CORPORA")
     return directory
+
+
+@pytest.fixture(scope="session")
+def _object_store() -> Iterator[str]:
+    """An S3 server in this process; tests that need one are skipped without moto or s3fs."""
+    moto = pytest.importorskip("moto.server", reason="moto[s3], flask and flask-cors are not installed")
+    pytest.importorskip("s3fs", reason="the extra [remote] is not installed")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.fixture
+def bucket(_object_store, tmp_path, monkeypatch) -> str:
+    """The URL of a new, empty bucket of an S3 server, which this process and its children use."""
+    for name, value in {"ENDPOINT_URL": _object_store, "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
+    url = f"s3://{tmp_path.name.replace('_', '-')}-{os.getpid()}".lower()[:60].rstrip("-")
+    remote.open_filesystem(url).mkdir(url)
+    return url
 
 
 @pytest.fixture(scope="session")

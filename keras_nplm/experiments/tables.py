@@ -39,9 +39,12 @@ def format_paper(report: dict) -> str:
 
 def format_benchmark(result: dict) -> str:
     """Return the rows of a benchmark as Markdown; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
+    own = ("quality", "workers")  # tables of their own
     speed = [
-        _format_speed(row) for row in result["rows"] if "peak_memory" not in row and row.get("benchmark") != "quality"
+        _format_speed(row) for row in result["rows"] if "peak_memory" not in row and row.get("benchmark") not in own
     ]
+    workers = [_format_workers(row) for row in result["rows"] if row.get("benchmark") == "workers"]
+    workers_header = ["workers", "n-grams/s (median)", "min to max", "CPU seconds", "validation perplexity"]
     header = ["benchmark", "contender", "n-grams/s (median)", "min to max", "share of peak", "latency in ms (p50, p99)"]
     texts = [
         [row["name"], f"{row['rate']:,.0f}", f"{row['wall_rate']:,.0f}", f"{row['peak_memory'] / 1e6:,.0f} MB"]
@@ -55,6 +58,7 @@ def format_benchmark(result: dict) -> str:
     return join_tables(
         markdown_table([*header, "ratio to peer (min to max)"], speed) if speed else "",
         markdown_table(text_header, texts) if texts else "",
+        markdown_table([*workers_header, "ratio to peer (min to max)"], workers) if workers else "",
         markdown_table(quality_header, quality) if quality else "",
     )
 
@@ -79,7 +83,6 @@ def _format_quality(row: dict) -> list[str]:
 def _format_speed(row: dict) -> list[str]:
     if "failure" in row:
         return [row["benchmark"], row["name"], f"failed: {row['failure']}", *[""] * 4]
-    ratios = row.get("ratio_to", {}).items()
     return [
         row["benchmark"],
         row["name"],
@@ -87,8 +90,24 @@ def _format_speed(row: dict) -> list[str]:
         f"{row['low']:,.0f} to {row['high']:,.0f}",
         f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "",
         ", ".join(f"{milliseconds:.2f}" for milliseconds in row.get("milliseconds", ())),
-        "; ".join(f"{name}: {ratio:.2f} ({low:.2f} to {high:.2f})" for name, (ratio, low, high) in ratios),
+        _format_ratios(row),
     ]
+
+
+def _format_workers(row: dict) -> list[str]:
+    return [
+        row["name"],
+        f"{row['rate']:,.0f}",
+        f"{row['low']:,.0f} to {row['high']:,.0f}",
+        f"{row['cpu_seconds']:,.0f}" if "cpu_seconds" in row else "",
+        f"{row['validation_perplexity']:.1f}" if "validation_perplexity" in row else "",
+        _format_ratios(row),
+    ]
+
+
+def _format_ratios(row: dict) -> str:
+    ratios = row.get("ratio_to", {}).items()
+    return "; ".join(f"{name}: {ratio:.2f} ({low:.2f} to {high:.2f})" for name, (ratio, low, high) in ratios)
 
 
 def _format_section(title: str, header: list[str], rows: list[list]) -> str:

@@ -1,0 +1,20 @@
+"""The script for GPUs runs its checks, here on the device at hand, and reports a failed one."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("check.py")
+
+
+@pytest.mark.long
+def test_all_checks_pass_on_the_device_at_hand():
+    run = subprocess.run([sys.executable, SCRIPT, "--json"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    checks = json.loads(run.stdout)["checks"]
+    names = ["log_probs", "mirrored", "xla", "bfloat16", "nce", "resume", "benchmark"]
+    assert [check["name"] for check in checks] == names
+    assert all("CPU" in check["device"] or "GPU" in check["device"] for check in checks)
