@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,22 @@ def test_files_are_uploaded_as_they_are_written(bucket, store):
     assert not list((find_cache() / "work").iterdir())
 
 
+def test_a_file_that_changes_while_it_is_uploaded_is_uploaded_again(bucket, store, monkeypatch):
+    put_file = store.put_file
+
+    def change(path, url):
+        put_file(path, url)
+        if url.endswith("/events"):
+            Path(path).write_text("whole")
+
+    monkeypatch.setattr(store, "put_file", change)
+    with open_output(f"{bucket}/run") as local:
+        (local / "events").write_text("half")
+        write_json(local / "config.json", {})
+        assert store.cat_file(f"{bucket}/run/events") == b"half"
+    assert store.cat_file(f"{bucket}/run/events") == b"whole"
+
+
 def test_files_that_complete_others_are_uploaded_last(bucket, store, monkeypatch):
     uploaded, put_file = [], store.put_file
     monkeypatch.setattr(store, "put_file", lambda path, url: (uploaded.append(url), put_file(path, url)))
@@ -97,9 +115,13 @@ def test_a_worker_downloads_what_the_chief_has_uploaded(bucket, store):
     with open_output(url, resume=True, writes=False) as worker, open_output(url, resume=True) as chief:
         write_json(chief / "config.json", {"order": 5})
         (worker / "own.json").touch()
+        (worker / "log.txt").write_text("of the worker")
+        (chief / "log.txt").write_text("of the chief")
+        write_json(chief / "prepared.json", {})
         refresh_output(worker)
+        assert (worker / "prepared.json").exists() and (worker / "log.txt").read_text() == "of the worker"
         assert json.loads((worker / "config.json").read_text()) == {"order": 5}
-    assert _list(store, bucket) == ["run/config.json"]
+    assert _list(store, bucket) == ["run/config.json", "run/log.txt", "run/prepared.json"]
 
 
 def test_a_file_is_uploaded_with_those_beside_it(bucket, store):
@@ -176,6 +198,23 @@ def test_a_process_whose_lock_was_replaced_uploads_nothing(bucket, store):
         _put_lock(store, f"{bucket}/run")
         write_json(local / "config.json", {})
     assert _list(store, bucket) == ["run/.lock"]
+
+
+def test_a_process_does_not_take_back_a_lock_that_was_replaced(bucket, store, brief, monkeypatch):
+    read, reads = store.cat_file, []
+    monkeypatch.setattr(store, "cat_file", lambda path: (reads.append(path), read(path))[1])
+    with open_output(f"{bucket}/run"):
+        _put_lock(store, f"{bucket}/run")
+        before, end = len(reads), time.monotonic() + 5
+        while len(reads) < before + 3 and time.monotonic() < end:  # several signs later
+            time.sleep(0.02)
+    assert json.loads(read(f"{bucket}/run/.lock"))["host"] == "elsewhere"
+
+
+def test_a_run_without_metrics_is_locked(bucket, store):
+    store.pipe_file(f"{bucket}/run/config.json", b"{}")
+    with open_output(f"{bucket}/run", resume=True):
+        assert store.exists(f"{bucket}/run/.lock")
 
 
 def test_a_finished_run_is_read_without_a_lock(bucket, store):
