@@ -18,24 +18,25 @@ from keras_nplm.experiments.benchmark import (
     AVERAGE_EVERY,
     BENCHMARKS,
     DEFAULT_BENCHMARKS,
-    LARGE_TOKENS,
     SECONDS,
-    SMALL_TOKENS,
+    TOKENS,
     run_benchmarks,
 )
 from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.options import Option, parse_integers
+from keras_nplm.io.options import OPTIONS, Option, name_flag, parse_integers
 
 if TYPE_CHECKING:
     from keras_nplm.experiments.studies.study import Study
 
-TOKENS = Option(
+_TOKENS = Option(
     name="tokens",
-    type=int,
-    default=LARGE_TOKENS,
-    least=SMALL_TOKENS,
-    help="tokens of the larger text of the benchmark corpora",
+    type=str,
+    default=",".join(map(str, TOKENS)),
+    is_list=True,
+    example="1000000,100000000",
+    metavar="N[,N…]",
+    help="tokens of the sampled texts of the benchmarks estimation and preparation",
 )
 _SECONDS = Option(
     name="seconds",
@@ -77,10 +78,10 @@ def _check_name(name: str, choices: Sequence[str], argument: str) -> None:
 
 
 def _add_benchmark_flags(parser: argparse.ArgumentParser) -> None:
-    help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but cost, corpora, workers and quality)"
+    help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but cost, preparation, workers and quality)"
     parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
     add_flag(parser, _ROUNDS)
-    add_flag(parser, TOKENS)
+    add_flag(parser, _TOKENS)
     add_flag(parser, _SECONDS)
     add_flag(parser, _AVERAGE_EVERY)
     help = "directory of the models of the benchmark quality (default: paper)"
@@ -100,6 +101,7 @@ def _benchmark(options: argparse.Namespace) -> dict:
     for name in options.benchmarks:
         _check_name(name, BENCHMARKS, "NAME")
     seconds = _parse_positive("seconds", options.seconds, "choose 300.")
+    tokens = _parse_positive("tokens", options.tokens, "choose 1000000.")
     every = _parse_positive("average_every", options.average_every, "choose 64.")
     _check_record(options)
     corpus = open_named_corpus(options)
@@ -111,14 +113,23 @@ def _benchmark(options: argparse.Namespace) -> dict:
         options.benchmarks or DEFAULT_BENCHMARKS,
         corpus,
         options.rounds,
-        options.tokens,
+        tokens,
         seconds=seconds,
         average_every=every,
         directory=options.output,
         data_dir=options.data_dir,
     )
-    _record(options, "benchmark", report)
+    _record(options, "benchmark", report | {"command": _name_command(options)})
     return report
+
+
+def _name_command(options: argparse.Namespace) -> str:
+    """Return the command that gives the report, without options that have their default and without paths."""
+    words = ["keras-nplm", "benchmark", *options.benchmarks]
+    for option in (_ROUNDS, _TOKENS, _SECONDS, _AVERAGE_EVERY, OPTIONS["corpus"]):
+        if (value := getattr(options, option.name)) not in (None, option.default):
+            words += [name_flag(option.name), str(value)]
+    return " ".join([*words, "--record"])
 
 
 def _show_benchmark(result: dict) -> None:

@@ -39,22 +39,17 @@ def format_paper(report: dict) -> str:
 
 def format_benchmark(result: dict) -> str:
     """Return the rows of a benchmark as Markdown; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
-    own = ("quality", "workers")  # tables of their own
-    speed = [
-        _format_speed(row) for row in result["rows"] if "peak_memory" not in row and row.get("benchmark") not in own
-    ]
-    workers = [_format_workers(row) for row in result["rows"] if row.get("benchmark") == "workers"]
+    commands = ("estimation", "preparation")
+    speed = [_format_speed(row) for row in result["rows"] if row["benchmark"] not in ("quality", "workers", *commands)]
+    workers = [_format_workers(row) for row in result["rows"] if row["benchmark"] == "workers"]
     workers_header = ["workers", "n-grams/s (median)", "min to max", "CPU seconds", "validation perplexity"]
     header = ["benchmark", "contender", "n-grams/s (median)", "min to max", "share of peak", "latency in ms (p50, p99)"]
-    texts = [
-        [row["name"], f"{row['rate']:,.0f}", f"{row['wall_rate']:,.0f}", f"{row['peak_memory'] / 1e6:,.0f} MB"]
-        for row in result["rows"]
-        if "peak_memory" in row
-    ]
-    quality = [_format_quality(row) for row in result["rows"] if row.get("benchmark") == "quality"]
+    texts = [_format_command(row) for row in result["rows"] if row["benchmark"] in commands]
+    text_header = ["benchmark", "command", "tokens per CPU second", "CPU seconds", "tokens per second of the clock"]
+    text_header += ["peak memory", "ratio to peer (min to max)"]
+    quality = [_format_quality(row) for row in result["rows"] if row["benchmark"] == "quality"]
     quality_header = ["quality", "CPU seconds of training", "epochs", "million parameters", *SPLIT_HEADER]
     quality_header += ["test, ratio to ours", "dynamic: validation", "test", "ratio to ours", "settings"]
-    text_header = ["corpora", "tokens per CPU second", "tokens per second of the clock", "peak memory"]
     return join_tables(
         markdown_table([*header, "ratio to peer (min to max)"], speed) if speed else "",
         markdown_table(text_header, texts) if texts else "",
@@ -90,6 +85,20 @@ def _format_speed(row: dict) -> list[str]:
         f"{row['low']:,.0f} to {row['high']:,.0f}",
         f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "",
         ", ".join(f"{milliseconds:.2f}" for milliseconds in row.get("milliseconds", ())),
+        _format_ratios(row),
+    ]
+
+
+def _format_command(row: dict) -> list[str]:
+    if "failure" in row:
+        return [row["benchmark"], row["name"], row["failure"], *[""] * 4]
+    return [
+        row["benchmark"],
+        row["name"],
+        f"{row['rate']:,.0f}",
+        f"{row['cpu_seconds']:,.1f}",
+        f"{row['wall_rate']:,.0f}" if "wall_rate" in row else "",
+        f"{row['peak_memory'] / 1e6:,.0f} MB" if "peak_memory" in row else "",
         _format_ratios(row),
     ]
 

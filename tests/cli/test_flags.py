@@ -6,7 +6,7 @@ from keras_nplm.cli import estimating, experiments, exporting, new_words, rescor
 from keras_nplm.cli.flags import configuration_names, describe
 from keras_nplm.cli.main import build_parser, main
 from keras_nplm.data.corpora.corpus import FRACTIONS
-from keras_nplm.experiments.benchmark import BENCHMARKS, LARGE_TOKENS, SMALL_TOKENS
+from keras_nplm.experiments.benchmark import BENCHMARKS
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME
@@ -26,7 +26,6 @@ def test_defaults_and_choices_are_those_of_the_code():
     assert (new_words.RULE.default, rescoring.FORMAT.choices) == (RULES[0], FORMATS)
     assert (rescoring.RESTARTS.default, rescoring.NAME.default) == (RESTARTS, FEATURE_NAME)
     assert (exporting.ORDER.example, exporting.MIN_EXPECTED_COUNT.example) == (ORDER, MIN_EXPECTED_COUNT)
-    assert (experiments.TOKENS.default, experiments.TOKENS.least) == (LARGE_TOKENS, SMALL_TOKENS)
     assert experiments.BENCHMARKS == BENCHMARKS
     assert COMMANDS["train"].get_default("fractions") == FRACTIONS
 

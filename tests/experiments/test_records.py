@@ -47,9 +47,11 @@ def test_recording_a_study_replaces_its_report_and_the_page(records, tmp_path):
 
 def test_recording_a_benchmark_keeps_the_rows_of_others(records, tmp_path):
     row = {"benchmark": "scoring", "name": "new row", "unit": "n-grams/s", "rate": 4321.0, "low": 1.0, "high": 5000.0}
-    record_report("benchmark", {"rows": [row]}, records, tmp_path / "README.md", tmp_path / "FRONT.md")
+    report = {"rows": [row], "command": "keras-nplm benchmark scoring --rounds 2"}
+    record_report("benchmark", report, records, tmp_path / "README.md", tmp_path / "FRONT.md")
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| scoring | new row | 4,321 |" in page
+    assert "command `keras-nplm benchmark scoring --rounds 2`" in page
     assert "| scoring | self-normalised |" not in page  # replaced with its benchmark
     assert page.index("| training | full softmax |") < page.index("| scoring | new row |")
 

@@ -4,10 +4,11 @@ Contenders run on one core and take turns, so that each round compares them unde
 over the rounds. A ratio is the median of the ratios within the rounds. Each peer runs in its own process. `quality`
 compares perplexities at a budget of training time instead.
 
-Each benchmark is the module of its name: training, scoring, windows, estimation, serving, cost, corpora, workers,
-quality. contenders: timing in turns. networks: the networks that are timed. peers: PyTorch, KenLM, LiteRT and ONNX
-Runtime. torch_language_models: the models of `quality`. peer_process: a peer in its own process. children: processes
-that end with their parent. TensorFlow is imported when a benchmark runs.
+Each benchmark is the module of its name: training, scoring, windows, estimation, serving, cost, preparation, workers,
+quality. contenders: timing in turns. commands: whole commands, in turns. sampled_text: the texts that they read.
+networks: the networks that are timed. peers: PyTorch, KenLM, LiteRT and ONNX Runtime. torch_language_models: the models
+of `quality`. peer_process: a peer in its own process. children: processes that end with their parent. TensorFlow is
+imported when a benchmark runs.
 """
 
 import importlib
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
 
-BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving", "cost", "corpora", "workers", "quality")
-_LONG = ("cost", "corpora", "workers", "quality")
+BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving", "cost", "preparation", "workers", "quality")
+_LONG = ("cost", "preparation", "workers", "quality")
 DEFAULT_BENCHMARKS = tuple(name for name in BENCHMARKS if name not in _LONG)
-SMALL_TOKENS, LARGE_TOKENS = 1_000_000, 10_000_000  # of the two texts of `corpora`
+TOKENS = (1_000_000,)  # of the texts of `estimation` and `preparation`
 AVERAGE_EVERY = (1, 64, 256)  # K of the workers of `workers`
 SECONDS = (300,)  # CPU seconds of training of the models of `quality`
 _PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
@@ -33,7 +34,7 @@ def run_benchmarks(
     names: Sequence[str],
     corpus: "Corpus",
     rounds: int = 5,
-    tokens: int = LARGE_TOKENS,
+    tokens: Sequence[int] = TOKENS,
     *,
     seconds: Sequence[int] = SECONDS,
     average_every: Sequence[int] = AVERAGE_EVERY,
@@ -50,15 +51,16 @@ def run_benchmarks(
     - `ratio_to`: for each peer the ratio of the rates, [median, low, high]
     - `failure`: the signal or the error that ended a peer; such a row has no rates
     - `cpu_seconds` (of all workers) and `validation_perplexity`: in the rows of `workers`
-    - `wall_rate` (per second of the clock) and `peak_memory` (bytes): in the rows of `corpora`
+    - `wall_rate` (per second of the clock), `cpu_seconds` and `peak_memory` (bytes): in the rows of `estimation` and
+      `preparation`
 
     The rows of `quality` have perplexities in place of rates; see `keras_nplm.experiments.benchmark.quality.measure`.
 
     Args:
         names: names of `BENCHMARKS`.
-        corpus: the text for n-gram models and for `workers`.
+        corpus: the text for n-gram models and for `workers`; `estimation` and `preparation` sample from it.
         rounds: number of measured rounds. The contenders of a benchmark take turns.
-        tokens: number of tokens of the larger text of `corpora`.
+        tokens: sizes of the texts of `estimation` and `preparation`.
         seconds: budgets of training of `quality`, in CPU seconds.
         average_every: the values of K of `workers`.
         directory: the directory of the models of `quality`, as of `keras-nplm paper`. Finished models are kept there.
@@ -74,8 +76,13 @@ def run_benchmarks(
     rows = []
     for name in names:
         module = importlib.import_module(f"{__name__}.{name}")
-        arguments = {"quality": (directory, seconds, data_dir), "workers": (corpus, rounds, average_every)}
-        measured = module.measure(*arguments.get(name, (corpus, rounds, tokens)))
+        arguments = {
+            "estimation": (corpus, rounds, tokens),
+            "preparation": (corpus, rounds, tokens),
+            "workers": (corpus, rounds, average_every),
+            "quality": (directory, seconds, data_dir),
+        }
+        measured = module.measure(*arguments.get(name, (corpus, rounds)))
         rows += [{"benchmark": name} | row for row in measured]
     installed = [name for name in _PEERS if is_installed(name)]
     return {

@@ -31,7 +31,7 @@ from keras_nplm.models.self_normalised import SelfNormalised
 _MIN_NGRAMS = 1 << 17  # the test n-grams are repeated until there are so many
 
 
-def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
+def measure(corpus: Corpus, rounds: int) -> list[dict]:
     """Return the rows of the benchmark; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
     return measure_groups(_build_groups(corpus), rounds)
 

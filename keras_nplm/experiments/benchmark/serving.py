@@ -25,7 +25,7 @@ from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 _BATCHES = (1, 32, 256)  # contexts in a request
 
 
-def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
+def measure(corpus: Corpus, rounds: int) -> list[dict]:
     """Return the rows of the benchmark; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
     return measure_groups(build_groups(), rounds)
 

@@ -24,7 +24,7 @@ from keras_nplm.experiments.benchmark.peers import is_installed
 from keras_nplm.layers.outputs import AdaptiveSoftmax, FullSoftmax
 
 
-def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
+def measure(corpus: Corpus, rounds: int) -> list[dict]:
     """Return the rows of the benchmark; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
     return measure_groups(_build_groups(), rounds)
 

@@ -23,7 +23,7 @@ from keras_nplm.experiments.benchmark.networks import (
 from keras_nplm.layers.outputs import FullSoftmax
 
 
-def measure(corpus: Corpus, rounds: int, tokens: int) -> list[dict]:
+def measure(corpus: Corpus, rounds: int) -> list[dict]:
     """Return the rows of the benchmark; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
     return measure_groups(_build_groups(), rounds)
 

@@ -70,7 +70,7 @@ def record_report(
 ) -> None:
     """Store a report with its date, processor and versions, and write the page and the table of results again.
 
-    Benchmarks that did not run keep their rows.
+    Benchmarks that did not run keep their rows. The `command` of a benchmark is stored with its machine.
 
     Args:
         name: `"paper"`, `"benchmark"` or a study.
@@ -87,6 +87,8 @@ def record_report(
     path, report, measured = directory / f"{name}.json", dict(report), _describe_machine()
     if name == "benchmark":
         old = read_json(path) if path.exists() else {"rows": [], "measured": {}}
+        if command := report.pop("command", ""):
+            measured["command"] = f"`{command}`"
         ran = [row["benchmark"] for row in report["rows"]]
         rows = [*report["rows"], *(row for row in old["rows"] if row["benchmark"] not in ran)]
         report["rows"] = sorted(rows, key=lambda row: BENCHMARKS.index(row["benchmark"]))
