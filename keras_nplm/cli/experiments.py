@@ -36,7 +36,7 @@ _TOKENS = Option(
     is_list=True,
     example="1000000,100000000",
     metavar="N[,N…]",
-    help="tokens of the sampled texts of the benchmarks estimation and preparation",
+    help="tokens of the sampled texts of the benchmarks estimation, preparation and tfds",
 )
 _SECONDS = Option(
     name="seconds",
@@ -78,7 +78,7 @@ def _check_name(name: str, choices: Sequence[str], argument: str) -> None:
 
 
 def _add_benchmark_flags(parser: argparse.ArgumentParser) -> None:
-    help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but cost, preparation, workers and quality)"
+    help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but cost, preparation, tfds, workers and quality)"
     parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
     add_flag(parser, _ROUNDS)
     add_flag(parser, _TOKENS)

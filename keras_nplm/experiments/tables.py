@@ -39,7 +39,7 @@ def format_paper(report: dict) -> str:
 
 def format_benchmark(result: dict) -> str:
     """Return the rows of a benchmark as Markdown; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
-    commands = ("estimation", "preparation")
+    commands = ("estimation", "preparation", "tfds")
     speed = [_format_speed(row) for row in result["rows"] if row["benchmark"] not in ("quality", "workers", *commands)]
     workers = [_format_workers(row) for row in result["rows"] if row["benchmark"] == "workers"]
     workers_header = ["workers", "n-grams/s (median)", "min to max", "CPU seconds", "validation perplexity"]

@@ -4,11 +4,11 @@ Contenders run on one core and take turns, so that each round compares them unde
 over the rounds. A ratio is the median of the ratios within the rounds. Each peer runs in its own process. `quality`
 compares perplexities at a budget of training time instead.
 
-Each benchmark is the module of its name: training, scoring, windows, estimation, serving, cost, preparation, workers,
-quality. contenders: timing in turns. commands: whole commands, in turns. sampled_text: the texts that they read.
-networks: the networks that are timed. peers: PyTorch, KenLM, LiteRT and ONNX Runtime. torch_language_models: the models
-of `quality`. peer_process: a peer in its own process. children: processes that end with their parent. TensorFlow is
-imported when a benchmark runs.
+Each benchmark is the module of its name: training, scoring, windows, estimation, serving, cost, preparation, tfds,
+workers, quality. contenders: timing in turns. commands: whole commands, in turns. sampled_text: the texts that they
+read. networks: the networks that are timed. peers: PyTorch, KenLM, LiteRT and ONNX Runtime. torch_language_models: the
+models of `quality`. peer_process: a peer in its own process. children: processes that end with their parent. TensorFlow
+is imported when a benchmark runs.
 """
 
 import importlib
@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
 
-BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving", "cost", "preparation", "workers", "quality")
-_LONG = ("cost", "preparation", "workers", "quality")
-DEFAULT_BENCHMARKS = tuple(name for name in BENCHMARKS if name not in _LONG)
-TOKENS = (1_000_000,)  # of the texts of `estimation` and `preparation`
+DEFAULT_BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving")
+BENCHMARKS = (*DEFAULT_BENCHMARKS, "cost", "preparation", "tfds", "workers", "quality")
+TOKENS = (1_000_000,)  # of the texts of `estimation`, `preparation` and `tfds`
 AVERAGE_EVERY = (1, 64, 256)  # K of the workers of `workers`
 SECONDS = (300,)  # CPU seconds of training of the models of `quality`
 _PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
@@ -51,16 +50,16 @@ def run_benchmarks(
     - `ratio_to`: for each peer the ratio of the rates, [median, low, high]
     - `failure`: the signal or the error that ended a peer; such a row has no rates
     - `cpu_seconds` (of all workers) and `validation_perplexity`: in the rows of `workers`
-    - `wall_rate` (per second of the clock), `cpu_seconds` and `peak_memory` (bytes): in the rows of `estimation` and
-      `preparation`
+    - `wall_rate` (per second of the clock), `cpu_seconds` and `peak_memory` (bytes): in the rows of `estimation`,
+      `preparation` and `tfds`
 
     The rows of `quality` have perplexities in place of rates; see `keras_nplm.experiments.benchmark.quality.measure`.
 
     Args:
         names: names of `BENCHMARKS`.
-        corpus: the text for n-gram models and for `workers`; `estimation` and `preparation` sample from it.
+        corpus: the text for n-gram models and for `workers`; `estimation`, `preparation` and `tfds` sample from it.
         rounds: number of measured rounds. The contenders of a benchmark take turns.
-        tokens: sizes of the texts of `estimation` and `preparation`.
+        tokens: sizes of the texts of `estimation`, `preparation` and `tfds`.
         seconds: budgets of training of `quality`, in CPU seconds.
         average_every: the values of K of `workers`.
         directory: the directory of the models of `quality`, as of `keras-nplm paper`. Finished models are kept there.
@@ -79,6 +78,7 @@ def run_benchmarks(
         arguments = {
             "estimation": (corpus, rounds, tokens),
             "preparation": (corpus, rounds, tokens),
+            "tfds": (corpus, rounds, tokens),
             "workers": (corpus, rounds, average_every),
             "quality": (directory, seconds, data_dir),
         }

@@ -52,7 +52,11 @@ def call_package(*words: str) -> list[str]:
 
 
 def measure_commands(
-    commands: Sequence[TimedCommand], corpus: Corpus, rounds: int, tokens: Sequence[int]
+    commands: Sequence[TimedCommand],
+    corpus: Corpus,
+    rounds: int,
+    tokens: Sequence[int],
+    store: Callable[[Path], None] = lambda directory: None,
 ) -> list[dict]:
     """Return the rows of commands, which take turns, by the size of the text.
 
@@ -61,11 +65,13 @@ def measure_commands(
         corpus: the text that is sampled.
         rounds: number of runs of each command.
         tokens: sizes of the text.
+        store: stores the text of a directory in a further format, which is not timed.
     """
     rows = []
     for size in tokens:
         with tempfile.TemporaryDirectory() as name:
             sample_texts(Path(name), corpus, size)
+            store(Path(name))
             runs, failures = _run_commands(commands, Path(name), rounds, size)
         rates = {name: [size / run["cpu_seconds"] for run in measured] for name, measured in runs.items()}
         peers = [command.name for command in commands if command.peer and command.name not in failures]

@@ -1,12 +1,13 @@
 """Whole commands are measured in processes, in turns, on a text of each size."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from keras_nplm import Corpus
-from keras_nplm.experiments.benchmark import commands, estimation, preparation
+from keras_nplm.experiments.benchmark import commands, estimation, preparation, tfds
 from keras_nplm.experiments.benchmark.children import measure_command
 from keras_nplm.experiments.tables import format_benchmark
 from keras_nplm.io.errors import RunError
@@ -113,3 +114,32 @@ def test_preparation_runs_without_beam(monkeypatch):
     monkeypatch.setattr(preparation, "is_installed", lambda module: False)
     local, beam = preparation.measure(CORPUS, rounds=1, tokens=[1_000])
     assert local["rate"] > 0 and local["cpu_seconds"] > 0 and beam["failure"] == "not installed"
+
+
+@pytest.mark.long
+def test_a_tfds_set_is_measured_on_one_core_and_on_all(monkeypatch, capsys):
+    monkeypatch.setattr(tfds.os, "cpu_count", lambda: 2)
+    calls, measure = [], commands.measure_command
+    monkeypatch.setattr(commands, "measure_command", lambda words, name: (calls.append(words), measure(words, name))[1])
+    rows = tfds.measure(CORPUS, rounds=1, tokens=[2_000])
+    assert [row["name"] for row in rows] == [
+        "prepare --corpus tfds, 1 core, 2,000 tokens",
+        "prepare --corpus tfds, 2 cores, 2,000 tokens",
+    ]
+    assert all(row["rate"] > 0 and row["peak_memory"] > 1e8 for row in rows)
+    assert "--corpus=tfds:sampled_text" in calls[0] and capsys.readouterr().out == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to cores here")
+def test_a_command_on_tfds_starts_on_its_cores_with_the_directory_of_the_set(tmp_path, monkeypatch):
+    program = "import os; print(len(os.sched_getaffinity(0)), os.environ['TFDS_DATA_DIR'])"
+    monkeypatch.setattr(tfds, "call_package", lambda *words: [sys.executable, "-c", program])
+    words = tfds._build_prepare(1)(tmp_path, tmp_path)
+    assert measure_command(words, "It")["output"].split() == ["1", str(tmp_path / "sets")]
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        words = tfds._build_prepare(os.cpu_count())(tmp_path, tmp_path)
+        assert int(measure_command(words, "It")["output"].split()[0]) >= len(cores)
+    finally:
+        os.sched_setaffinity(0, cores)

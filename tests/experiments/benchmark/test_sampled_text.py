@@ -59,6 +59,14 @@ def test_the_words_follow_each_other_as_in_the_corpus(tmp_path, monkeypatch, wei
     assert len(sampled) > len(shorter) / 2
 
 
+def test_sentences_begin_as_in_the_corpus(tmp_path, monkeypatch):
+    monkeypatch.setattr(sampled_text, "_WEIGHTS", (0, 0))
+    monkeypatch.setattr(sampled_text, "_NEW", 0)
+    monkeypatch.setattr(sampled_text, "_STREAMS", 1)
+    sample_texts(tmp_path, CORPUS, 200)
+    assert {line[0] for line in read_lines(tmp_path)} <= {"a", "b", "c"}
+
+
 def test_trigrams_are_rarer_with_less_weight(tmp_path, monkeypatch):
     def count_real(weights):
         monkeypatch.setattr(sampled_text, "_WEIGHTS", weights)
