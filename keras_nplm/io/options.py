@@ -305,6 +305,14 @@ _MODEL = [
         help="direct connections W from the word features to the output",
     ),
     Option(
+        name="pointer",
+        advanced=True,
+        group="model",
+        type=bool,
+        default=False,
+        help="pointer: the words of the context are outputs of their own, so that the network can repeat them",
+    ),
+    Option(
         name="averages_after",
         advanced=True,
         group="model",

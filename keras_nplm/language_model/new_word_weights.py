@@ -69,7 +69,7 @@ def estimate_rows(model: NPLM, text: NewWordText, shares: np.ndarray, rule: str)
     if rule == "expectation":
         C, kernel = _expect_rows(model, text)
     else:
-        C = model.embed.C.numpy()[UNK_ID] + _step_vectors(model, logits, text)
+        C = model.embed.C.numpy()[UNK_ID] + _step_vectors(model, text)
         step = _step_kernel(model, logits, text, projected, log_z)
         kernel = model.prob.kernel.numpy()[UNK_ID] + step
         C = C + step if model.prob.tied else C
@@ -94,7 +94,7 @@ def _sample_contexts(model: NPLM, logits: SelfNormalised, text: NewWordText) -> 
 
 def _project(model: NPLM, logits: SelfNormalised, contexts: np.ndarray) -> np.ndarray:
     """Return the features after the projection of the output layer, float32 [B, w]; kernel rows multiply them."""
-    return np.asarray(model.prob.project(logits.features(contexts)))
+    return np.asarray(model.prob.project_features(logits.features(contexts)))
 
 
 def _expect_rows(model: NPLM, text: NewWordText) -> tuple[np.ndarray, np.ndarray]:
@@ -111,14 +111,14 @@ def _expect_rows(model: NPLM, text: NewWordText) -> tuple[np.ndarray, np.ndarray
     return means[:, : model.embedding_dim], means[:, model.embedding_dim :]
 
 
-def _step_vectors(model: NPLM, logits: SelfNormalised, text: NewWordText) -> np.ndarray:
+def _step_vectors(model: NPLM, text: NewWordText) -> np.ndarray:
     """Return the step of the word vectors, (N F + 30 (n-1) σ² I)^-1 g, float [J, m]."""
     m, has_new = model.embedding_dim, (text.ngrams[:, :-1] >= text.vocabulary_size).any(axis=1)
     contexts, ngrams = text.ngrams[has_new, :-1], text.known_ngrams[has_new]
     gradients, fisher = np.zeros((len(text.words), m)), np.zeros((m, m))
     for block in _blocks(len(ngrams), text.vocabulary_size):
         is_new = contexts[block] >= text.vocabulary_size  # [B, n-1]
-        rows = context_gradients(model, logits, ngrams[block, :-1], ngrams[block, -1])[is_new]
+        rows = context_gradients(model, ngrams[block, :-1], ngrams[block, -1])[is_new]
         np.add.at(gradients, contexts[block][is_new] - text.vocabulary_size, rows)
         fisher += rows.T @ rows
     if not fisher.any():  # new words occur in no context
@@ -130,32 +130,23 @@ def _step_vectors(model: NPLM, logits: SelfNormalised, text: NewWordText) -> np.
     return (gradients @ axes / (numbers[:, None] * curvatures + prior)) @ axes.T
 
 
-def context_gradients(
-    model: NPLM, logits: SelfNormalised, context_ids: np.ndarray, target_ids: np.ndarray
-) -> np.ndarray:
+def context_gradients(model: NPLM, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
     """Return the gradient of ln P(target | context) with respect to the word vector of each context word.
-
-        ∂ ln P(t | context) / ∂f = [U W]_t - sum_i P(i | context) [U W]_i,    f = [a; x]
-
-    From f to x, TensorFlow differentiates the hidden layer.
 
     Args:
         model: a network whose output layer has a row for each word.
-        logits: `SelfNormalised(model)`.
         context_ids: int [B, n-1], oldest word first.
         target_ids: int [B].
 
     Returns:
         float32 [B, n-1, m].
     """
-    of_features = logits.kernel[target_ids] - np.exp(model.next_log_probs(context_ids)) @ logits.kernel
-    x = tf.convert_to_tensor(model.embed(context_ids))
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        features = model.features_of(x)
-    of_x = tape.gradient(features, x, tf.cast(of_features, features.dtype)).numpy().astype(np.float32)
-    position, scale = model.embed.word_blocks(model.order - 1)
-    return of_x.reshape(len(of_x), -1, model.embedding_dim)[:, position] * scale[:, None]
+    vectors = tf.convert_to_tensor(model.embed.vectors(context_ids))
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(vectors)
+        features = model.features_of_vectors(vectors, context_ids)
+        negative = model.prob.negative_log_likelihood(features, target_ids)
+    return -tape.gradient(negative, vectors).numpy().astype(np.float32)
 
 
 def _step_kernel(

@@ -33,9 +33,10 @@ class ContextEmbedding(keras.layers.Layer):
     Call arguments:
         context_ids: int [B, n-1], oldest word first.
         training: bool, whether dropout is active.
+        return_vectors: bool, whether to return the vectors of the words, too.
 
     Returns:
-        float [B, (n-1) m].
+        x, float [B, (n-1) m]; or x and the vectors, float [B, n-1, m].
 
     Example:
 
@@ -80,9 +81,12 @@ class ContextEmbedding(keras.layers.Layer):
         self.drop_words.build((*input_shape, self.embedding_dim))
         self.drop.build(self.compute_output_shape(input_shape))
 
-    def call(self, context_ids: Tensor, training: bool = False) -> Tensor:
+    def call(
+        self, context_ids: Tensor, training: bool = False, return_vectors: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         vectors = self.drop_words(self.vectors(context_ids, training), training=training)  # [B, n-1, m]
-        return self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
+        x = self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
+        return (x, vectors) if return_vectors else x
 
     def vectors(self, context_ids: Tensor, training: bool = False) -> Tensor:
         """Return C(w) of each context word, float [B, n-1, m]."""

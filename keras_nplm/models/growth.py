@@ -86,6 +86,8 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
     grown = type(model).from_config(config)
     if model.hidden is not None:
         grown.hidden.set_weights(model.hidden.get_weights())
+    if model.pointer is not None:
+        grown.pointer.set_weights(model.pointer.get_weights())
     grown.embed.C.assign(np.concatenate([model.embed.C.numpy(), rows.C]))
     grown.prob.grow_from(model.prob, rows.kernel, rows.b, rows.frequencies)
     for new, old in zip(grown.random_states(), model.random_states(), strict=True):
@@ -159,7 +161,7 @@ def updated_log_prob(
         targets, features = target_ids[part], scores.features(context_ids[part])
         is_new = targets >= vocabulary_size
         known = np.where(is_new, UNK_ID, targets)
-        log_z = np.einsum("ij,ij->i", features, scores.kernel[known]) + scores.b[known] - log_prob[part]
+        log_z = scores.score_features(features, context_ids[part], known) - log_prob[part]
         new_logits = features @ scores.kernel[vocabulary_size:].T + scores.b[vocabulary_size:]
         old, new = renormalise(log_prob[part], log_z, new_logits)
         of_target = new[np.arange(len(part)), np.where(is_new, targets - vocabulary_size, 0)]

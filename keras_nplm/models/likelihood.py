@@ -194,10 +194,12 @@ class LikelihoodTraining(ReplicatedTraining):
             optimizer.exclude_from_weight_decay(var_list=self._biases())
 
     def _biases(self) -> list[keras.Variable]:
+        pointer = getattr(self, "pointer", None)
+        biases = self.prob.biases + ([] if pointer is None else pointer.biases)
         if self.hidden is None:
-            return self.prob.biases
+            return biases
         others = [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
-        return self.prob.biases + getattr(self.hidden, "biases", others)
+        return biases + getattr(self.hidden, "biases", others)
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)

@@ -17,6 +17,7 @@ from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.hidden import build_hidden
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output, build_output
+from keras_nplm.layers.pointer import LARGEST_VOCABULARY, Pointer, append_copies
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.likelihood import LikelihoodTraining
@@ -33,6 +34,8 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         y = b + U a (+ W x)                                       direct: optional direct connections
         P(w_t = i | context) = exp(y_i) / sum_j exp(y_j)          prob: output layer
 
+    With `pointer=True` the words of the context are outputs, too; see `keras_nplm.layers.pointer.Pointer`.
+
     Training maximises the penalised log-likelihood. `compile(optimizer=…)` needs no loss: the model has its own, the
     mean negative log-likelihood plus the weight decay λ/2 |θ|² on C, H, U and W. It is computed from the features
     without storing [B, |V|] probabilities. The logs have `perplexity`, without the penalty. A sampled output layer
@@ -41,7 +44,8 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     use the probabilities that `call` returns, as in any Keras model. An optimiser of your own training loop needs
     `sum_gradients_first`.
 
-    Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections.
+    Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections. A pointer adds m (1 + 2 w) + n - 1,
+    with w the width of the features.
 
     Args:
         vocabulary_size: int, |V|, special tokens included.
@@ -49,6 +53,8 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         embedding_dim: int, m.
         hidden_units: int, h. 0 leaves the hidden layer out, which needs direct connections.
         direct_connections: bool, whether the output sees x directly (W).
+        pointer: bool, whether the network can copy the words of the context. It needs an output layer with a row for
+            each word, and suits contexts of dozens of words.
         weight_decay: float, the paper's λ, on C, H, U and W, never on the biases b and d.
         dropout: float in [0, 1), the share of hidden units that training leaves out.
         embedding_dropout: float in [0, 1), the share of the components of x that training leaves out.
@@ -106,6 +112,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         hidden: str | keras.layers.Layer | None = "tanh",
         output: str | Output = "full",
         boundary: str = "sentence",
+        pointer: bool = False,
         name: str = "NPLM",
         **kwargs: Any,
     ):
@@ -133,6 +140,11 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         self.hidden = None if inside else build_hidden(hidden, hidden_units, weight_decay, dropout, dtype)
         self.direct = DirectConnection(prob.num_outputs, name="direct", dtype=dtype) if direct_connections else None
         self.prob = prob
+        fits = not pointer or prob.has_rows
+        check_argument("pointer", fits, f"False with {kind}", True, "choose the output full, sampled or nce.")
+        fits = not pointer or vocabulary_size <= LARGEST_VOCABULARY
+        check_argument("pointer", fits, f"False beyond {LARGEST_VOCABULARY:,} words", True, "use a smaller vocabulary.")
+        self.pointer = Pointer(weight_decay, name="pointer", dtype=dtype) if pointer else None
         self.add_training_metrics()
         has_w = self.direct is not None
         wanted = "1 or more without direct connections"
@@ -168,6 +180,11 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             self.hidden_units = self.prob.hidden_units
         if self.prob.uses_embedding:
             self.prob.tie(self.embed.C)
+        if self.pointer is not None:
+            size = input_shape[1]
+            self.pointer.build((None, width), (None, size, self.embedding_dim))
+            self.prob.copied = size
+            self.prob.autocast = False  # 16 bits have no place for ids
         build_once(self.prob, (None, width))
         if self.direct is not None:
             self.direct.fuse(self.prob, x_shape[1])
@@ -183,11 +200,28 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         return type(self).call is NPLM.call
 
     def features(self, context_ids: Tensor, training: bool = False) -> Tensor:
-        """Return the input of the output layer: a, or [a; x] with direct connections, float [B, w]."""
-        return self.features_of(self.embed(context_ids, training=training), training=training)
+        """Return the input of the output layer: a, or [a; x] with direct connections, float [B, w].
+
+        A pointer appends the scores and the ids of the words to copy; see `keras_nplm.layers.pointer.append_copies`.
+        """
+        if self.pointer is None:
+            return self.features_of(self.embed(context_ids, training=training), training=training)
+        x, vectors = self.embed(context_ids, training=training, return_vectors=True)
+        return self._point(self.features_of(x, training=training), vectors, context_ids)
+
+    def features_of_vectors(self, vectors: Tensor, context_ids: Tensor) -> Tensor:
+        """Return the features of contexts from the vectors of their words, float [B, n-1, m]; see `features`."""
+        return self._point(self.features_of(self.embed.join(vectors)), vectors, context_ids)
+
+    def _point(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
+        """Append the copies of the context's words to the features, if the network has a pointer."""
+        if self.pointer is None:
+            return features
+        scores = self.pointer(features, vectors, context_ids)
+        return append_copies(features, self.prob.copy_words(scores, context_ids))
 
     def features_of(self, x: Tensor, training: bool = False) -> Tensor:
-        """Return the features of a context from its word features x, float [B, (n-1) m]; see `features`."""
+        """Return the features of a context from its word features x, float [B, (n-1) m], without copies."""
         if self.hidden is None:
             return x
         a = self.hidden(x, training=training)  # [B, h]
@@ -206,7 +240,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         self.prob.set_unigram(counts, min_count)
 
     def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the features of contexts as an array: hidden activations, see `features`; evaluated in blocks.
+        """Return the features of contexts as an array: hidden activations, without copies; evaluated in blocks.
 
         Args:
             context_ids: int [B, n-1], oldest word first.
@@ -279,7 +313,11 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     @functools.cached_property
     def _graph_features(self) -> Callable:
-        return self._compiled(lambda context_ids: ops.cast(self.features(context_ids), self.prob.sum_dtype), 0)
+        def compute(context_ids: Tensor) -> Tensor:
+            x = self.embed(context_ids)
+            return ops.cast(self.features_of(x), self.prob.sum_dtype)
+
+        return self._compiled(compute, 0)
 
     @functools.cached_property
     def _graph_log_probs(self) -> Callable:
@@ -341,6 +379,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             "embedding_dropout": self.embedding_dropout,
             "word_dropout": self.word_dropout,
             "boundary": self.boundary,
+            "pointer": self.pointer is not None,
             **parts,
         }
 

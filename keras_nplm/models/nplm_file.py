@@ -180,8 +180,11 @@ def _bound_weights(config: object) -> tuple[int, float]:
     kernel = rows * columns if linear else columns
     hidden_kind = _class_name(config.get("hidden"))
     is_known = hidden_kind is None or hidden_kind in {known.__name__ for known in _HIDDEN}
+    pointer = 2 * features * m if config.get("pointer") is True else 0
     least = size * m + h * width * is_known + blocks * h * h + kernel + (features * columns if tied or rank else 0)
+    least += pointer
     most = size * (m + 2 * features + rank + 4) + 4 * features * (features + columns) + 2 * h * (width + m + blocks * h)
+    most += 2 * pointer + m + order
     return least, most + _OVERHEAD * (blocks + 32) if is_known else math.inf
 
 

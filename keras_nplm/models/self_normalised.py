@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from keras import ops
 
+from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor
@@ -13,6 +14,7 @@ from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 
+_LARGEST_EXPONENT = 80.0  # exp of it is finite in float32
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
 
 
@@ -25,6 +27,7 @@ class SelfNormalised(NextWordModel):
     hidden layer is n-1 lookups, and the score of an n-gram is one dot product: no matrix product, no [B, |V|].
     Averaged positions share a table. Residual blocks and layer normalisation are computed from a. The weights are
     copied when the object is made. With direct connections, or without a hidden layer, x is looked up in C as well.
+    With a pointer the scores of its copies are computed from the features and from C; see `keras_nplm.layers.pointer`.
     For the energy output z = d + sum_k T_k[w_k] is looked up, and so is the target's part: y = b + v · tanh(z + T[w]).
 
     Use it for networks trained so that log Z is near 0: with `NoiseContrastive`, or with `self_normalisation`.
@@ -77,6 +80,7 @@ class SelfNormalised(NextWordModel):
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
+        self.pointer = None if model.pointer is None else _CopyScores(model, words)
         self.tables = self.targets = self.v = self.kernel = None
         if hidden is not None:
             blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, hidden.hidden_units)
@@ -97,22 +101,40 @@ class SelfNormalised(NextWordModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return y of the targets: ln P(target | context) + ln Z, float32 [B]."""
-        y = self.b[target_ids]
+        y = np.empty(len(target_ids), np.float32)
         buffers = None
         if self.tables is not None:  # the same memory for every block: new memory costs page faults
             buffers = np.empty((2, min(_ROWS, len(target_ids)), self.tables.shape[2]), np.float32)
         for block in row_blocks(len(target_ids), _ROWS):
-            y[block] += self._score(context_ids[block], target_ids[block], buffers)
+            y[block] = self._score(context_ids[block], target_ids[block], buffers)
         return y
 
     def _score(self, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None) -> np.ndarray:
-        """Return y - b of the targets of a block of n-grams, float32 [B]."""
+        """Return y of the targets of a block of n-grams, float32 [B]."""
         if self.v is not None:
-            return np.tanh(self._before_tanh(context_ids, buffers) + self.targets[target_ids]) @ self.v
-        features = self.features(context_ids, buffers)
+            z = self._before_tanh(context_ids, buffers) + self.targets[target_ids]
+            return np.tanh(z) @ self.v + self.b[target_ids]
+        return self.score_features(self.features(context_ids, buffers), context_ids, target_ids, buffers)
+
+    def score_features(
+        self,
+        features: np.ndarray,
+        context_ids: np.ndarray,
+        target_ids: np.ndarray,
+        buffers: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return y of one target per context, float32 [B], from the features of the contexts; not for energy outputs.
+
+        Args:
+            features: float32 [B, w], of `features`.
+            context_ids: int [B, n-1]; a pointer copies its words.
+            target_ids: int [B].
+            buffers: as in `features`.
+        """
         fits = buffers is not None and buffers.shape[2] == self.kernel.shape[1]
         rows = _take_rows(self.kernel, target_ids, buffers[1] if fits else None)
-        return np.einsum("ij,ij->i", features, rows)
+        y = np.einsum("ij,ij->i", features, rows) + self.b[target_ids]
+        return y if self.pointer is None else self.pointer.add_to_logit(y, features, context_ids, target_ids)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
@@ -123,7 +145,10 @@ class SelfNormalised(NextWordModel):
                 row[:] = np.tanh(context + self.targets) @ self.v
             logits += self.b
         else:
-            logits = self.features(context_ids) @ self.kernel.T + self.b
+            features = self.features(context_ids)
+            logits = features @ self.kernel.T + self.b
+            if self.pointer is not None:
+                self.pointer.add_to_logits(logits, features, context_ids)
         greatest = logits.max(axis=1, keepdims=True, initial=-np.inf)
         return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
 
@@ -150,6 +175,43 @@ class SelfNormalised(NextWordModel):
         for block, column in zip(self.block[1:], context_ids.T[1:], strict=True):
             z += _take_rows(self.tables[block], column, buffers[1])
         return z
+
+
+class _CopyScores:
+    """The pointer of a network in NumPy: the weights of copies, added to logits."""
+
+    def __init__(self, model: NPLM, words: np.ndarray):
+        self._words = words
+        self._Q, self._R, self._v, self._u = map(_float32, model.pointer.weights)
+
+    def _weigh(self, features: np.ndarray, context_ids: np.ndarray) -> np.ndarray:
+        """Return exp(e), float32 [B, n-1]; see `keras_nplm.layers.pointer.Pointer`."""
+        queries = np.stack([features @ self._Q + self._v, features @ self._R], axis=2)
+        products = self._words[context_ids] @ queries  # [B, n-1, 2]
+        scores = self._u + products[:, :, 0]
+        scores[:, 1:] += products[:, :-1, 1]
+        is_copy = (context_ids != PAD_ID) & (context_ids != BOS_ID)
+        return is_copy / (1 + np.exp(np.minimum(-scores, _LARGEST_EXPONENT)))
+
+    def add_to_logit(
+        self, y: np.ndarray, features: np.ndarray, context_ids: np.ndarray, target_ids: np.ndarray
+    ) -> np.ndarray:
+        """Return ln(exp(y) + sum of exp(e) over the copies of the target), float32 [B]."""
+        weights = self._weigh(features, context_ids)
+        return np.logaddexp(y, _log(np.einsum("ij,ij->i", weights, context_ids == target_ids[:, None])))
+
+    def add_to_logits(self, logits: np.ndarray, features: np.ndarray, context_ids: np.ndarray) -> None:
+        """Add the copies to the logits of all words, float32 [B, |V|], in place."""
+        weights = np.zeros_like(logits)
+        np.add.at(weights, (np.arange(len(logits))[:, None], context_ids), self._weigh(features, context_ids))
+        rows, columns = np.nonzero(weights)
+        logits[rows, columns] = np.logaddexp(logits[rows, columns], np.log(weights[rows, columns]))
+
+
+def _log(weights: np.ndarray) -> np.ndarray:
+    """Return the logarithm, -inf for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
 
 
 def _take_rows(table: np.ndarray, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -30,7 +30,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     """
     check_memory(compute_sizes(configuration, vocabulary_size)["parameters"])
     output = _build_output(configuration, vocabulary_size)
-    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "boundary", "dtype")
+    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "boundary", "pointer", "dtype")
     options = {name: getattr(configuration, name) for name in names}
     shares = {name: getattr(configuration, name) for name in ("dropout", "embedding_dropout", "word_dropout")}
     if configuration.averages:

@@ -46,6 +46,7 @@ class Configuration:
     tied_output: bool = OPTIONS["tied_output"].default
     shortlist_size: int | None = OPTIONS["shortlist_size"].default
     outside_output: bool = OPTIONS["outside_output"].default
+    pointer: bool = OPTIONS["pointer"].default
     averages_after: str = OPTIONS["averages_after"].default
     word_dropout: float = OPTIONS["word_dropout"].default
     activation: str = OPTIONS["activation"].default
@@ -86,6 +87,11 @@ class Configuration:
             raise InputError(
                 f"`shortlist_size` must be left out with `output_layer` {output}. Received: {size}. Fix: choose the "
                 "output full, sampled or nce."
+            )
+        if self.pointer and output in ("adaptive", "energy"):
+            raise InputError(
+                f"`pointer` must be off with `output_layer` {output}. Received: True. Fix: choose the output full, "
+                "sampled or nce."
             )
         if size is not None and self.tied_output:
             raise InputError(
@@ -208,6 +214,9 @@ _MODERN_SMALL = _BROWN_NCE | dict(
     learning_rate=1.2,
 )
 
+# The pointer repeats names and topic words, so twice as many words of context pay.
+_MODERN_POINTER = _MODERN_SMALL | dict(order=121, averages_after="4,10,20,40,80", pointer=True)
+
 # Gradients of C, H and v differ by orders of magnitude in the energy output: Adagrad scales each.
 _ENERGY = _BROWN | dict(
     output_layer="energy",
@@ -243,6 +252,7 @@ _NAMED: dict[str, tuple[str, dict]] = {
         "modern-small with more dropout and more epochs",
         _MODERN_SMALL | dict(dropout=0.3, embedding_dropout=0.1, epochs=8),
     ),
+    "modern-pointer": ("modern-small with a pointer to 120 words of context, which it can repeat", _MODERN_POINTER),
     "modern-large": ("256 words of context, 6 residual blocks, for 100 million words and GPUs", _LARGE),
     "phone": ("1 million subwords, below 2 MB in 8 bits; use with --tokenizer sentencepiece --pieces 4000", _PHONE),
     "names": ("characters of names, one name a line; use with --token character", _NAMES),

@@ -50,13 +50,19 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
         layers = 1 + configuration.residual_blocks
         body = x * h + configuration.residual_blocks * h * h
         biases = layers * h + 2 * layers * h * configuration.layer_norm
+    products = body
+    if configuration.pointer:
+        positions = configuration.order - 1
+        body += 2 * features * m
+        biases += m + positions
+        products = body + 2 * m * positions  # of the queries and the vectors of the context's words
     width = m if configuration.tied_output else configuration.output_rank or features
     projection = features * width if configuration.tied_output or configuration.output_rank else 0
     output = _count_output(configuration, vocabulary_size, width)
     return {
         "parameters": vocabulary_size * m + body + biases + projection + output.matrices + output.biases,
-        "flops_scoring": round(2 * (body + projection + output.scoring)),
-        "flops_training": round(2 * _BACKWARD * (body + projection + output.training)),
+        "flops_scoring": round(2 * (products + projection + output.scoring)),
+        "flops_training": round(2 * _BACKWARD * (products + projection + output.training)),
     }
 
 

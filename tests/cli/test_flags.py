@@ -79,6 +79,7 @@ _OPTIONS_OF_SIZE = {  # of each option of `size` two sets of options with differ
     "embedding_dim": (dict(embedding_dim=8), dict(embedding_dim=9)),
     "hidden_units": (dict(hidden_units=8), dict(hidden_units=9)),
     "direct_connections": (dict(direct_connections=False), dict(direct_connections=True)),
+    "pointer": (dict(pointer=False), dict(pointer=True)),
     "averages_after": (dict(averages_after="4"), dict(averages_after="4,8")),
     "residual_blocks": (dict(residual_blocks=1), dict(residual_blocks=2)),
     "layer_norm": (dict(layer_norm=True), dict(layer_norm=False)),

@@ -23,6 +23,7 @@ KINDS = {
     "held out": {"output": lambda: FullSoftmax(V, held_out_mass=0.1)},
     "direct": {"direct_connections": True},
     "no hidden layer": {"direct_connections": True, "hidden_units": 0},
+    "pointer": {"pointer": True, "direct_connections": True},
     "rank": {"output": lambda: FullSoftmax(V, rank=2), "direct_connections": True},
     "tied": {"output": lambda: FullSoftmax(V, tied=True)},
     "sampled": {"output": "sampled", "dropout": 0.3},
@@ -78,20 +79,21 @@ def test_old_words_keep_ratios_and_new_words_have_their_logits(kind):
     np.testing.assert_allclose(np.exp(new).sum(axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(new[:, :V] - new[:, 4:5], old - old[:, 4:5], atol=1e-4)
     np.testing.assert_allclose(grown.embed(contexts), model.embed(contexts), atol=1e-6)
-    if kind != "given layers":  # whose formula is not that of `_logits`
+    if kind not in ("given layers", "pointer"):  # whose formula is not that of `_logits`
         y = _logits(grown, _contexts(V + J))
         expected = y - np.log(np.exp(y).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(grown.next_log_probs(_contexts(V + J)), expected, atol=1e-4)
     np.testing.assert_array_equal(grown.embed.C.numpy()[V:], rows.C.astype(np.float32))
     np.testing.assert_array_equal(grown.prob.b.numpy()[V:], rows.b.astype(np.float32))
-    y = np.asarray(model.prob.project(model.features(contexts))) @ rows.kernel.T + rows.b  # of the new words
+    projected = model.prob.project_features(model.compute_features(contexts))
+    y = np.asarray(projected) @ rows.kernel.T + rows.b  # of the new words
     old_y = np.asarray(model.prob.logits(model.features(contexts)))
     np.testing.assert_allclose(new[:, V:] - new[:, 4:5], y - old_y[:, 4:5], atol=1e-4)
     for weight, value in zip(model.weights, before, strict=True):  # the network before is not changed
         np.testing.assert_array_equal(weight.numpy(), value)
 
 
-@pytest.mark.parametrize("kind", ["rank", "tied", "no hidden layer"])
+@pytest.mark.parametrize("kind", ["rank", "tied", "no hidden layer", "pointer"])
 def test_known_log_probs_are_updated_from_the_new_words_only(kind, monkeypatch):
     model = _model(kind)
     grown, random = grow(model, _rows(model)), np.random.default_rng(6)

@@ -34,6 +34,7 @@ NETWORKS = {
     "no hidden layer": dict(hidden=None, direct_connections=True),
     "adaptive": dict(hidden_units=0, direct_connections=True, output="adaptive"),
     "bfloat16": dict(dtype="mixed_bfloat16"),
+    "pointer": dict(pointer=True, direct_connections=True),
 }
 
 

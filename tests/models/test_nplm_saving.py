@@ -39,6 +39,7 @@ def _networks() -> dict[str, dict]:
         "held out": dict(output=FullSoftmax(V, held_out_mass=0.2, self_normalisation=0.1), weight_decay=0.1),
         "low rank": dict(output=FullSoftmax(V, rank=2)),
         "tied": dict(output=FullSoftmax(V, tied=True), embedding_dim=M),
+        "pointer": dict(pointer=True, output=NoiseContrastive(V, num_sampled=5, rank=3, seed=3), word_dropout=0.1),
         "short-list": dict(output=FullSoftmax(V, shortlist_size=9, outside_output=True)),
         "adaptive": dict(output=AdaptiveSoftmax(V, cutoffs=(7, 16))),
         "sampled": dict(output=SampledSoftmax(V, num_sampled=5, proposal="log-uniform", seed=3)),

@@ -30,6 +30,7 @@ def _variants() -> dict[str, dict]:
         "averaged": dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), direct=True),
         "all averaged": dict(order=6, context=AveragedContext(V, 3, averages_after=(0, 4))),
         "deep": dict(hidden=DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True)),
+        "pointer": dict(order=8, pointer=True, direct=True),
         "energy": dict(output="energy"),
         "averaged, energy": dict(
             order=8, context=AveragedContext(V, 3, averages_after=(2, 4)), output=EnergyOutput(V, 5)

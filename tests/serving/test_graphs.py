@@ -34,7 +34,7 @@ WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 SIZE = len(WORDS) + 4
 FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture by frequency", "short-list")
 LONG = ("sampled", "nce", "adaptive", "tied", "no hidden layer", "bfloat16", "deleted interpolation, paper", "mixture")
-LONG += ("short-list, outside output", "short-list of all words", "network of a short-list")
+LONG += ("pointer", "short-list, outside output", "short-list of all words", "network of a short-list")
 
 
 @functools.cache
@@ -75,6 +75,7 @@ def _build_model(kind: str, boundary: str):
         "tied": dict(order=2, hidden_units=5, output=FullSoftmax(SIZE, tied=True)),
         "no hidden layer": dict(order=3, hidden_units=0, direct_connections=True),
         "bfloat16": dict(order=3, hidden_units=5, dtype="mixed_bfloat16"),
+        "pointer": dict(order=6, hidden_units=5, pointer=True),
         "full": dict(order=4, hidden_units=5, direct_connections=True),
     }
     chosen = options.get(kind) or dict(order=4, hidden_units=5, output=kind)

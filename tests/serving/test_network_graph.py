@@ -18,6 +18,7 @@ def _networks() -> dict[str, dict]:
             hidden=DeepHidden(H, activation="silu", residual_blocks=2, layer_norm=True),
             output=FullSoftmax(V, tied=True),
         ),
+        "pointer": dict(order=9, pointer=True),
         "energy": dict(order=4, output=EnergyOutput(V, H)),
     }
 

@@ -87,6 +87,7 @@ NETWORKS = {
     "tied": {"output": FullSoftmax(V, tied=True)},
     "short-list": {"output": FullSoftmax(V, shortlist_size=20)},
     "short-list with outside output": {"output": FullSoftmax(V, shortlist_size=20, outside_output=True)},
+    "pointer": {"pointer": True, "output": "nce"},
     "modern": {
         "context": AveragedContext(V, 6, averages_after=(1,)),
         "hidden": DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True),

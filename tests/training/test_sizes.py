@@ -26,6 +26,8 @@ PAPER = dataclasses.replace(CONFIGURATIONS["bengio2003"], embedding_dim=12, hidd
         dataclasses.replace(SMALL, layer_norm=False),
         dataclasses.replace(SMALL, tied_output=True),
         dataclasses.replace(SMALL, output_rank=7),
+        dataclasses.replace(SMALL, pointer=True),
+        dataclasses.replace(PAPER, pointer=True),
         dataclasses.replace(SMALL, output_layer="energy"),
         dataclasses.replace(SMALL, output_layer="adaptive"),
         dataclasses.replace(SMALL, output_layer="adaptive", cutoffs="50,60,150"),

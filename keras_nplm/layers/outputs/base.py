@@ -6,17 +6,18 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
+from keras_nplm.data.vocabulary import EOS_ID, PAD_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import (
     Tensor,
-    linear_log_prob,
     linear_logit,
     linear_softmax,
+    log_normaliser,
     multiply_transposed,
     penalty,
     rows,
 )
+from keras_nplm.layers.pointer import NO_COPY, Copies, append_copies, split_copies
 
 NEVER = 1e-12  # the probability of an id that is never a target
 
@@ -246,7 +247,11 @@ class LinearOutput(BiasedOutput):
 
         y = b + [U W] f,    or of low rank y = b + K P f
 
-    The kernel is kept with one row per output, [outputs, w], as in the paper, so that a few words cost a few rows.
+    The kernel is kept with one row per output, [outputs, w], as in the paper, so that a few words cost a few rows. The
+    features of a network with a pointer end with its copies, which are outputs, too; see `keras_nplm.layers.pointer`.
+
+    Attributes:
+        copied: int, n-1 in a network with a pointer, else 0: how many positions of the context are outputs, too.
 
     Args:
         vocabulary_size: int, |V|.
@@ -261,6 +266,7 @@ class LinearOutput(BiasedOutput):
     """
 
     has_rows = True
+    copied = 0
 
     def __init__(
         self,
@@ -329,8 +335,22 @@ class LinearOutput(BiasedOutput):
         return self.add_weight(name=name, shape=shape, **options)
 
     def project(self, features: Tensor, training: bool = False) -> Tensor:
-        """Return the input of the kernel: the features f, or P f, float [B, r]."""
+        """Return the input of the kernel: the features f, or P f, float [B, r]; then the copies."""
+        if self.P is None:
+            return features
+        features, copies = split_copies(features, self.copied)
+        projected = self.project_features(features)
+        return projected if copies is None else append_copies(projected, copies)
+
+    def project_features(self, features: Tensor) -> Tensor:
+        """Return f or P f, float [B, r], from features without copies."""
         return features if self.P is None else ops.matmul(features, ops.cast(self.P, features.dtype))
+
+    def copy_words(self, scores: Tensor, context_ids: Tensor) -> Copies:
+        """Return the copies of the context's words, given their scores; words without an output are not copied."""
+        ids = self.output_ids(ops.cast(context_ids, "int32"))
+        has_output = ops.logical_and(ids >= 0, ids < self.num_outputs)
+        return Copies(ops.where(has_output, scores, NO_COPY), ops.where(has_output, ids, PAD_ID))
 
     def input_columns(self, columns: slice) -> Tensor:
         if self.P is None:
@@ -339,27 +359,51 @@ class LinearOutput(BiasedOutput):
 
     def logits(self, features: Tensor) -> Tensor:
         features = self.project(ops.cast(features, self.sum_dtype))  # half precision would not be exact
-        return ops.matmul(features, ops.transpose(ops.cast(self.kernel, self.sum_dtype))) + ops.cast(
-            self.b, self.sum_dtype
-        )
+        projected, copies = split_copies(features, self.copied)
+        kernel, bias = (ops.cast(weight, self.sum_dtype) for weight in (self.kernel, self.b))
+        y = ops.matmul(projected, ops.transpose(kernel)) + bias
+        return y if copies is None else copies.add_to_logits(y)
 
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.in_range(output_ids)
-        features = self.project(ops.cast(features, self.sum_dtype))
-        return linear_log_prob(features, self.kernel, self.b, output_ids, which) * known
+        projected, copies = split_copies(self.project(ops.cast(features, self.sum_dtype)), self.copied)
+        log_z = log_normaliser(projected, self.kernel, self.b)
+        log_z = log_z if copies is None else copies.add_to_normaliser(log_z)
+        if which is not None:
+            projected, log_z = ops.take(projected, which, axis=0), ops.take(log_z, which)
+            copies = None if copies is None else copies.take(which)
+        y = linear_logit(projected, self.kernel, self.b, output_ids)
+        return ((y if copies is None else copies.add_to_logit(y, output_ids)) - log_z) * known
 
     def negative_log_likelihood(self, features: Tensor, output_ids: Tensor) -> Tensor:
         output_ids, known = self.in_range(output_ids)
-        projected = self.project(ops.cast(features, self.sum_dtype))
-        log_z, logit, _ = linear_softmax(projected, self.kernel, self.b, output_ids, self.sum_dtype)
+        log_z, logit, _ = self.softmax(ops.cast(features, self.sum_dtype), output_ids, self.sum_dtype)
         return (log_z - logit) * known
 
+    def softmax(
+        self, features: Tensor, output_ids: Tensor, dtype: str, expected: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return log Z, the logits of the targets and their expectation; see `linear_softmax`. Copies are included.
+
+        The expectation, for `held_out_mass`, is of y without copies: words without a training target are never copied.
+        """
+        projected, copies = split_copies(self.project(features), self.copied)
+        log_z, logit, mean = linear_softmax(projected, self.kernel, self.b, output_ids, dtype, expected)
+        if copies is not None:
+            log_z, logit = copies.add_to_normaliser(log_z), copies.add_to_logit(logit, output_ids)
+        return log_z, logit, mean
+
     def logits_of(self, projected: Tensor, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        projected, copies = split_copies(projected, self.copied)
         kernel, bias = (ops.cast(rows(weight, word_ids), projected.dtype) for weight in (self.kernel, self.b))
-        return multiply_transposed(projected, kernel) + (bias + offset)
+        if copies is None:
+            return multiply_transposed(projected, kernel) + (bias + offset)
+        return copies.add_to_logits_of(multiply_transposed(projected, kernel) + bias, word_ids) + offset
 
     def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
-        return linear_logit(projected, self.kernel, self.b, output_ids)
+        projected, copies = split_copies(projected, self.copied)
+        y = linear_logit(projected, self.kernel, self.b, output_ids)
+        return y if copies is None else copies.add_to_logit(y, output_ids)
 
     def grow_from(self, smaller: "LinearOutput", kernel: np.ndarray, b: np.ndarray, frequencies: np.ndarray) -> None:
         """Copy the weights of the same output of fewer words, and add rows for the new words.

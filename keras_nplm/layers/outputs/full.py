@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.ops import Tensor, linear_softmax
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import LinearOutput, append_held_out
 
 
@@ -76,9 +76,7 @@ class FullSoftmax(LinearOutput):
     def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
         output_ids, known = self.in_range(output_ids)
         q = ops.convert_to_tensor(self.q) if self.held_out_mass else None
-        log_z, target_logit, q_logit = linear_softmax(
-            self.project(features), self.kernel, self.b, output_ids, self.compute_dtype, expected=q
-        )
+        log_z, target_logit, q_logit = self.softmax(features, output_ids, self.compute_dtype, expected=q)
         loss = negative_log_likelihood = (log_z - target_logit) * known
         if self.held_out_mass:
             loss = (1 - self.held_out_mass) * loss + self.held_out_mass * (log_z - q_logit)

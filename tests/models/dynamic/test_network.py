@@ -115,9 +115,9 @@ def test_steps_in_units_of_the_training_gradient():
     assert np.allclose(_read(dynamic, NGRAMS), expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize("name", [*OUTPUTS, "pointer"])
 def test_every_output_learns_after_it_predicts(name):
-    model = _network(OUTPUTS[name])
+    model = _network(pointer=True) if name == "pointer" else _network(OUTPUTS[name])
     before = model.get_weights()
     dynamic = DynamicNPLM(model, DynamicSettings(chunk=5, rate=0.5))
     whole = _read(dynamic, NGRAMS)
