@@ -20,6 +20,12 @@ from keras_nplm.io.errors import RunError
 
 _POLL_SECONDS = 0.02  # between two measurements of memory
 _PR_SET_PDEATHSIG = 1
+_FOLLOW = (  # a program that ends with its parent, as in `end_with_parent`, and becomes the command
+    "import ctypes, os, sys\n"
+    f"if sys.platform == 'linux': ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})\n"
+    "if os.getppid() != int(sys.argv[1]): sys.exit(1)\n"
+    "os.execvp(sys.argv[2], sys.argv[2:])"
+)
 
 
 @contextlib.contextmanager
@@ -85,7 +91,8 @@ def measure_command(command: Sequence[str], name: str) -> dict:
     """
     peak, began, cpu_began = 0, time.perf_counter(), _read_child_seconds()
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        with start_child(command, stdout=output, stderr=errors) as process:
+        following = [sys.executable, "-I", "-S", "-c", _FOLLOW, str(os.getpid()), *command]
+        with start_child(following, stdout=output, stderr=errors) as process:
             while process.poll() is None:
                 peak = max(peak, _read_memory(process.pid))
                 time.sleep(_POLL_SECONDS)

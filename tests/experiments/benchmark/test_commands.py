@@ -1,7 +1,9 @@
 """Whole commands are measured in processes, in turns, on a text of each size."""
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,24 @@ def test_cpu_seconds_are_those_of_a_command_and_its_children():
 def test_a_command_that_fails_is_named_with_its_last_line():
     with pytest.raises(RunError, match="It failed with exit status 3: two"):
         measure_command([sys.executable, "-c", "import sys; print('one\\ntwo', file=sys.stderr); sys.exit(3)"], "It")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_command_ends_with_a_killed_benchmark(tmp_path):
+    started = tmp_path / "started"
+    command = f"import os, pathlib, time; pathlib.Path({str(started)!r}).write_text(str(os.getpid())); time.sleep(300)"
+    benchmark = (
+        "import sys; from keras_nplm.experiments.benchmark.children import measure_command\n"
+        f"measure_command([sys.executable, '-c', {command!r}], 'It')"
+    )
+    with subprocess.Popen([sys.executable, "-c", benchmark]) as parent:
+        while not (started.exists() and started.read_text()) and parent.poll() is None:
+            time.sleep(0.05)
+        parent.kill()
+    end = time.monotonic() + 10
+    while Path(f"/proc/{started.read_text()}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{started.read_text()}").exists()
 
 
 def test_estimation_is_measured_next_to_lmplz(lmplz):
