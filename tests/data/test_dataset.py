@@ -217,8 +217,15 @@ def test_parts_of_workers_are_the_batches_of_one(place_ids, boundary, drop_remai
     assert all(len(batch) == 2 for part in parts for batch in part[: len(whole) - 1])
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+@pytest.mark.parametrize(
+    "boundary, shuffle",
+    [
+        ("stream", True),
+        ("sentence", False),
+        pytest.param("stream", False, marks=pytest.mark.long),
+        pytest.param("sentence", True, marks=pytest.mark.long),
+    ],
+)
 def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, boundary, shuffle):
     ids = np.array([token if token % 5 else 3 for token in range(4, 100)] + [3])
     options = dict(order=3, batch_size=6, boundary=boundary, shuffle=shuffle, first_epoch=0)

@@ -53,7 +53,7 @@ def _networks() -> dict[str, dict]:
 
 NAMES = tuple(_networks())
 # Written and read in the fast tests; the others in the long ones
-FAST = ("names", "averaged, deep, direct", "nce")
+FAST = ("averaged, deep, direct", "nce")
 LONG = [name if name in FAST else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 
 

@@ -39,9 +39,9 @@ def directory(language_model, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def exported(language_model, tmp_path_factory) -> Path:
-    """The first version of the SavedModel."""
-    return export_saved_model(language_model, tmp_path_factory.mktemp("served") / "small", top_k=5)
+def exported(language_model, build_once) -> Path:
+    """The first version of the SavedModel; tests read it and write nothing there."""
+    return build_once("served", lambda path: export_saved_model(language_model, path, top_k=5)) / "1"
 
 
 @pytest.fixture(scope="session")

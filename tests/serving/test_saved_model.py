@@ -1,5 +1,6 @@
 """SavedModel versions for TF Serving: loaders, warm-up requests, server files, versions, misuse."""
 
+import functools
 import os
 import re
 import shutil
@@ -16,15 +17,24 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_nplm import NPLM, InputError, LanguageModel, Uniform, Vocabulary, export_saved_model
 from keras_nplm.cli.main import main
-from keras_nplm.serving.signatures import DOCUMENTATION
+from keras_nplm.serving.signatures import DOCUMENTATION, ServingModule
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 
 
-@pytest.fixture(scope="module")
-def uniform() -> LanguageModel:
-    """A language model that is exported fast."""
+_trace_once = functools.cache(ServingModule)
+
+
+@functools.cache
+def _build_uniform() -> LanguageModel:
     return LanguageModel(Uniform(len(WORDS) + 4, "sentence"), Vocabulary(WORDS), "words", "sentence")
+
+
+@pytest.fixture
+def uniform(monkeypatch) -> LanguageModel:
+    """A language model that is exported fast: its functions are traced once for all exports."""
+    monkeypatch.setattr("keras_nplm.serving.saved_model.ServingModule", _trace_once)
+    return _build_uniform()
 
 
 @pytest.mark.long

@@ -27,10 +27,20 @@ def short_configuration(small_configuration) -> Configuration:
     return dataclasses.replace(small_configuration, batch_size=64, min_count=2)
 
 
+@pytest.fixture(scope="session")
+def leave_out_report():
+    """A function that makes training runs write no report.html and no logs of TensorBoard: most of a short run."""
+
+    def leave_out(context: pytest.MonkeyPatch) -> None:
+        context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
+        context.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback())
+
+    return leave_out
+
+
 @pytest.fixture
-def no_report(monkeypatch):
-    """Training runs that write no report.html, which takes longer than such a run."""
-    monkeypatch.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
+def no_report(monkeypatch, leave_out_report):
+    leave_out_report(monkeypatch)
 
 
 @pytest.fixture

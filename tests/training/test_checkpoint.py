@@ -55,11 +55,11 @@ def options(short_configuration) -> Configuration:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, short_corpus, options) -> Path:
+def whole(tmp_path_factory, short_corpus, options, leave_out_report) -> Path:
     """The directory of a run without interruption."""
     directory = tmp_path_factory.mktemp("whole") / "model"
     with pytest.MonkeyPatch.context() as context:
-        context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
+        leave_out_report(context)
         train(options, short_corpus, directory)
     return directory
 
@@ -157,7 +157,8 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
     assert not any(path.exists() for path in left)
 
 
-@pytest.mark.parametrize("boundary", ["sentence", pytest.param("stream", marks=pytest.mark.long)])
+@pytest.mark.long  # the fast tests: tests/data/test_dataset.py for the shards, the run above for the checkpoint
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
 def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corpus, short_configuration, boundary):
     """Training text too large for memory, read in blocks; killed at the third checkpoint, in the first epoch."""
     monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)

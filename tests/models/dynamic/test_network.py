@@ -115,7 +115,13 @@ def test_steps_in_units_of_the_training_gradient():
     assert np.allclose(_read(dynamic, NGRAMS), expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", [*OUTPUTS, "pointer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *[pytest.param(name, marks=pytest.mark.long if name in ("adaptive", "energy") else ()) for name in OUTPUTS],
+        "pointer",
+    ],
+)
 def test_every_output_learns_after_it_predicts(name):
     model = _network(pointer=True) if name == "pointer" else _network(OUTPUTS[name])
     before = model.get_weights()
