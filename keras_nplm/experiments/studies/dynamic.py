@@ -33,7 +33,8 @@ from keras_nplm.models.dynamic import make_dynamic
 from keras_nplm.models.dynamic.mixture import FollowingWeights
 
 _SEEDS = 3
-_NETWORKS = tuple(f"modern-small-held-out-{seed}" for seed in range(1, _SEEDS + 1))
+_NETWORKS = tuple(f"modern-pointer-held-out-{seed}" for seed in range(1, _SEEDS + 1))
+_TRAIN = "train --config modern-pointer --held-out-mass 0"
 _NGRAM_MODELS = ("kneser-ney-5", "class-500-3")
 _LENGTH = 2000  # words of a cache
 _DECAYS = (200, 500)
@@ -41,7 +42,7 @@ _FLATNESS = (0.05, 0.1, 0.2)
 _RATES = (0.001, 0.003, 0.01, 0.03)
 ROWS = (
     *(
-        Row(name, "`modern-small`, no held-out mass", f"train --config modern-small --held-out-mass 0 --seed {seed}")
+        Row(name, "`modern-pointer`, no held-out mass", f"{_TRAIN} --seed {seed}")
         for seed, name in enumerate(_NETWORKS, start=1)
     ),
     *map(find_row, _NGRAM_MODELS),
