@@ -24,7 +24,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave the modules of TensorFlow out of garbage collections: these take a seventh of the time of the tests."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.fixture(scope="session")
