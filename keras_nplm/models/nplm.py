@@ -313,11 +313,8 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     @functools.cached_property
     def _graph_features(self) -> Callable:
-        def compute(context_ids: Tensor) -> Tensor:
-            x = self.embed(context_ids)
-            return ops.cast(self.features_of(x), self.prob.sum_dtype)
-
-        return self._compiled(compute, 0)
+        dtype = self.prob.sum_dtype
+        return self._compiled(lambda context_ids: ops.cast(self.features_of(self.embed(context_ids)), dtype), 0)
 
     @functools.cached_property
     def _graph_log_probs(self) -> Callable:

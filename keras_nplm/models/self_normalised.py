@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.pointer import Copies
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 
-_LARGEST_EXPONENT = 80.0  # exp of it is finite in float32
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
 
 
@@ -80,7 +79,7 @@ class SelfNormalised(NextWordModel):
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
-        self.pointer = None if model.pointer is None else _CopyScores(model, words)
+        self.find_copies = None if model.pointer is None else _copy_finder(model, words)
         self.tables = self.targets = self.v = self.kernel = None
         if hidden is not None:
             blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, hidden.hidden_units)
@@ -134,7 +133,9 @@ class SelfNormalised(NextWordModel):
         fits = buffers is not None and buffers.shape[2] == self.kernel.shape[1]
         rows = _take_rows(self.kernel, target_ids, buffers[1] if fits else None)
         y = np.einsum("ij,ij->i", features, rows) + self.b[target_ids]
-        return y if self.pointer is None else self.pointer.add_to_logit(y, features, context_ids, target_ids)
+        if self.find_copies is None:
+            return y
+        return _float32(self.find_copies(features, context_ids).add_to_logit(y, target_ids))
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
@@ -147,8 +148,8 @@ class SelfNormalised(NextWordModel):
         else:
             features = self.features(context_ids)
             logits = features @ self.kernel.T + self.b
-            if self.pointer is not None:
-                self.pointer.add_to_logits(logits, features, context_ids)
+            if self.find_copies is not None:
+                logits = _float32(self.find_copies(features, context_ids).add_to_logits(logits))
         greatest = logits.max(axis=1, keepdims=True, initial=-np.inf)
         return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
 
@@ -177,41 +178,21 @@ class SelfNormalised(NextWordModel):
         return z
 
 
-class _CopyScores:
-    """The pointer of a network in NumPy: the weights of copies, added to logits."""
+def _copy_finder(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], Copies]:
+    """Return a function from features and contexts to the copies of the contexts' words, with the weights as they are.
 
-    def __init__(self, model: NPLM, words: np.ndarray):
-        self._words = words
-        self._Q, self._R, self._v, self._u = map(_float32, model.pointer.weights)
+    Args:
+        model: a network with a pointer.
+        words: float32 [|V|, m], C with a zero vector for `<pad>`.
+    """
+    pointer = type(model.pointer).from_config(model.pointer.get_config() | {"dtype": "float32"})
+    pointer.build((None, model.pointer.Q.shape[0]), (None, model.order - 1, words.shape[1]))
+    pointer.set_weights(model.pointer.get_weights())
 
-    def _weigh(self, features: np.ndarray, context_ids: np.ndarray) -> np.ndarray:
-        """Return exp(e), float32 [B, n-1]; see `keras_nplm.layers.pointer.Pointer`."""
-        queries = np.stack([features @ self._Q + self._v, features @ self._R], axis=2)
-        products = self._words[context_ids] @ queries  # [B, n-1, 2]
-        scores = self._u + products[:, :, 0]
-        scores[:, 1:] += products[:, :-1, 1]
-        is_copy = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-        return is_copy / (1 + np.exp(np.minimum(-scores, _LARGEST_EXPONENT)))
+    def find(features: np.ndarray, context_ids: np.ndarray) -> Copies:
+        return model.prob.copy_words(pointer(features, words[context_ids], context_ids), context_ids)
 
-    def add_to_logit(
-        self, y: np.ndarray, features: np.ndarray, context_ids: np.ndarray, target_ids: np.ndarray
-    ) -> np.ndarray:
-        """Return ln(exp(y) + sum of exp(e) over the copies of the target), float32 [B]."""
-        weights = self._weigh(features, context_ids)
-        return np.logaddexp(y, _log(np.einsum("ij,ij->i", weights, context_ids == target_ids[:, None])))
-
-    def add_to_logits(self, logits: np.ndarray, features: np.ndarray, context_ids: np.ndarray) -> None:
-        """Add the copies to the logits of all words, float32 [B, |V|], in place."""
-        weights = np.zeros_like(logits)
-        np.add.at(weights, (np.arange(len(logits))[:, None], context_ids), self._weigh(features, context_ids))
-        rows, columns = np.nonzero(weights)
-        logits[rows, columns] = np.logaddexp(logits[rows, columns], np.log(weights[rows, columns]))
-
-
-def _log(weights: np.ndarray) -> np.ndarray:
-    """Return the logarithm, -inf for 0."""
-    with np.errstate(divide="ignore"):
-        return np.log(weights)
+    return find
 
 
 def _take_rows(table: np.ndarray, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
