@@ -23,16 +23,14 @@ from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.dynamic.settings import EPSILON, DynamicSettings
-from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
+from keras_nplm.models.dynamic.search import LARGEST_CHUNK, STILL, SettingsSearch
+from keras_nplm.models.dynamic.search import TOKENS as TUNING_TOKENS
+from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
 
 if TYPE_CHECKING:
     import torch
 
-CHUNKS = (16, 32, 64)  # tokens that are predicted before each step
-_FIRST_TOKENS = 20_000  # of the tuning text, for the first choice of rates
 _TRAINING_TOKENS = 60_000  # for the mean squares of the gradient
-_FIRST_RATES = {"sgd": 0.1, "rms": 0.5}
 _STATIC_CHUNK = 512  # tokens that the LSTM predicts at once, without steps
 
 
@@ -300,31 +298,41 @@ def _read_batches(
 def read_text(
     model: TorchModel,
     ids: np.ndarray,
-    settings: DynamicSettings,
+    settings: DynamicSettings = STILL,
     mean_squares: "Sequence[torch.Tensor] | None" = None,
 ) -> np.ndarray:
-    """Return ln P of each token of a text, float64 [T], in nats; with a rate the model learns from what it has read.
+    """Return ln P of each token of a text, float64 [T], in nats; with a rate, copies learn from what they have read.
 
     Each chunk is predicted first. Then one step is taken on its mean loss, with the rules of `DynamicNPLM`. No token is
     predicted after a step on it.
 
     Args:
-        model: the model; its weights change if the rate is not 0.
+        model: the model; it stays as it is.
         ids: the text, ranks of words, int64 [T].
-        settings: chunk, rate and rule. All weights move, without decay.
+        settings: of dynamic evaluation, without decay.
         mean_squares: for the rule `"rms"`; see `measure_mean_squares`.
     """
+    if not settings.rate:
+        return _read_text(model, ids, model.longest_chunk)
+    rates = [settings.rate / 2**k for k in range(settings.copies)]
+    parts = []
+    for rate in rates:
+        copy = copy_model(model)
+        steps = _Steps(copy, dataclasses.replace(settings, rate=rate), mean_squares)
+        parts.append(_read_text(copy, ids, settings.chunk, steps))
+    return np.logaddexp.reduce(parts) - math.log(len(parts))
+
+
+def _read_text(model: TorchModel, ids: np.ndarray, chunk: int, steps: "_Steps | None" = None) -> np.ndarray:
+    """Return ln P of each token; with `steps`, the weights of the model change after each chunk."""
     import torch
 
-    steps = _Steps(model, settings, mean_squares) if settings.rate else None
     tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
     parts, state = [], None
-    for begin in range(0, len(ids), settings.chunk):
-        end = min(begin + settings.chunk, len(ids))
+    for begin in range(0, len(ids), chunk):
+        part = tokens[None, begin : begin + chunk + 1]
         with torch.set_grad_enabled(steps is not None):
-            log_probs, state = model.compute_log_probs(
-                tokens[None, begin:end], tokens[None, begin + 1 : end + 1], state
-            )
+            log_probs, state = model.compute_log_probs(part[:, :-1], part[:, 1:], state)
         parts.append(log_probs[0].detach().double().numpy())
         if steps:
             steps.take(_compute_gradients(model, log_probs))
@@ -337,30 +345,45 @@ class _Steps:
     def __init__(
         self, model: TorchModel, settings: DynamicSettings, mean_squares: "Sequence[torch.Tensor] | None"
     ) -> None:
-        self._weights, self._rate = model.weights, settings.rate
-        self._scales: list = [None] * len(model.weights)
+        groups = group_weights(model)
+        self._weights, self._scales = model.weights, [None] * len(model.weights)
+        self._rates = [settings.rate * getattr(settings, group) for group in groups]
         if settings.rule == "rms":
             roots = [square.sqrt() for square in mean_squares]
             total, number = sum(root.sum() for root in roots), sum((root > 0).sum() for root in roots)
             mean = float(total / number) if number else 1.0
-            self._scales = [mean / root.clamp(min=EPSILON * mean) for root in roots]
+            epsilons = [EPSILON_BIASES if group == "biases" else EPSILON for group in groups]
+            self._scales = [
+                mean / root.clamp(min=epsilon * mean) for root, epsilon in zip(roots, epsilons, strict=True)
+            ]
 
     def take(self, gradients: "Sequence[torch.Tensor | None]") -> None:
         """Take a step along the gradients."""
         import torch
 
         with torch.no_grad():
-            for weight, scale, gradient in zip(self._weights, self._scales, gradients, strict=True):
+            for weight, rate, scale, gradient in zip(self._weights, self._rates, self._scales, gradients, strict=True):
                 if gradient is None:  # a cluster without a word of the chunk
                     continue
                 if gradient.is_sparse:
                     gradient = gradient.coalesce()
                     rows, values = gradient.indices()[0], gradient.values()
                     values = values if scale is None else values * scale[rows]
-                    weight.index_add_(0, rows, values, alpha=-self._rate)
+                    weight.index_add_(0, rows, values, alpha=-rate)
                 else:
                     gradient = gradient if scale is None else gradient * scale
-                    weight.add_(gradient, alpha=-self._rate)
+                    weight.add_(gradient, alpha=-rate)
+
+
+def group_weights(model: TorchModel) -> list[str]:
+    """Return the group of each of `model.weights`, one of `keras_nplm.models.dynamic.settings.GROUPS`."""
+    places = {
+        "output": model.output.parameters(),
+        "biases": [model.output.head.bias],
+        "embedding": [model.embed.weight],
+    }
+    groups = {id(weight): group for group, weights in places.items() for weight in weights}
+    return [groups.get(id(weight), "hidden") for weight in model.weights]
 
 
 def _compute_gradients(model: TorchModel, log_probs: "torch.Tensor") -> "tuple[torch.Tensor | None, ...]":
@@ -369,7 +392,7 @@ def _compute_gradients(model: TorchModel, log_probs: "torch.Tensor") -> "tuple[t
     return torch.autograd.grad(-log_probs.mean(), model.weights, allow_unused=True)
 
 
-def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = CHUNKS[1]) -> "list[torch.Tensor]":
+def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> "list[torch.Tensor]":
     """Return the mean square of each component of the gradient over chunks of training text.
 
     Args:
@@ -397,25 +420,11 @@ def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = CHUNKS
 def measure_perplexity(
     model: TorchModel,
     ids: np.ndarray,
-    settings: DynamicSettings | None = None,
+    settings: DynamicSettings = STILL,
     mean_squares: "Sequence[torch.Tensor] | None" = None,
 ) -> float:
-    """Return the perplexity of a text; see `read_text`. With a rate a copy of the model learns.
-
-    Args:
-        model: the model; it stays as it is.
-        ids: the text.
-        settings: see `read_text`. Default: static evaluation.
-        mean_squares: see `read_text`.
-    """
-    if settings is None:
-        settings = DynamicSettings(model.longest_chunk, rate=0)
-    if settings.rate:
-        model = copy_model(model)
-    log_probs = read_text(model, ids, settings, mean_squares)
-    with np.errstate(over="ignore"):
-        perplexity = float(np.exp(-log_probs.mean()))
-    return perplexity if math.isfinite(perplexity) else math.inf
+    """Return the perplexity of a text; see `read_text`. Default: static evaluation."""
+    return float(np.exp(-read_text(model, ids, settings, mean_squares).mean()))
 
 
 def copy_model(model: TorchModel) -> TorchModel:
@@ -427,45 +436,20 @@ def copy_model(model: TorchModel) -> TorchModel:
 
 
 def tune_dynamic(model: TorchModel, ids: np.ndarray, mean_squares: "Sequence[torch.Tensor]") -> DynamicSettings:
-    """Return the settings of dynamic evaluation with the lowest perplexity; a rate of 0 is a candidate.
-
-    As for our network, the rate of each rule is searched on the beginning of the text, in steps of 2. Then rates in
-    steps of √2 and chunks are searched on the whole of it. The Transformer has chunks of T/2 tokens at most.
+    """Return the settings of dynamic evaluation with the lowest perplexity, found as for our network.
 
     Args:
         model: the model; it stays as it is.
         ids: the tuning text, a prefix of validation.
         mean_squares: see `measure_mean_squares`.
     """
-    measured: dict[tuple[int, DynamicSettings], float] = {}
-
-    def measure(settings: DynamicSettings, tokens: int = len(ids)) -> float:
-        if (tokens, settings) not in measured:
-            measured[tokens, settings] = measure_perplexity(model, ids[:tokens], settings, mean_squares)
-            bar.update(1)
-        return measured[tokens, settings]
-
-    def climb(best: DynamicSettings, factor: float, tokens: int = len(ids)) -> DynamicSettings:
-        for direction in (factor, 1 / factor):
-            while True:
-                other = dataclasses.replace(best, rate=float(f"{best.rate * direction:.3g}"))
-                if not (measure(other, tokens) < measure(best, tokens) and 1e-6 < other.rate < 1e3):
-                    break
-                best = other
-        return best
-
     with open_progress("Tuning dynamic evaluation", unit=" settings") as bar:
-        starts = [
-            DynamicSettings(min(CHUNKS[1], model.longest_chunk), rate, rule) for rule, rate in _FIRST_RATES.items()
-        ]
-        rules = [climb(climb(start, 2, _FIRST_TOKENS), math.sqrt(2)) for start in starts]
-        best = min(rules, key=measure)
-        for chunk in CHUNKS[::2]:
-            if chunk <= model.longest_chunk:
-                rate = float(f"{best.rate * math.sqrt(chunk / best.chunk):.3g}")
-                best = min(best, dataclasses.replace(best, chunk=chunk, rate=rate), key=measure)
-        still = dataclasses.replace(best, rate=0.0)
-        return min(still, best, key=measure)
+
+        def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
+            return read_text(model, ids[:tokens], settings, mean_squares)
+
+        largest_chunk = min(LARGEST_CHUNK, model.longest_chunk)
+        return SettingsSearch(evaluate, len(ids), report=bar.update, largest_chunk=largest_chunk).find_best()
 
 
 def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
