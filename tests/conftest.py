@@ -5,6 +5,7 @@ import fcntl
 import gc
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,15 @@ import keras_nplm
 from keras_nplm.io import remote
 from keras_nplm.training.train import train
 
+_ALL_LONG = re.compile(r"^pytestmark = \[?pytest\.mark\.long\b", re.MULTILINE)
 CORPORA = Path(__file__).parents[2] / "shared" / "corpora"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import files of which all tests are long, where long tests are left out."""
+    if config.option.markexpr != "not long" or not collection_path.name.startswith("test_"):
+        return None
+    return bool(_ALL_LONG.search(collection_path.read_text(encoding="utf-8"))) or None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
