@@ -1,10 +1,12 @@
 """Sum the gradients of a row before an optimiser sees them: repeated words of a batch, replicas, clipping."""
 
 import types
+from collections.abc import Iterable
 
 import keras
 
 from keras_nplm.layers.ops import Tensor, sum_repeated_rows
+from keras_nplm.models.collectives import sum_over_replicas
 
 
 def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
@@ -13,8 +15,9 @@ def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
     A lookup has a sparse gradient, `tf.IndexedSlices`, with one slice per occurrence of a word. Keras's Adam, Adagrad
     and RMSprop square each slice instead of their sum. Clipping sees the slices of one replica. So the sums are taken
     first: over replicas, then over slices of the same row. Then every optimiser and every kind of clipping gives the
-    update of a dense gradient. The optimiser is changed in place, unless it gives that update already: lazy optimisers,
-    and SGD without momentum, both without clipping. For the TensorFlow backend.
+    update of a dense gradient. Lazy optimisers, and SGD without momentum, both without clipping, give that update
+    already: only the sum over replicas changes, which several workers send as fewer messages. The optimiser is changed
+    in place. For the TensorFlow backend.
 
     `NPLM.compile` does it. In a training loop of your own, call it once, before the first update.
 
@@ -32,12 +35,21 @@ def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
     [[0.0], [-1.0]]
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
-    if getattr(optimizer, "sums_gradients_first", False) or _sums_rows_itself(optimizer):
+    if getattr(optimizer, "sums_gradients_first", False):
+        return
+    optimizer.sums_gradients_first = True
+    if _sums_rows_itself(optimizer):
+        optimizer._all_reduce_sum_gradients = types.MethodType(lambda self, pairs: _sum_pairs(pairs), optimizer)
         return
     clip = optimizer._clip_gradients
-    optimizer._clip_gradients = lambda gradients: clip([sum_rows(g) for g in _sum_over_replicas(list(gradients))])
+    optimizer._clip_gradients = lambda gradients: clip([sum_rows(g) for g in sum_over_replicas(list(gradients))])
     optimizer._all_reduce_sum_gradients = types.MethodType(lambda self, pairs: pairs, optimizer)
-    optimizer.sums_gradients_first = True
+
+
+def _sum_pairs(pairs: Iterable[tuple]) -> list[tuple]:
+    """Return pairs of a gradient and its variable, with the gradients summed over replicas."""
+    gradients, variables = zip(*pairs, strict=True)
+    return list(zip(sum_over_replicas(list(gradients)), variables, strict=True))
 
 
 def _sums_rows_itself(optimizer: keras.optimizers.Optimizer) -> bool:
@@ -60,14 +72,3 @@ def sum_rows(gradient: Tensor) -> Tensor:
         return gradient
     ids, values = sum_repeated_rows(gradient.indices, gradient.values)
     return tf.IndexedSlices(values, ids, gradient.dense_shape)
-
-
-def _sum_over_replicas(gradients: list) -> list:
-    import tensorflow as tf
-
-    replica = tf.distribute.get_replica_context()
-    if replica is None or replica.num_replicas_in_sync == 1:
-        return gradients
-    present = [gradient for gradient in gradients if gradient is not None]
-    summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, present))
-    return [None if gradient is None else next(summed) for gradient in gradients]
