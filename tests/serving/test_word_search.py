@@ -58,6 +58,7 @@ def test_characters_complete_words_in_the_served_graph(randomise):
     assert served["words"][0, 0].numpy().startswith(b"ca")
 
 
+@pytest.mark.long  # a fast test completes words from characters
 def test_served_subwords_are_completed_to_words(randomise):
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
     network = _build_network(randomise, len(vocabulary))
