@@ -22,17 +22,15 @@ def sum_over_replicas(gradients: list) -> list:
     if replica is None or replica.num_replicas_in_sync == 1:
         return gradients
     packs = isinstance(replica.strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    sparse = [g for g in gradients if packs and isinstance(g, tf.IndexedSlices)]
-    gathered = iter(gather_slices(sparse, replica) if sparse else [])
-    others = [g for g in gradients if g is not None and not (packs and isinstance(g, tf.IndexedSlices))]
+
+    def is_packed(gradient: "tf.Tensor | tf.IndexedSlices | None") -> bool:
+        return packs and isinstance(gradient, tf.IndexedSlices)
+
+    packed = [gradient for gradient in gradients if is_packed(gradient)]
+    others = [gradient for gradient in gradients if gradient is not None and not is_packed(gradient)]
+    gathered = iter(gather_slices(packed, replica) if packed else [])
     summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, others) if others else [])
-
-    def choose(gradient: "tf.Tensor | tf.IndexedSlices | None") -> "tf.Tensor | tf.IndexedSlices | None":
-        if gradient is None:
-            return None
-        return next(gathered if packs and isinstance(gradient, tf.IndexedSlices) else summed)
-
-    return [choose(gradient) for gradient in gradients]
+    return [None if g is None else next(gathered if is_packed(g) else summed) for g in gradients]
 
 
 def gather_slices(gradients: "list[tf.IndexedSlices]", replica: "tf.distribute.ReplicaContext") -> list:

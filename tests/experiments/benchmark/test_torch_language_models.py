@@ -26,6 +26,20 @@ random = np.random.default_rng(0)
 text = random.integers(0, V, TOKENS)
 other = np.concatenate([text[:10], (text[10:] + 1) % V])
 result = {"text": text}
+
+
+def read_and_learn(learner, optimizer):
+    tokens, parts, state = torch.tensor([[V, *text]]), [], None
+    for begin in range(0, TOKENS, 3):
+        part = tokens[:, begin:begin + 4]
+        log_probs, state = learner.compute_log_probs(part[:, :-1], part[:, 1:], state)
+        parts.append(log_probs[0].detach().numpy())
+        optimizer.zero_grad()
+        (-log_probs.mean()).backward()
+        optimizer.step()
+    return np.concatenate(parts)
+
+
 for build in (TorchLSTM, TorchTransformer):
     kind = {TorchLSTM: "lstm", TorchTransformer: "transformer"}[build]
     sizes = dict(width=WIDTH, batch=2, length=6, cutoffs=(10, 20), dropout=0.0, rate=0.03)
@@ -67,32 +81,18 @@ for build in (TorchLSTM, TorchTransformer):
                 if weight.grad is not None:
                     weight -= 0.05 * weight.grad.to_dense() * mean / torch.maximum(root, least)
     result[f"{kind} rms expected"] = np.concatenate(parts)
-    learner, parts, state = copy_model(model), [], None
+    learner = copy_model(model)
     optimizer = torch.optim.SGD(learner.weights, 0.5)
-    for begin in range(0, TOKENS, 3):
-        part = tokens[:, begin:begin + 4]
-        log_probs, state = learner.compute_log_probs(part[:, :-1], part[:, 1:], state)
-        parts.append(log_probs[0].detach().numpy())
-        optimizer.zero_grad()
-        (-log_probs.mean()).backward()
-        optimizer.step()
-    result[f"{kind} dynamic expected"] = np.concatenate(parts)
+    result[f"{kind} dynamic expected"] = read_and_learn(learner, optimizer)
     for output, rate in ((1.0, 0.5), (1.0, 0.25), (0.0, 0.5)):  # two copies; an output that stays
-        learner, parts, state = copy_model(model), [], None
+        learner = copy_model(model)
         factors = {"embedding": 2.0, "hidden": 0.5, "output": output, "biases": 4.0}
         places = {"embedding": [learner.embed], "hidden": [learner.body], "output": [learner.output]}
         groups = {g: [w for m in ms for w in m.parameters()] for g, ms in places.items()}
         groups["biases"] = [learner.output.head.bias]
         groups["output"] = [w for w in groups["output"] if w is not learner.output.head.bias]
         optimizer = torch.optim.SGD([{"params": w, "lr": rate * factors[g]} for g, w in groups.items()])
-        for begin in range(0, TOKENS, 3):
-            part = tokens[:, begin:begin + 4]
-            log_probs, state = learner.compute_log_probs(part[:, :-1], part[:, 1:], state)
-            parts.append(log_probs[0].detach().numpy())
-            optimizer.zero_grad()
-            (-log_probs.mean()).backward()
-            optimizer.step()
-        result[f"{kind} groups expected {output} {rate}"] = np.concatenate(parts)
+        result[f"{kind} groups expected {output} {rate}"] = read_and_learn(learner, optimizer)
     factors = {"embedding": 2.0, "hidden": 0.5, "biases": 4.0}
     result[f"{kind} groups"] = read_text(model, text, DynamicSettings(3, 0.5, output=0.0, **factors))
     result[f"{kind} copies"] = read_text(model, text, DynamicSettings(3, 0.5, copies=2, **factors))
