@@ -125,6 +125,7 @@ def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by-frequency", action="store_true", help=help)
     for flag, name, cache in (
         ("--unigram-cache", "WORDS", "unigram cache, whose words weigh 1/e after this number of words, 1 or more,"),
+        ("--ngram-cache", "WORDS", "n-gram cache: a word that followed the last words weighs more; decay as above,"),
         ("--continuous-cache", "FLATNESS", "continuous cache of the first network, with this flatness, 0 or more,"),
     ):
         help = f"{cache} as one more model (default: off; without {name}: chosen on the validation split)"
@@ -143,6 +144,7 @@ def _mix(options: argparse.Namespace) -> dict:
         weights=options.weights,
         by_frequency=options.by_frequency,
         unigram_cache=options.unigram_cache,
+        ngram_cache=options.ngram_cache,
         continuous_cache=options.continuous_cache,
         cache_length=options.cache_length,
         uniform=options.uniform,
@@ -156,7 +158,8 @@ def _show_mix(result: dict) -> None:
         print("weights: " + ", ".join(f"{weight:.4f} {kind}" for kind, weight in pairs))
     else:
         print(f"weights for {len(result['weights'])} bins of the context's frequency")
-    chosen = [f"{name} {result[name]:g}" for name in ("decay", "flatness") if name in result]
+    names = {"decay": "decay", "ngram_decay": "n-gram decay", "flatness": "flatness"}
+    chosen = [f"{title} {result[name]:g}" for name, title in names.items() if name in result]
     if chosen:
         print(f"caches: {', '.join(chosen)}")
     print_splits(result)

@@ -5,13 +5,13 @@ from pathlib import Path
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, replace_file, write_arrays, write_json
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.caches import ContinuousCache, UnigramCache
+from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 
 _NGRAM_CLASSES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
 NGRAMS_FILE = "ngrams.npz"
-KINDS = ("uniform", "mixture", "nplm", "shortlist", "unigram-cache", "continuous-cache", *_NGRAM_CLASSES)
+KINDS = ("uniform", "mixture", "nplm", "shortlist", "unigram-cache", "ngram-cache", "continuous-cache", *_NGRAM_CLASSES)
 NETWORK, BACKGROUND = 0, 1  # the components of a short-list; a continuous cache has a network only
 
 
@@ -50,6 +50,9 @@ def save_model(directory: Path, model: NextWordModel) -> None:
         write_arrays(directory / "mixture.npz", {"weights": model.weights} | bins)
     elif kind == "unigram-cache":
         write_json(directory / "cache.json", {"decay": model.decay, "length": model.length})
+    elif kind == "ngram-cache":
+        fields = {"decay": model.decay, "length": model.length, "factors": model.factors}
+        write_json(directory / "cache.json", fields)
     elif kind == "continuous-cache":
         save_component(directory, NETWORK, model.network)
         write_json(directory / "cache.json", {"flatness": model.flatness, "length": model.length})
@@ -103,10 +106,13 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
     elif kind == "mixture":
         model = _load_mixture(directory, config, vocabulary_size)
     elif kind == "unigram-cache":
-        options = _read_cache(directory, "decay")
+        options = _read_cache(directory, decay=NUMBER)
         model = UnigramCache(vocabulary_size, config["boundary"], **options)
+    elif kind == "ngram-cache":
+        options = _read_cache(directory, decay=NUMBER, factors=list)
+        model = NgramCache(vocabulary_size, config["boundary"], **options)
     elif kind == "continuous-cache":
-        options = _read_cache(directory, "flatness")
+        options = _read_cache(directory, flatness=NUMBER)
         model = ContinuousCache(load_component(directory, NETWORK, config, vocabulary_size), **options)
     elif kind == "shortlist":
         from keras_nplm.models.shortlist import Shortlist
@@ -145,12 +151,12 @@ def load_component(directory: Path, number: int, config: dict, vocabulary_size: 
     return load_model(component, component_config, vocabulary_size)
 
 
-def _read_cache(directory: Path, name: str) -> dict:
-    """Read the options of a cache: `length`, and `decay` or `flatness`."""
+def _read_cache(directory: Path, **fields: object) -> dict:
+    """Read the options of a cache: `length`, and fields of a type."""
     path = directory / "cache.json"
     options = read_json(path)
-    check_fields(path, options, {name: NUMBER, "length": int})
-    return {name: options[name], "length": options["length"]}
+    check_fields(path, options, {"length": int} | fields)
+    return {name: options[name] for name in ("length", *fields)}
 
 
 def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:

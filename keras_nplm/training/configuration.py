@@ -214,8 +214,15 @@ _MODERN_SMALL = _BROWN_NCE | dict(
     learning_rate=1.2,
 )
 
-# The pointer repeats names and topic words, so twice as many words of context pay.
-_MODERN_POINTER = _MODERN_SMALL | dict(order=121, averages_after="4,10,20,40,80", pointer=True)
+# The pointer repeats names and topic words, so four times as many words of context pay.
+_MODERN_POINTER = _MODERN_SMALL | dict(
+    order=241,
+    averages_after="4,10,20,40,80,160",
+    pointer=True,
+    dropout=0.3,
+    embedding_dropout=0.1,
+    epochs=8,
+)
 
 # Gradients of C, H and v differ by orders of magnitude in the energy output: Adagrad scales each.
 _ENERGY = _BROWN | dict(
@@ -252,7 +259,7 @@ _NAMED: dict[str, tuple[str, dict]] = {
         "modern-small with more dropout and more epochs",
         _MODERN_SMALL | dict(dropout=0.3, embedding_dropout=0.1, epochs=8),
     ),
-    "modern-pointer": ("modern-small with a pointer to 120 words of context, which it can repeat", _MODERN_POINTER),
+    "modern-pointer": ("modern with a pointer to 240 words of context, which it can repeat", _MODERN_POINTER),
     "modern-large": ("256 words of context, 6 residual blocks, for 100 million words and GPUs", _LARGE),
     "phone": ("1 million subwords, below 2 MB in 8 bits; use with --tokenizer sentencepiece --pieces 4000", _PHONE),
     "names": ("characters of names, one name a line; use with --token character", _NAMES),

@@ -31,7 +31,7 @@ from keras_nplm.language_model.directory import (
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import NGRAMS_FILE, get_kind, save_model
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH, ContinuousCache, UnigramCache
+from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH, ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.models.evaluation import evaluate_split
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import (
@@ -57,10 +57,14 @@ METHODS = {
 }  # the `kind` of the estimated model in config.json
 NUM_CLASSES = 500
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
-_DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)  # of a unigram cache, of which validation chooses one
+_DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)  # of a unigram or n-gram cache, of which validation chooses one
 _FLATNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of a continuous cache, for features of length 1
 _PROBE = 1000  # n-grams whose features give the mean square of their length
-_CHOSEN = {"unigram-cache": "decay", "continuous-cache": "flatness"}
+_CHOSEN = {  # for each kind of a cache: its name in the metrics, and the attribute
+    "unigram-cache": ("decay", "decay"),
+    "ngram-cache": ("ngram_decay", "decay"),
+    "continuous-cache": ("flatness", "flatness"),
+}
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -261,6 +265,7 @@ def mix(
     weights: Sequence[float] | None = None,
     by_frequency: bool = False,
     unigram_cache: float | bool = False,
+    ngram_cache: float | bool = False,
     continuous_cache: float | bool = False,
     cache_length: int = LENGTH.default,
     uniform: bool = False,
@@ -277,14 +282,15 @@ def mix(
             of the first directory that has an encoded corpus.
         by_frequency: fit separate weights for each frequency bin of the last two context words.
         unigram_cache: add a `UnigramCache` with this decay in words. True: the decay is chosen on the validation split.
+        ngram_cache: the same with a `NgramCache`.
         continuous_cache: add a `ContinuousCache` of the first network, with this flatness. True: the flatness is
             chosen on the validation split.
         cache_length: number of previous words that a cache holds.
         uniform: add the uniform distribution (zerogram), which gives words unseen in training a probability above 0.
 
     Returns:
-        the content of `metrics.json`: `weights`, `components`, `decay` and `flatness` of caches, and exact `validation`
-            and `test` figures if a directory has an encoded corpus.
+        the content of `metrics.json`: `weights`, `components`, `decay`, `ngram_decay` and `flatness` of caches, and
+            exact `validation` and `test` figures if a directory has an encoded corpus.
 
     Raises:
         InputError: the models do not match, the weights or the options of a cache are invalid, a continuous cache
@@ -296,6 +302,7 @@ def mix(
     LENGTH.check(cache_length)
     for option, argument, value in (
         (DECAY, "unigram_cache", unigram_cache),
+        (DECAY, "ngram_cache", ngram_cache),
         (FLATNESS, "continuous_cache", continuous_cache),
     ):
         if not isinstance(value, bool):
@@ -303,7 +310,7 @@ def mix(
         check_argument(
             argument, not (value is True and weights is not None), "a number with `weights`", value, "give a number."
         )
-    caches = unigram_cache, continuous_cache, cache_length
+    caches = unigram_cache, ngram_cache, continuous_cache, cache_length
     with open_output(output) as local, lock_new_directory(local):
         return _mix(directories, local, weights, by_frequency, caches, uniform)
 
@@ -313,7 +320,7 @@ def _mix(
     output: Path,
     weights: Sequence[float] | None,
     by_frequency: bool,
-    caches: tuple[float | bool, float | bool, int],
+    caches: tuple[float | bool, float | bool, float | bool, int],
     uniform: bool,
 ) -> dict:
     """Load, mix, evaluate and write."""
@@ -333,7 +340,8 @@ def _mix(
         mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
     models = mixture.models
     metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
-    metrics |= {_CHOSEN[model.kind]: getattr(model, _CHOSEN[model.kind]) for model in models if model.kind in _CHOSEN}
+    chosen = [(*_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
+    metrics |= {name: getattr(model, attribute) for name, attribute, model in chosen}
     if corpus:
         _copy_corpus(corpus, output / "corpus")
         metrics |= _evaluate_splits(mixture, corpus, spelling)
@@ -348,15 +356,17 @@ def _list_caches(
     parts: Sequence[LanguageModel],
     corpus: EncodedCorpus | None,
     unigram_cache: float | bool,
+    ngram_cache: float | bool,
     continuous_cache: float | bool,
     length: int,
 ) -> list[list[NextWordModel]]:
     """Return for each wanted cache the candidates among which the validation split chooses."""
     candidates: list[list[NextWordModel]] = []
-    if unigram_cache is not False:
-        size, boundary = len(parts[0].vocabulary), parts[0].boundary
-        decays = _DECAYS if unigram_cache is True else [unigram_cache]
-        candidates.append([UnigramCache(size, boundary, decay, length) for decay in decays])
+    size, boundary = len(parts[0].vocabulary), parts[0].boundary
+    for build, wanted in ((UnigramCache, unigram_cache), (NgramCache, ngram_cache)):
+        if wanted is not False:
+            decays = _DECAYS if wanted is True else [wanted]
+            candidates.append([build(size, boundary, decay, length) for decay in decays])
     if continuous_cache is not False:
         network = _find_network([part.model for part in parts])
         if network is None:

@@ -4,17 +4,29 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, ContinuousCache, InputError, LanguageModel, Mixture, UnigramCache, Vocabulary, evaluate
+from keras_nplm import (
+    NPLM,
+    ContinuousCache,
+    InputError,
+    LanguageModel,
+    Mixture,
+    NgramCache,
+    UnigramCache,
+    Vocabulary,
+    evaluate,
+)
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.models import caches
 from keras_nplm.models.evaluation import log_probs
 
 V, N, LENGTH = 12, 3, 7
 boundaries = st.sampled_from(["stream", "sentence"])
-windows = st.lists(st.integers(0, V - 1), min_size=LENGTH + N - 1, max_size=LENGTH + N - 1)
+FACTORS = (3.0, 5.0, 2.0)
+kinds = pytest.mark.parametrize("kind", ["unigram", "ngram", "continuous"])
+windows = st.lists(st.integers(0, V - 1), min_size=LENGTH + len(FACTORS), max_size=LENGTH + len(FACTORS))
 
 
 @functools.cache
@@ -37,6 +49,8 @@ def _compute_features(context: tuple[int, ...]) -> np.ndarray:
 def _build(kind: str, boundary: str, length: int = LENGTH) -> caches._Cache:
     if kind == "unigram":
         return UnigramCache(V, boundary, decay=2.5, length=length)
+    if kind == "ngram":
+        return NgramCache(V, boundary, decay=2.5, length=length, factors=FACTORS)
     return ContinuousCache(_network(boundary), flatness=1.5, length=length)
 
 
@@ -46,6 +60,14 @@ def _weigh_plainly(cache: caches._Cache, context: list[int]) -> dict[int, float]
     for place, word in enumerate(context):
         if isinstance(cache, UnigramCache):
             weight = np.exp(-(len(context) - place) / cache.decay)
+        elif isinstance(cache, NgramCache):
+            if place < len(FACTORS):
+                continue
+            weight = np.exp(-(len(context) - place) / cache.decay)
+            for back, factor in enumerate(FACTORS, start=1):
+                if context[place - back] != context[-back]:
+                    break
+                weight *= factor
         elif place >= N - 1:
             now, then = (
                 _compute_features(tuple(words)) for words in (context[-(N - 1) :], context[place - N + 1 : place])
@@ -63,8 +85,9 @@ def _predict_plainly(cache: caches._Cache, context: list[int]) -> np.ndarray:
     return np.array([weights.get(word, 0.0) for word in range(V)]) / sum(weights.values())
 
 
-@pytest.mark.parametrize("kind", ["unigram", "continuous"])
+@kinds
 @settings(max_examples=15, deadline=None)
+@example([[4, 5, 6, 7, 5, 6, 8, 4, 5, 6], [2, 4, 5, 2, 4, 5, 3, 2, 4, 5]], "stream")  # phrases that come again
 @given(st.lists(windows, min_size=1, max_size=4), boundaries)
 def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
     cache = _build(kind, boundary)
@@ -78,7 +101,7 @@ def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
         np.testing.assert_allclose(np.exp(cache.log_prob(contexts, targets)), found[:, word], rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["unigram", "continuous"])
+@kinds
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(0, V - 1), min_size=1, max_size=30), boundaries, st.randoms(use_true_random=False))
 def test_contexts_of_a_text_in_any_order_are_predicted_alike(kind, ids, boundary, random):
@@ -94,7 +117,7 @@ def test_contexts_of_a_text_in_any_order_are_predicted_alike(kind, ids, boundary
     np.testing.assert_array_equal(np.isneginf(found), np.isneginf(expected[order]))
 
 
-@pytest.mark.parametrize("kind", ["unigram", "continuous"])
+@kinds
 @pytest.mark.parametrize("limit", [20, 1 << 15])
 def test_long_texts_are_predicted_alike_in_pieces(kind, limit, monkeypatch):
     monkeypatch.setattr(caches, "_TOKENS", limit)
@@ -133,12 +156,12 @@ def test_caches_improve_a_text_that_repeats_its_words():
         np.random.default_rng(topic).integers(0, 3, 100)] + 4 for topic in range(6)]).astype(np.int32)  # fmt: skip
     network = _network("stream")
     alone = evaluate(network, text)["perplexity"]
-    for kind in ("unigram", "continuous"):
+    for kind in ("unigram", "ngram", "continuous"):
         mixture = Mixture([network, _build(kind, "stream", 30)], [0.3, 0.7])
         assert evaluate(mixture, text)["perplexity"] < 0.6 * alone
 
 
-@pytest.mark.parametrize("kind", ["unigram", "continuous"])
+@kinds
 def test_cache_in_a_model_directory_is_the_same(tmp_path, kind):
     cache = _build(kind, "sentence")
     mixture = Mixture([_network("sentence"), cache], [0.6, 0.4])
@@ -149,7 +172,7 @@ def test_cache_in_a_model_directory_is_the_same(tmp_path, kind):
         assert repr(loaded) == repr(model)
         contexts = np.random.default_rng(3).integers(0, V, (20, model.order - 1))
         np.testing.assert_array_equal(loaded.next_log_probs(contexts), model.next_log_probs(contexts))
-    (directory / "cache.json").write_text('{"decay": 0, "flatness": -1, "length": 7}')
+    (directory / "cache.json").write_text('{"decay": 0, "flatness": -1, "length": 7, "factors": [2]}')
     with pytest.raises(InputError, match="must be (1|0) or more"):
         LanguageModel.load(directory)
     (directory / "cache.json").write_text('{"decay": 1, "flatness": 1}')
@@ -176,6 +199,9 @@ def test_text_is_scored_and_continued_with_caches(tmp_path):
         (lambda: UnigramCache(V, "stream", decay=0.5), "`decay` must be 1 or more. Received: 0.5"),
         (lambda: UnigramCache(V, "stream", length=0), "`length` must be 1 to 65,535. Received: 0"),
         (lambda: UnigramCache(V, "stream", length="many"), "`length` must be an integer"),
+        (lambda: NgramCache(V, "stream", factors=(2, 0.5)), "`factors` must be a list of numbers, 1 or more each"),
+        (lambda: NgramCache(V, "stream", factors=["2"]), "`factors` must be a list of numbers, 1 or more each"),
+        (lambda: NgramCache(V, "stream", factors=()), "`factors` must be a list of numbers, 1 or more each"),
         (lambda: ContinuousCache(_network("stream"), -0.1), "`flatness` must be 0 or more. Received: -0.1"),
         (lambda: ContinuousCache(UnigramCache(V, "stream")), "`network` must be an NPLM. Received: UnigramCache"),
     ],

@@ -120,9 +120,10 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     ngrams = LanguageModel.load(tmp_path / "kn")
     network = NPLM(len(ngrams.vocabulary), order=2, boundary="stream")
     LanguageModel(network, ngrams.vocabulary, ngrams.tokenizer_name).save(tmp_path / "network")
-    both = [tmp_path / "kn", tmp_path / "network", "--continuous-cache", "--cache-length", "50"]
+    both = [tmp_path / "kn", tmp_path / "network", "--continuous-cache", "--ngram-cache", "--cache-length", "50"]
     metrics = _json(capsys, "mix", *both, "--output", tmp_path / "both")
-    assert metrics["components"] == ["back-off", "nplm", "continuous-cache"] and metrics["flatness"] > 0
+    assert metrics["components"] == ["back-off", "nplm", "ngram-cache", "continuous-cache"]
+    assert metrics["flatness"] > 0 and metrics["ngram_decay"] >= 50
     assert metrics["test"]["perplexity"] < 0.8 * plain["test"]["perplexity"]
     assert main(["export", str(tmp_path / "mixture"), str(tmp_path / "served"), "--format", "saved-model"]) == 2
     assert "Received: UnigramCache. Fix: export one of these, without caches." in capsys.readouterr().err
@@ -132,6 +133,7 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     "options, message",
     [
         ({"unigram_cache": 0}, "`unigram_cache` must be 1 or more. Received: 0"),
+        ({"ngram_cache": 0.5}, "`ngram_cache` must be 1 or more. Received: 0.5"),
         ({"continuous_cache": -1.0}, "`continuous_cache` must be 0 or more. Received: -1"),
         ({"continuous_cache": True}, "`continuous_cache` needs a neural network among the models"),
         ({"unigram_cache": True, "cache_length": 0}, "`cache_length` must be 1 to 65,535. Received: 0"),

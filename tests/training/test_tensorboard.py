@@ -34,11 +34,14 @@ def _read(directory: Path) -> EventAccumulator:
 
 
 def _values(directory: Path) -> dict[str, dict]:
-    """The values of each tag by step."""
+    """The values of each tag by step, in the order of writing: the reader sorts files of one second by name."""
     events = _read(directory)
     tags = [tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")]
     return {
-        tag: {event.step: tensor_util.make_ndarray(event.tensor_proto)[()] for event in events.Tensors(tag)}
+        tag: {
+            event.step: tensor_util.make_ndarray(event.tensor_proto)[()]
+            for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time)
+        }
         for tag in tags
     }
 

@@ -28,7 +28,8 @@ from keras_nplm.experiments.tables import SPLIT_HEADER, format_weights, join_tab
 from keras_nplm.io.markdown import markdown_table
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.caches import ContinuousCache, UnigramCache
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.models.dynamic import make_dynamic
 from keras_nplm.models.dynamic.mixture import FollowingWeights
 
@@ -37,7 +38,7 @@ _NETWORKS = tuple(f"modern-pointer-held-out-{seed}" for seed in range(1, _SEEDS 
 _TRAIN = "train --config modern-pointer --held-out-mass 0"
 _NGRAM_MODELS = ("kneser-ney-5", "class-500-3")
 _LENGTH = 2000  # words of a cache
-_DECAYS = (200, 500)
+_DECAYS = (200, 500, 1000)
 _FLATNESS = (0.05, 0.1, 0.2)
 _RATES = (0.001, 0.003, 0.01, 0.03)
 ROWS = (
@@ -63,7 +64,7 @@ def measure(rows: Path) -> dict:
             directory, _dynamic(name), source, _compute_dynamic(rows / name, tuned)
         )
     columns |= _choose_caches(directory, first, columns)
-    caches = ["unigram cache", "continuous cache"]
+    caches = ["unigram cache", "n-gram cache", "continuous cache"]
     static, dynamic = list(_NETWORKS), [_dynamic(name) for name in _NETWORKS]
     everything = [*dynamic, *_NGRAM_MODELS, *caches]
     mixtures = {
@@ -73,8 +74,7 @@ def measure(rows: Path) -> dict:
         "three seeds": static,
         "three seeds, n-grams, classes, caches": [*static, *_NGRAM_MODELS, *caches],
         "one network, dynamic": [dynamic[0]],
-        "one network, dynamic, unigram cache": [dynamic[0], caches[0]],
-        "one network, dynamic, continuous cache": [dynamic[0], caches[1]],
+        **{f"one network, dynamic, {cache}": [dynamic[0], cache] for cache in caches},
         "one network, dynamic, Kneser-Ney, caches": [dynamic[0], _NGRAM_MODELS[0], *caches],
         "one network, dynamic, n-grams, classes, caches": [dynamic[0], *_NGRAM_MODELS, *caches],
         "three seeds, dynamic": dynamic,
@@ -89,9 +89,8 @@ def measure(rows: Path) -> dict:
         "two seeds": [dynamic[0], *_NGRAM_MODELS, *caches],
         "Kneser-Ney": [name for name in everything if name != _NGRAM_MODELS[0]],
         "word classes": [name for name in everything if name != _NGRAM_MODELS[1]],
-        "the unigram cache": [name for name in everything if name != caches[0]],
-        "the continuous cache": [name for name in everything if name != caches[1]],
-        "both caches": [name for name in everything if name not in caches],
+        **{f"the {cache}": [name for name in everything if name != cache] for cache in caches},
+        "all caches": [name for name in everything if name not in caches],
     }
     for part, names in without.items():
         report["ablation"].append({"title": part, **_measure(columns, names)})
@@ -117,11 +116,11 @@ def _compute_dynamic(directory: Path, tuned: object) -> Callable[[], Columns]:
 
 
 def _choose_caches(directory: Path, language_model: LanguageModel, columns: dict) -> dict[str, Columns]:
-    """Return the columns of the unigram cache and the continuous cache that suit the dynamic network best."""
+    """Return the columns of the cache of each kind that suits the dynamic network best."""
     network, corpus = language_model.model, language_model.corpus
     source = directory / "rows" / _NETWORKS[0] / "metrics.json"
 
-    def keep(name: str, cache: UnigramCache | ContinuousCache) -> Columns:
+    def keep(name: str, cache: NextWordModel) -> Columns:
         return keep_log_probs(
             directory, name, source, lambda: {s: compute_log_probs(cache, corpus.ids(s)) for s in SPLITS}
         )
@@ -133,8 +132,9 @@ def _choose_caches(directory: Path, language_model: LanguageModel, columns: dict
 
     size = network.vocabulary_size
     unigram = [keep(f"unigram-cache-{d}", UnigramCache(size, "stream", d, _LENGTH)) for d in _DECAYS]
+    ngram = [keep(f"ngram-cache-{d}", NgramCache(size, "stream", d, _LENGTH)) for d in _DECAYS]
     continuous = [keep(f"continuous-cache-{f}", ContinuousCache(network, f, _LENGTH)) for f in _FLATNESS]
-    return {"unigram cache": choose(unigram), "continuous cache": choose(continuous)}
+    return {"unigram cache": choose(unigram), "n-gram cache": choose(ngram), "continuous cache": choose(continuous)}
 
 
 def _measure(columns: dict, names: list[str]) -> dict:
