@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.dynamic import make_dynamic
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights
 
@@ -40,6 +42,41 @@ def load_log_probs(directory: Path, name: str) -> dict[str, np.ndarray]:
         return {s: compute_log_probs(language_model.model, language_model.corpus.ids(s)) for s in SPLITS}
 
     return keep_log_probs(directory, name, directory / "rows" / name / "metrics.json", compute)
+
+
+def load_tuned(directory: Path) -> LanguageModel:
+    """Load a model directory with its settings of dynamic evaluation, which are tuned and written first if absent."""
+    language_model = LanguageModel.load(directory)
+    if language_model.dynamics is None:
+        language_model.dynamics = language_model.tune_dynamic()
+        save_dynamics(directory, language_model.dynamics)
+    return language_model
+
+
+def load_dynamic_log_probs(directory: Path, name: str, tuned: str | None = None) -> dict[str, np.ndarray]:
+    """Return ln P of each token under the model of a row that learns as it reads, as `load_log_probs` does.
+
+    The file is `log_probs/NAME-dynamic.npz`. Each split is read from its beginning with the trained weights.
+
+    Args:
+        directory: the directory of `rows/`.
+        name: the name of the row.
+        tuned: the row whose settings are used; see `load_tuned`. Default: the same row.
+    """
+    rows = directory / "rows"
+    tuned = tuned or name
+    dynamics = load_tuned(rows / tuned).dynamics
+
+    def compute() -> Columns:
+        language_model = LanguageModel.load(rows / name)
+        columns = {}
+        for split in SPLITS:
+            learner = make_dynamic(language_model.model, dynamics.settings, dynamics.mean_squares)
+            columns[split] = compute_log_probs(learner, language_model.corpus.ids(split))
+        return columns
+
+    sources = rows / name / "metrics.json", rows / tuned / DYNAMICS_FILE
+    return keep_log_probs(directory, f"{name}-dynamic", max(sources, key=lambda path: path.stat().st_mtime), compute)
 
 
 def keep_log_probs(directory: Path, name: str, source: Path, compute: Callable[[], Columns]) -> dict[str, np.ndarray]:

@@ -49,7 +49,7 @@ def format_benchmark(result: dict) -> str:
     text_header += ["peak memory", "ratio to peer (min to max)"]
     quality = [_format_quality(row) for row in result["rows"] if row["benchmark"] == "quality"]
     quality_header = ["quality", "CPU seconds of training", "epochs", "million parameters", *SPLIT_HEADER]
-    quality_header += ["test, ratio to ours", "dynamic: validation", "test", "ratio to ours", "settings"]
+    quality_header += ["test, ratio to ours", "dynamic: validation", "test", "ratio to ours", "settings", "processor"]
     return join_tables(
         markdown_table([*header, "ratio to peer (min to max)"], speed) if speed else "",
         markdown_table(text_header, texts) if texts else "",
@@ -60,7 +60,7 @@ def format_benchmark(result: dict) -> str:
 
 def _format_quality(row: dict) -> list[str]:
     if "failure" in row:
-        return [row["name"], f"failed: {row['failure']}", *[""] * 9]
+        return [row["name"], f"failed: {row['failure']}", *[""] * 10]
     ratios = row.get("ratio_to_ours", {})
     return [
         row["name"],
@@ -72,6 +72,7 @@ def _format_quality(row: dict) -> list[str]:
         *format_perplexities(row["dynamic"]),
         f"{ratios['dynamic']:.2f}" if ratios else "",
         row["dynamic_settings"],
+        row["processor"],
     ]
 
 

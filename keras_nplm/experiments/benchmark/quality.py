@@ -5,7 +5,8 @@ models train for the seconds of `--seconds`: an LSTM with the AWD recipe and a c
 adaptive softmax and AdamW. Ours is `modern-pointer`, which trains for all its epochs. Seconds do not include
 validation. Dynamic evaluation predicts a chunk of the text, then takes one step on it. One search finds the settings of
 all models, on the first 50,000 tokens of validation. A ratio of 1.35 says that the test perplexity is 35% higher than
-ours. The benchmark is always on Brown. Finished models are kept, and the same command resumes.
+ours. The benchmark is always on Brown. Finished models are kept, and the same command resumes. A CPU second depends
+on the processor, which each row names.
 """
 
 import dataclasses
@@ -14,14 +15,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from keras_nplm.experiments.benchmark import read_processor_name
 from keras_nplm.experiments.benchmark.contenders import PeerError
 from keras_nplm.experiments.benchmark.peer_process import PeerProcess
 from keras_nplm.experiments.benchmark.peers import is_installed
 from keras_nplm.experiments.benchmark.torch_language_models import Recipe
-from keras_nplm.experiments.log_probs import SPLITS
+from keras_nplm.experiments.log_probs import SPLITS, compute_perplexities, load_dynamic_log_probs, load_tuned
 from keras_nplm.experiments.rows import Row, make_rows
 from keras_nplm.experiments.studies.dynamic import ROWS
-from keras_nplm.io.files import read_json, write_json
+from keras_nplm.io.files import read_json
 from keras_nplm.io.lock import lock_directory
 
 OURS = ROWS[0]
@@ -39,8 +41,8 @@ def measure(directory: str | os.PathLike, seconds: Sequence[int], data_dir: str 
 
     Returns:
         rows with `name`, `parameters`, `cpu_seconds` of training, `epochs`, `validation` and `test` (perplexities),
-        `dynamic` (the same), `dynamic_settings`, and `ratio_to_ours`: for `static` and `dynamic` test perplexity
-        relative to ours. A PyTorch model that cannot be trained has `failure` instead.
+        `dynamic` (the same), `dynamic_settings`, `processor`, and `ratio_to_ours`: for `static` and `dynamic` test
+        perplexity relative to ours. A PyTorch model that cannot be trained has `failure` instead.
 
     Raises:
         RunError: the network cannot be trained, or a different process writes the directory.
@@ -78,35 +80,21 @@ def choose_recipes(seconds: Sequence[int]) -> Iterator[Recipe]:
 
 
 def measure_ours(row: Row, directory: Path) -> dict:
-    """Return the row of the network; dynamic evaluation is tuned and measured once, and kept in `quality/`.
+    """Return the row of the network. Log-probabilities of dynamic evaluation are kept, as those of a study.
 
     Args:
         row: the model in `directory / "rows"`.
         directory: the directory of the models.
     """
-    from keras_nplm.language_model.dynamics import save_dynamics
-    from keras_nplm.language_model.language_model import LanguageModel
-
-    model_directory, kept = directory / "rows" / row.name, directory / "quality" / f"{row.name}.json"
-    metrics = read_json(model_directory / "metrics.json")
-    static = {split: metrics[split]["perplexity"] for split in SPLITS}
-    content = read_json(kept) if kept.exists() else {}
-    if content.get("static") != static:  # the network was trained again
-        model = LanguageModel.load(model_directory)
-        if model.dynamics is None:
-            model.dynamics = model.tune_dynamic()
-            save_dynamics(model_directory, model.dynamics)
-        dynamic = {split: model.evaluate(split, dynamic=True)["dynamic"]["perplexity"] for split in SPLITS}
-        content = {"static": static, "dynamic": dynamic, "dynamic_settings": str(model.dynamics.settings)}
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_json(kept, content)
-    return static | {
+    metrics = read_json(directory / "rows" / row.name / "metrics.json")
+    return {split: metrics[split]["perplexity"] for split in SPLITS} | {
         "name": row.title.replace("`", ""),
         "parameters": metrics["parameters"],
         "cpu_seconds": metrics["training_cpu_seconds"],
         "epochs": len(metrics["history"]),
-        "dynamic": content["dynamic"],
-        "dynamic_settings": content["dynamic_settings"],
+        "dynamic": compute_perplexities(load_dynamic_log_probs(directory, row.name)),
+        "dynamic_settings": str(load_tuned(directory / "rows" / row.name).dynamics.settings),
+        "processor": read_processor_name(),
     }
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
+from keras_nplm.experiments.benchmark import read_processor_name
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.io.progress import open_progress
@@ -510,6 +511,7 @@ def train_and_measure(model: TorchModel, ids: dict[str, np.ndarray], result: Pat
         "epochs": training["tokens"] / len(ids["train"]),
         "dynamic": dynamic,
         "dynamic_settings": str(settings),
+        "processor": read_processor_name(),
     }
     write_json(result, {"recipe": recipe | {"cutoffs": list(recipe["cutoffs"])}, "row": row})
     os.unlink(kept)

@@ -8,7 +8,7 @@ those with the best validation perplexity next to the dynamic network. Weights o
 leaves one part out of the mixture of everything. `held_out_mass` is 0.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +19,18 @@ from keras_nplm.experiments.log_probs import (
     compute_log_probs,
     compute_perplexities,
     keep_log_probs,
+    load_dynamic_log_probs,
     load_log_probs,
+    load_tuned,
     measure_mixture,
 )
 from keras_nplm.experiments.paper_rows import find_row
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.tables import SPLIT_HEADER, format_weights, join_tables
 from keras_nplm.io.markdown import markdown_table
-from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
-from keras_nplm.models.dynamic import make_dynamic
 from keras_nplm.models.dynamic.mixture import FollowingWeights
 
 _SEEDS = 3
@@ -53,16 +53,9 @@ ROWS = (
 def measure(rows: Path) -> dict:
     """Return the perplexities of single models and mixtures, static and dynamic, and of the ablation."""
     directory = rows.parent
-    first = LanguageModel.load(rows / _NETWORKS[0])
-    if first.dynamics is None:
-        save_dynamics(rows / _NETWORKS[0], first.tune_dynamic())
-    tuned = first.dynamics
+    first = load_tuned(rows / _NETWORKS[0])
     columns = {name: load_log_probs(directory, name) for name in (*_NETWORKS, *_NGRAM_MODELS)}
-    source = rows / _NETWORKS[0] / DYNAMICS_FILE
-    for name in _NETWORKS:
-        columns[_dynamic(name)] = keep_log_probs(
-            directory, _dynamic(name), source, _compute_dynamic(rows / name, tuned)
-        )
+    columns |= {_dynamic(name): load_dynamic_log_probs(directory, name, _NETWORKS[0]) for name in _NETWORKS}
     columns |= _choose_caches(directory, first, columns)
     caches = ["unigram cache", "n-gram cache", "continuous cache"]
     static, dynamic = list(_NETWORKS), [_dynamic(name) for name in _NETWORKS]
@@ -80,7 +73,7 @@ def measure(rows: Path) -> dict:
         "three seeds, dynamic": dynamic,
         "three seeds, dynamic, n-grams, classes, caches": everything,
     }
-    report = {"settings": str(tuned.settings), "mixtures": [], "ablation": []}
+    report = {"settings": str(first.dynamics.settings), "mixtures": [], "ablation": []}
     for title, names in mixtures.items():
         report["mixtures"].append({"title": title, **_measure(columns, names)})
     report["mixtures"].append({"title": "the same, weights that follow", **_follow(columns, everything)})
@@ -99,20 +92,6 @@ def measure(rows: Path) -> dict:
 
 def _dynamic(name: str) -> str:
     return f"{name}-dynamic"
-
-
-def _compute_dynamic(directory: Path, tuned: object) -> Callable[[], Columns]:
-    """Return a function that reads each split with a copy of a network that learns."""
-
-    def compute() -> Columns:
-        language_model = LanguageModel.load(directory)
-        columns = {}
-        for split in SPLITS:
-            learner = make_dynamic(language_model.model, tuned.settings, tuned.mean_squares)
-            columns[split] = compute_log_probs(learner, language_model.corpus.ids(split))
-        return columns
-
-    return compute
 
 
 def _choose_caches(directory: Path, language_model: LanguageModel, columns: dict) -> dict[str, Columns]:

@@ -7,7 +7,7 @@ import pytest
 from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-from keras_nplm.experiments.benchmark import quality
+from keras_nplm.experiments.benchmark import quality, read_processor_name
 from keras_nplm.experiments.benchmark.peers import is_installed
 from keras_nplm.experiments.benchmark.torch_language_models import Recipe
 from keras_nplm.experiments.tables import format_benchmark
@@ -15,6 +15,7 @@ from keras_nplm.io.files import read_json, write_json
 
 FIGURES = {"parameters": 2_000_000, "cpu_seconds": 300.2, "epochs": 2.5, "validation": 400.0, "test": 300.0}
 ROW = FIGURES | {"dynamic": {"validation": 350.0, "test": 240.0}, "dynamic_settings": "chunks of 16, rate 0.1"}
+ROW |= {"processor": "Z80"}
 
 
 def test_a_finished_model_is_kept_unless_its_recipe_changes(tmp_path, monkeypatch):
@@ -41,7 +42,7 @@ def test_rows_are_compared_with_ours(tmp_path, monkeypatch):
     assert rows[0] == ours and rows[2] == failed
     assert rows[1]["ratio_to_ours"] == {"static": 1.5, "dynamic": 1.5}
     table = format_benchmark({"rows": [{"benchmark": "quality"} | row for row in rows]})
-    assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 |" in table
+    assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 | Z80 |" in table
     assert "| a | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.50 |" in table
     assert "| b | failed: killed by SIGSEGV |" in table and "share of peak" not in table
 
@@ -63,6 +64,7 @@ def test_a_model_is_trained_in_its_process(tmp_path):
     recipe = Recipe("lstm", width=8, batch=2, length=6, cutoffs=(3,), steps=40, rate=0.03, dropout=0.1)
     row = quality.measure_peer(recipe, tmp_path / "corpus", tmp_path / "quality")
     assert row["name"] == "PyTorch LSTM, 40 steps" and 1 < row["test"] < 4 and row["dynamic"]["test"] <= row["test"]
+    assert row["processor"] == read_processor_name()
     assert row["epochs"] > 0.4 and row["cpu_seconds"] > 0 and row["parameters"] > 100
     assert [path.name for path in (tmp_path / "quality").iterdir()] == ["lstm-40.json"]
     assert read_json(tmp_path / "quality" / "lstm-40.json")["recipe"]["steps"] == 40

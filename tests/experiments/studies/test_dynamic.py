@@ -2,19 +2,22 @@
 
 import dataclasses
 import json
+import os
+import time
 
 import numpy as np
 import pytest
 
 import keras_nplm.experiments.studies.dynamic as study
 from keras_nplm import Configuration, LanguageModel, evaluate, open_corpus, train
+from keras_nplm.experiments.log_probs import load_dynamic_log_probs
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
 from keras_nplm.training.estimate import estimate
 
 
 @pytest.mark.long
-def test_report_has_the_figures_of_the_models(tmp_path, monkeypatch):
+def test_report_has_the_figures_of_the_models(tmp_path, monkeypatch, capsys):
     rng = np.random.default_rng(0)
     lines = (" ".join(f"w{i}" for i in rng.zipf(1.3, 9) % 60) for _ in range(400))
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -38,10 +41,16 @@ def test_report_has_the_figures_of_the_models(tmp_path, monkeypatch):
     dynamic = first.evaluate("test", dynamic=True)["dynamic"]["perplexity"]
     assert by_title["one network, dynamic"]["test"] == pytest.approx(dynamic)
     whole = by_title["three seeds, dynamic, n-grams, classes, caches"]
-    assert len(whole["weights"]) == 7 and sum(whole["weights"]) == pytest.approx(1, abs=1e-3)
+    assert len(whole["weights"]) == 8 and sum(whole["weights"]) == pytest.approx(1, abs=1e-3)
     assert whole["validation"] <= 1.01 * by_title["three seeds, dynamic"]["validation"]
     without = {row["title"]: row["test"] for row in report["ablation"]}
     assert without["two seeds"] == by_title["one network, dynamic, n-grams, classes, caches"]["test"]
     table = study.format_report(report)
     assert "chunks of 8, rate 0.5, rule sgd" in table
     assert table.count("\n| ") == len(report["mixtures"]) + len(report["ablation"]) + 2
+    for trained_again in (False, True):  # a seed that is trained again is read again
+        capsys.readouterr()
+        load_dynamic_log_probs(tmp_path, study._NETWORKS[1], study._NETWORKS[0])
+        assert ("computing log-probabilities" in capsys.readouterr().err) == trained_again
+        later = time.time() + 60
+        os.utime(rows / study._NETWORKS[1] / "metrics.json", (later, later))
