@@ -579,7 +579,7 @@ _DISTRIBUTION = [
         below=1 << 20,
         example=32,
         help="K, local SGD: each worker of TF_CONFIG takes K updates on its part of each batch, then all weights are "
-        "averaged; 1: synchronous updates",
+        "averaged; 1: synchronous updates; short updates change K by up to 1/16, to make equal rounds of an epoch",
         metavar="K",
     ),
     Option(

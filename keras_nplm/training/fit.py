@@ -32,6 +32,7 @@ _VALIDATION_BATCH = 1024
 _PROBE = 256  # n-grams of the validation split for the gradient norms
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
 _LEAST_EXECUTIONS = 20  # of local updates in an epoch
+_UPDATES_OF_AVERAGE = 20  # short updates that take as long as an average over the workers
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
@@ -90,15 +91,14 @@ def fit_network(
     Raises:
         RunError: the loss or the validation perplexity became NaN or infinite, or a file cannot be written.
     """
-    batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
+    batch_size, steps, executed, every = _divide_epoch(configuration, targets, devices)
     ngrams = dict(
         order=configuration.order, boundary=configuration.boundary, targets_below=_target_limit(configuration)
     )
     training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
-    is_local = configuration.average_every > 1
-    local = LocalUpdates(model, devices, configuration.average_every, steps) if is_local else None
+    local = LocalUpdates(model, devices, every, steps) if every > 1 else None
     checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices, local)
     build_validation = functools.partial(ngram_dataset, validation_ids, shuffle=False, **ngrams)
     callbacks = [checkpoint]
@@ -154,14 +154,12 @@ def _round_up(number: int, factor: int) -> int:
 
 def _divide_epoch(
     configuration: Configuration, targets: TrainingTargets, devices: tf.distribute.Strategy
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     """Divide an epoch into updates, and these into executions of `fit`.
 
-    Local updates are executed by a divisor of K, so that an average follows an execution. The epoch leaves out the
-    last updates that fill no execution, 5% at most.
-
     Returns:
-        n-grams per batch, at most an epoch and a multiple of the replicas; updates per epoch; updates per execution.
+        n-grams per batch, at most an epoch and a multiple of the replicas; updates per epoch; updates per execution; K,
+        the updates between two averages.
     """
     replicas, ngrams = devices.num_replicas_in_sync, targets.ngrams_per_epoch
     batch_size = min(configuration.batch_size, max(replicas, ngrams - ngrams % replicas))
@@ -169,11 +167,36 @@ def _divide_epoch(
     is_sampled, outputs = OUTPUTS[configuration.output_layer].is_sampled, targets.counts.shape[1]
     numbers = range(1, _MAX_STEPS_PER_EXECUTION + 1)
     if not (is_sampled or outputs < _SHORT_SOFTMAX):
-        return batch_size, steps, 1
+        return batch_size, steps, 1, every
     if every > 1:
-        executed = max(k for k in numbers if every % k == 0 and (k == 1 or k * _LEAST_EXECUTIONS <= steps))
-        return batch_size, steps - steps % executed, executed
-    return batch_size, steps, max(k for k in numbers if steps % k == 0) if replicas == 1 else 1
+        return batch_size, *_divide_local_epoch(steps, every)
+    return batch_size, steps, max(k for k in numbers if steps % k == 0) if replicas == 1 else 1, every
+
+
+def _divide_local_epoch(steps: int, every: int) -> tuple[int, int, int]:
+    """Divide an epoch of local updates, such that an average follows an execution.
+
+    K changes by 1/16 at most where that makes the epoch a number of equal rounds. The epoch leaves out the last updates
+    that fill no execution.
+
+    Returns:
+        updates per epoch; updates per execution, a divisor of K; K.
+    """
+
+    def compute_loss(division: tuple[int, int, int]) -> tuple[float, int]:
+        """The time of executions and of a last short round, and the updates left out, as shares of the epoch."""
+        used, executed, rounded = division
+        short_round = _UPDATES_OF_AVERAGE * (used % rounded > 0)
+        return 1 / executed + (steps - used + short_round) / steps, abs(rounded - every)
+
+    sizes = [1, *range(2, 1 + min(_MAX_STEPS_PER_EXECUTION, steps // _LEAST_EXECUTIONS))]
+    least, most = every - every // 16, every + every // 16
+    divisions = [
+        (steps - steps % executed, executed, rounded)
+        for executed in sizes
+        for rounded in range(_round_up(least, executed), most + 1, executed)
+    ]
+    return min(divisions, key=compute_loss)
 
 
 def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> NPLM:

@@ -52,7 +52,7 @@ def train_by_turns():
     ) -> tuple[list[np.ndarray], list[list[list[np.ndarray]]]]:
         """Return the weights after one epoch and the variables of each worker before each average."""
         targets, one = TrainingTargets.of(configuration, encoded), tf.distribute.get_strategy()
-        _, steps, _ = fit._divide_epoch(configuration, targets, one)
+        _, steps, _, every = fit._divide_epoch(configuration, targets, one)
         keras.utils.set_random_seed(configuration.seed)
         synchronous = dataclasses.replace(configuration, average_every=1)
         model = fit._build(synchronous, targets, steps, one)
@@ -70,7 +70,7 @@ def train_by_turns():
                 model.optimizer.iterations.assign(update - 1)
                 train_step((np.split(contexts, workers)[worker], np.split(words, workers)[worker]))
                 held[worker] = [variable.numpy() for variable in weights]
-            if update % configuration.average_every == 0 or update == steps:
+            if update % every == 0 or update == steps:
                 before.append(held)
                 held = [[np.mean(parts, axis=0) for parts in zip(*held, strict=True)]] * workers
         return held[0][: len(model.trainable_weights)], before

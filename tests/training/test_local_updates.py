@@ -156,11 +156,14 @@ def test_workers_with_several_devices_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     "every, ngrams, output, expected",
     [
-        (1, 64 * 1562, "nce", (1562, 22)),
-        (64, 64 * 1562, "nce", (1536, 32)),
-        (12, 64 * 1562, "nce", (1560, 12)),
-        (64, 64 * 90, "nce", (88, 4)),
-        (64, 64 * 1562, "full", (1562, 1)),
+        (1, 64 * 1562, "nce", (1562, 22, 1)),
+        (12, 64 * 1562, "nce", (1560, 12, 12)),
+        (64, 64 * 1562, "nce", (1560, 30, 60)),
+        (256, 64 * 1562, "nce", (1560, 26, 260)),
+        (64, 64 * 90, "nce", (88, 4, 64)),
+        (7, 64 * 13, "nce", (13, 1, 7)),
+        (9999, 64 * 1562, "nce", (1560, 30, 9990)),
+        (64, 64 * 1562, "full", (1562, 1, 64)),
     ],
 )
 def test_executions_divide_the_updates_between_averages(every, ngrams, output, expected):
