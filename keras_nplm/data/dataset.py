@@ -138,15 +138,18 @@ def ngram_dataset(
             )
         return joined
 
+    # an iterator of `fit` waits up to a minute for the thread that tunes parallel calls, and there are none
+    options = tf.data.Options()
+    options.autotune.enabled = False
     if first_epoch is not None:
-        return tf.data.Dataset.counter(first_epoch, 1).flat_map(batched)
+        return tf.data.Dataset.counter(first_epoch, 1).flat_map(batched).with_options(options)
     if not pools:
         batches = -(-used // local_size)
     elif workers > 1 and not drop_remainder:
         batches = tf.data.UNKNOWN_CARDINALITY  # it depends on the worker
     epochs = tf.Variable(-1, dtype=tf.int64, trainable=False)  # a counter, so that no random state is shared
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
-    dataset = numbers.flat_map(batched)
+    dataset = numbers.flat_map(batched).with_options(options)
     return dataset if batches < 0 else dataset.apply(tf.data.experimental.assert_cardinality(batches))
 
 
