@@ -10,6 +10,7 @@ from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
+from keras_nplm.training.distribution import shard_batches
 
 PLACES = ("memory", "shards")
 sentences = st.lists(st.lists(st.integers(4, 9), max_size=6), min_size=1, max_size=6)
@@ -119,6 +120,13 @@ def test_neighbours_in_an_epoch_are_not_neighbours_in_the_text():
     targets = _targets(ngram_dataset(np.arange(4, 100_004, dtype=np.int32), 2, 1000))
     for lag in (1, 2, 8, 1000):
         assert abs(np.corrcoef(targets[lag:], targets[:-lag])[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("first_epoch", [None, 0])
+def test_no_thread_tunes_the_pipeline(first_epoch):
+    """`fit` would wait for that thread when its iterator ends, for as long as the iterator lived, up to a minute."""
+    dataset = shard_batches(ngram_dataset(np.arange(4, 9), 3, 2, first_epoch=first_epoch))
+    assert dataset.options().autotune.enabled is False
 
 
 def test_drop_remainder_gives_batches_of_one_size():
