@@ -1,7 +1,5 @@
 """Local SGD: each worker takes K updates on its own replica, then the weights of all workers are averaged."""
 
-import math
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -60,12 +58,9 @@ class LocalUpdates(keras.callbacks.Callback):
         self._average()
 
     def _average_in_graph(self) -> None:
-        """Send all variables, which have one dtype, as one message: a copy costs less than a further message."""
-        vector = tf.concat([tf.reshape(variable.value, [-1]) for variable in self.averaged], axis=0)
-        (mean,) = self._reduce([vector], "MEAN")
-        parts = tf.split(mean, [math.prod(variable.shape) for variable in self.averaged])
-        for variable, part in zip(self.averaged, parts, strict=True):
-            variable.assign(tf.reshape(part, variable.shape))
+        means = self._reduce([tf.convert_to_tensor(variable.value) for variable in self.averaged], "MEAN")
+        for variable, mean in zip(self.averaged, means, strict=True):
+            variable.assign(mean)
 
     def _reduce(self, tensors: list[tf.Tensor], operation: str) -> list[tf.Tensor]:
         """Return the sum or the mean of tensors over all workers."""

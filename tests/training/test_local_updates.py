@@ -55,11 +55,11 @@ def test_weights_equal_those_of_two_workers_trained_by_turns(
 
     def average(tensors, kind):
         assert kind == "MEAN"
-        first, other = (np.concatenate([np.ravel(part) for part in parts]) for parts in second[len(seen)])
-        (vector,) = tensors  # one message
-        np.testing.assert_allclose(vector, first, atol=1e-6)
-        seen.append(len(vector))
-        return [(vector + other) / 2]
+        first, other = second[len(seen)]
+        for tensor, part in zip(tensors, first, strict=True):
+            np.testing.assert_allclose(tensor, part, atol=1e-6)
+        seen.append(len(tensors))
+        return [(tensor + part) / 2 for tensor, part in zip(tensors, other, strict=True)]
 
     with pytest.MonkeyPatch.context() as patch:  # the encoded text, before anything is simulated
         patch.setattr("keras_nplm.training.train.fit_network", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
