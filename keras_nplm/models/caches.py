@@ -15,6 +15,7 @@ models with a continuous cache.
 """
 
 import itertools
+import numbers
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ LENGTH = Option(
     name="cache_length", type=int, default=500, least=1, below=1 << 16, help="previous words that a cache holds"
 )
 FACTORS = (1000.0, 10.0, 10.0)  # of an n-gram cache
+_MOST_FACTORS, _HIGHEST_FACTOR = 16, 1_000_000  # their product is finite in float64
 _ROWS = 128  # contexts whose cached words, [rows, length], are weighed together: they fit in the processor's cache
 _TOKENS = 1 << 15  # words whose features are in memory together
 _LOWEST = -700.0  # ln of the least weight of a cached word: exp of it is above 0 in float64
@@ -95,7 +97,8 @@ class _DecayingCache(_Cache):
         self._weights = np.exp(np.maximum(-np.arange(self.length - 1, -1, -1) / self.decay, _LOWEST))
 
     def _describe_parts(self) -> str:
-        return f"decay={self.decay:g}"
+        factors = ", ".join(f"{factor:g}" for factor in self.factors)
+        return f"decay={self.decay:g}" + (f", factors=({factors})" if factors else "")
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         for rows in row_blocks(len(context_ids), _ROWS):
@@ -186,8 +189,8 @@ class NgramCache(_DecayingCache):
     Args:
         vocabulary_size, boundary, decay: as in `UnigramCache`.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + K + 1.
-        factors: f_1 … f_K, 1 or more each. The default is the best of a few on validation text of Brown, mixed with a
-            network and a Kneser-Ney model.
+        factors: f_1 … f_K, 1 to 16 numbers from 1 to 1,000,000. The default is the best of a few on validation text of
+            Brown, mixed with a network and a Kneser-Ney model.
 
     Raises:
         InputError: an argument is out of range.
@@ -212,9 +215,13 @@ class NgramCache(_DecayingCache):
         length: int = 500,
         factors: Sequence[float] = FACTORS,
     ):
-        listed = isinstance(factors, list | tuple) and len(factors) > 0
-        fits = listed and all(isinstance(factor, int | float) and 1 <= factor < np.inf for factor in factors)
-        check_argument("factors", fits, "a list of numbers, 1 or more each", factors, "pass (1000, 10, 10).")
+        listed = isinstance(factors, list | tuple) and 1 <= len(factors) <= _MOST_FACTORS
+        fits = listed and all(
+            isinstance(factor, numbers.Real) and not isinstance(factor, bool) and 1 <= factor <= _HIGHEST_FACTOR
+            for factor in factors
+        )
+        expected = f"a list of 1 to {_MOST_FACTORS} numbers from 1 to {_HIGHEST_FACTOR:,}"
+        check_argument("factors", fits, expected, factors, "pass (1000, 10, 10).")
         super().__init__(vocabulary_size, boundary, decay, length, factors)
 
 

@@ -25,6 +25,7 @@ from keras_nplm.models.evaluation import log_probs
 V, N, LENGTH = 12, 3, 7
 boundaries = st.sampled_from(["stream", "sentence"])
 FACTORS = (3.0, 5.0, 2.0)
+OF_FACTORS = "`factors` must be a list of 1 to 16 numbers from 1 to 1,000,000"
 kinds = pytest.mark.parametrize("kind", ["unigram", "ngram", "continuous"])
 windows = st.lists(st.integers(0, V - 1), min_size=LENGTH + len(FACTORS), max_size=LENGTH + len(FACTORS))
 
@@ -175,6 +176,11 @@ def test_cache_in_a_model_directory_is_the_same(tmp_path, kind):
     (directory / "cache.json").write_text('{"decay": 0, "flatness": -1, "length": 7, "factors": [2]}')
     with pytest.raises(InputError, match="must be (1|0) or more"):
         LanguageModel.load(directory)
+    if kind == "ngram":
+        assert "factors=(" in repr(cache)
+        (directory / "cache.json").write_text('{"decay": 1, "length": 7, "factors": [0.5]}')
+        with pytest.raises(InputError, match="`factors` must be a list of 1 to 16 numbers"):
+            LanguageModel.load(directory)
     (directory / "cache.json").write_text('{"decay": 1, "flatness": 1}')
     with pytest.raises(InputError, match="must have the field 'length'"):
         LanguageModel.load(directory)
@@ -199,9 +205,13 @@ def test_text_is_scored_and_continued_with_caches(tmp_path):
         (lambda: UnigramCache(V, "stream", decay=0.5), "`decay` must be 1 or more. Received: 0.5"),
         (lambda: UnigramCache(V, "stream", length=0), "`length` must be 1 to 65,535. Received: 0"),
         (lambda: UnigramCache(V, "stream", length="many"), "`length` must be an integer"),
-        (lambda: NgramCache(V, "stream", factors=(2, 0.5)), "`factors` must be a list of numbers, 1 or more each"),
-        (lambda: NgramCache(V, "stream", factors=["2"]), "`factors` must be a list of numbers, 1 or more each"),
-        (lambda: NgramCache(V, "stream", factors=()), "`factors` must be a list of numbers, 1 or more each"),
+        (lambda: NgramCache(V, "stream", factors=(2, 0.5)), OF_FACTORS),
+        (lambda: NgramCache(V, "stream", factors=["2"]), OF_FACTORS),
+        (lambda: NgramCache(V, "stream", factors=()), OF_FACTORS),
+        (lambda: NgramCache(V, "stream", factors=(1e200, 1e200)), OF_FACTORS),
+        (lambda: NgramCache(V, "stream", factors=(10**400,)), OF_FACTORS),
+        (lambda: NgramCache(V, "stream", factors=(True,)), OF_FACTORS),
+        (lambda: NgramCache(V, "stream", factors=(2,) * 17), OF_FACTORS),
         (lambda: ContinuousCache(_network("stream"), -0.1), "`flatness` must be 0 or more. Received: -0.1"),
         (lambda: ContinuousCache(UnigramCache(V, "stream")), "`network` must be an NPLM. Received: UnigramCache"),
     ],
