@@ -72,7 +72,7 @@ def _format_quality(row: dict) -> list[str]:
         *format_perplexities(row["dynamic"]),
         f"{ratios['dynamic']:.2f}" if ratios else "",
         row["dynamic_settings"],
-        row["processor"],
+        row.get("processor", ""),
     ]
 
 

@@ -25,6 +25,7 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
+from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import fetch_model, name_source
 from keras_nplm.io.remote_output import open_output, refresh_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
@@ -108,6 +109,7 @@ def train(
         * `coverage`: the share of their tokens that a short-list covers;
         * `parameters`, `predicted_types`, `best_epoch`;
         * `seconds`, `cpu_seconds`, `training_cpu_seconds` (without validation), `ngrams_per_second`;
+        * `processor`: the name of the processor that finished the training;
         * `history`: the figures of each epoch, with a short-list of the network alone.
 
     Raises:
@@ -255,6 +257,7 @@ def _evaluate(
         "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
         "cpu_seconds": round(sum(epoch["cpu_seconds"] for epoch in history), 1),
         "training_cpu_seconds": round(sum(epoch["training_cpu_seconds"] for epoch in history), 1),
+        "processor": read_processor_name(),
         "ngrams_per_second": round(float(np.median([epoch["ngrams_per_second"] for epoch in history]))),
         "history": history,
     }

@@ -13,10 +13,10 @@ is imported when a benchmark runs.
 
 import importlib
 import os
-import platform
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
@@ -92,12 +92,3 @@ def run_benchmarks(
         "peers": installed,
         "rounds": rounds,
     }
-
-
-def read_processor_name() -> str:
-    """Return the name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

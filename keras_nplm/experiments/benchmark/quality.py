@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from keras_nplm.experiments.benchmark import read_processor_name
 from keras_nplm.experiments.benchmark.contenders import PeerError
 from keras_nplm.experiments.benchmark.peer_process import PeerProcess
 from keras_nplm.experiments.benchmark.peers import is_installed
@@ -94,7 +93,7 @@ def measure_ours(row: Row, directory: Path) -> dict:
         "epochs": len(metrics["history"]),
         "dynamic": compute_perplexities(load_dynamic_log_probs(directory, row.name)),
         "dynamic_settings": str(load_tuned(directory / "rows" / row.name).dynamics.settings),
-        "processor": read_processor_name(),
+        "processor": metrics.get("processor", ""),
     }
 
 

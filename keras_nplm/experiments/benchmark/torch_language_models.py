@@ -20,9 +20,9 @@ import numpy as np
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
-from keras_nplm.experiments.benchmark import read_processor_name
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.io.files import replace_file, write_json
+from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.dynamic.search import LARGEST_CHUNK, STILL, SettingsSearch
 from keras_nplm.models.dynamic.search import TOKENS as TUNING_TOKENS
@@ -495,7 +495,7 @@ def train_and_measure(model: TorchModel, ids: dict[str, np.ndarray], result: Pat
         model.parts.load_state_dict(content["weights"])
         model.parts.eval()
     else:
-        training = train(model, ids["train"])
+        training = train(model, ids["train"]) | {"processor": read_processor_name()}
         with replace_file(kept) as temporary:
             torch.save({"recipe": recipe, "training": training, "weights": model.parts.state_dict()}, temporary)
     held_out = ("validation", "test")
@@ -511,7 +511,7 @@ def train_and_measure(model: TorchModel, ids: dict[str, np.ndarray], result: Pat
         "epochs": training["tokens"] / len(ids["train"]),
         "dynamic": dynamic,
         "dynamic_settings": str(settings),
-        "processor": read_processor_name(),
+        "processor": training.get("processor", ""),
     }
     write_json(result, {"recipe": recipe | {"cutoffs": list(recipe["cutoffs"])}, "row": row})
     os.unlink(kept)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from keras_nplm.experiments import benchmark, paper
-from keras_nplm.experiments.benchmark import BENCHMARKS, read_processor_name
+from keras_nplm.experiments.benchmark import BENCHMARKS
 from keras_nplm.experiments.log_probs import SPLITS
 from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.experiments.tables import (
@@ -25,6 +25,7 @@ from keras_nplm.experiments.tables import (
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.markdown import markdown_table
+from keras_nplm.io.processor import read_processor_name
 
 REPORTS = ("configurations", "benchmark", "paper", *(name for name in STUDIES if name != "configurations"))
 _DIRECTORY = Path(__file__).parent

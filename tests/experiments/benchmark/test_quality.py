@@ -7,11 +7,12 @@ import pytest
 from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-from keras_nplm.experiments.benchmark import quality, read_processor_name
+from keras_nplm.experiments.benchmark import quality
 from keras_nplm.experiments.benchmark.peers import is_installed
 from keras_nplm.experiments.benchmark.torch_language_models import Recipe
 from keras_nplm.experiments.tables import format_benchmark
 from keras_nplm.io.files import read_json, write_json
+from keras_nplm.io.processor import read_processor_name
 
 FIGURES = {"parameters": 2_000_000, "cpu_seconds": 300.2, "epochs": 2.5, "validation": 400.0, "test": 300.0}
 ROW = FIGURES | {"dynamic": {"validation": 350.0, "test": 240.0}, "dynamic_settings": "chunks of 16, rate 0.1"}
@@ -72,3 +73,8 @@ def test_a_model_is_trained_in_its_process(tmp_path):
         dataclasses.replace(recipe, layers=-1, kind="rnn"), tmp_path / "corpus", tmp_path / "q"
     )
     assert broken["failure"] == "KeyError: 'rnn'"
+
+
+def test_a_result_without_the_name_of_a_processor_is_shown():
+    row = {name: value for name, value in ROW.items() if name != "processor"} | {"benchmark": "quality", "name": "LSTM"}
+    assert "| LSTM | 300 |" in format_benchmark({"rows": [row]})
