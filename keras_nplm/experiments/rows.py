@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import replace_file
+from keras_nplm.io.files import read_json, replace_file
+from keras_nplm.training.configuration import OPTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,9 +98,18 @@ def make_rows(
 
 
 def is_made(row: Row, directory: Path) -> bool:
-    """Return whether the row exists and was made by its present command."""
+    """Return whether the row exists and was made by its present command, with its configuration as it is now."""
     record = directory / "rows" / row.name / "command.txt"
-    return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
+    if not record.is_file() or record.read_text(encoding="utf-8") != shlex.join(row.arguments):
+        return False
+    words, trained = row.arguments, record.with_name("config.json")
+    if not row.is_network or "--config" not in words or not trained.is_file():
+        return True
+    options, written = read_json(trained), OPTIONS.get(words[words.index("--config") + 1], {})
+    flags = {word.partition("=")[0] for word in words}
+    return all(
+        options.get(name) == value for name, value in written.items() if f"--{name.replace('_', '-')}" not in flags
+    )
 
 
 def _make_in_parallel(rows: Sequence[Row], directory: Path, jobs: int, data_dir: str | None) -> list[Row]:

@@ -1,5 +1,7 @@
 """Rows are made once by their commands, in parallel, and failures are named."""
 
+import dataclasses
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from keras_nplm.experiments.rows import Row, is_made, make_rows
 from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.training.configuration import CONFIGURATIONS, OPTIONS
 
 SENTENCES = "the cat sat on the mat\nthe dog sat on the rug\n" * 20
 
@@ -66,6 +69,18 @@ def test_rows_are_made_once_for_each_command(rows, commands, tmp_path):
     assert not is_made(changed, tmp_path)
     make_rows([changed], tmp_path)
     assert len(commands) == 3 and is_made(changed, tmp_path)
+
+
+def test_a_row_is_made_again_if_its_named_configuration_changed(commands, tmp_path, monkeypatch):
+    row = Row("network", "network", "train --config brown-nce --order 7 --train {texts}/train.txt")
+    make_rows([row], tmp_path)
+    options = dataclasses.asdict(CONFIGURATIONS["brown-nce"]) | {"order": 7}
+    (tmp_path / "rows" / "network" / "config.json").write_text(json.dumps(options))
+    assert is_made(row, tmp_path)
+    monkeypatch.setitem(OPTIONS, "brown-nce", OPTIONS["brown-nce"] | {"order": 9})
+    assert is_made(row, tmp_path)  # the command names an order of its own
+    monkeypatch.setitem(OPTIONS, "brown-nce", OPTIONS["brown-nce"] | {"dropout": 0.75})
+    assert not is_made(row, tmp_path)
 
 
 def test_a_failed_row_is_named_and_others_are_kept(rows, commands, tmp_path):
