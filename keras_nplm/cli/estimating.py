@@ -125,7 +125,11 @@ def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by-frequency", action="store_true", help=help)
     for flag, name, cache in (
         ("--unigram-cache", "WORDS", "unigram cache, whose words weigh 1/e after this number of words, 1 or more,"),
-        ("--ngram-cache", "WORDS", "n-gram cache: a word that followed the last words weighs more; decay as above,"),
+        (
+            "--ngram-cache",
+            "WORDS",
+            "n-gram cache, in which words that followed the last words weigh more, with this decay in words,",
+        ),
         ("--continuous-cache", "FLATNESS", "continuous cache of the first network, with this flatness, 0 or more,"),
     ):
         help = f"{cache} as one more model (default: off; without {name}: chosen on the validation split)"

@@ -138,7 +138,7 @@ def ngram_dataset(
             )
         return joined
 
-    # an iterator of `fit` waits up to a minute for the thread that tunes parallel calls, and there are none
+    # no parallel call needs tuning, and `fit` would wait up to a minute for the tuning thread when an iterator ends
     options = tf.data.Options()
     options.autotune.enabled = False
     if first_epoch is not None:

@@ -99,6 +99,8 @@ def fit_network(
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
     local = LocalUpdates(model, devices, every, steps) if every > 1 else None
+    if every != configuration.average_every and is_chief(devices):
+        print(f"Weights are averaged after every {every} updates, {steps / every:.4g} times an epoch.", file=sys.stderr)
     checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices, local)
     build_validation = functools.partial(ngram_dataset, validation_ids, shuffle=False, **ngrams)
     callbacks = [checkpoint]
@@ -176,8 +178,8 @@ def _divide_epoch(
 def _divide_local_epoch(steps: int, every: int) -> tuple[int, int, int]:
     """Divide an epoch of local updates, such that an average follows an execution.
 
-    K changes by 1/16 at most where that makes the epoch a number of equal rounds. The epoch leaves out the last updates
-    that fill no execution.
+    K changes by 1/16 at most, to a multiple of the updates per execution, and where possible to a divisor of the epoch.
+    The epoch leaves out the last updates that fill no execution.
 
     Returns:
         updates per epoch; updates per execution, a divisor of K; K.

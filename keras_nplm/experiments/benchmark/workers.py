@@ -2,8 +2,9 @@
 
 Workers are processes on one machine that train one network on the text of `--corpus`, with the same batches and
 options. Two workers send gradients after each update, or average their weights after every K updates
-(`--average-every`). Rates are per second of the clock, so that waiting for the other worker counts. The validation
-perplexity is that after the last epoch. The CPU seconds are those of all workers, for all epochs.
+(`--average-every`). With short updates K is changed by 1/16 at most, and training prints the K that it takes. Rates are
+per second of the clock, so that waiting for the other worker counts. The validation perplexity is that after the last
+epoch. The CPU seconds are those of all workers, for all epochs.
 """
 
 import contextlib
