@@ -11,7 +11,7 @@ from pathlib import Path
 
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file
-from keras_nplm.training.configuration import OPTIONS
+from keras_nplm.training.configuration import NAMED_OPTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ def is_made(row: Row, directory: Path) -> bool:
     words, trained = row.arguments, record.with_name("config.json")
     if not row.is_network or "--config" not in words or not trained.is_file():
         return True
-    options, written = read_json(trained), OPTIONS.get(words[words.index("--config") + 1], {})
+    options, written = read_json(trained), NAMED_OPTIONS.get(words[words.index("--config") + 1], {})
     flags = {word.partition("=")[0] for word in words}
     return all(
         options.get(name) == value for name, value in written.items() if f"--{name.replace('_', '-')}" not in flags

@@ -276,7 +276,7 @@ _NAMED: dict[str, tuple[str, dict]] = {
 }
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
-OPTIONS = {name: options for name, (_, options) in _NAMED.items()}  # the differences
+NAMED_OPTIONS = {name: options for name, (_, options) in _NAMED.items()}  # the differences from `Configuration()`
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from keras_nplm.experiments.rows import Row, is_made, make_rows
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.training.configuration import CONFIGURATIONS, OPTIONS
+from keras_nplm.training.configuration import CONFIGURATIONS, NAMED_OPTIONS
 
 SENTENCES = "the cat sat on the mat\nthe dog sat on the rug\n" * 20
 
@@ -77,9 +77,9 @@ def test_a_row_is_made_again_if_its_named_configuration_changed(commands, tmp_pa
     options = dataclasses.asdict(CONFIGURATIONS["brown-nce"]) | {"order": 7}
     (tmp_path / "rows" / "network" / "config.json").write_text(json.dumps(options))
     assert is_made(row, tmp_path)
-    monkeypatch.setitem(OPTIONS, "brown-nce", OPTIONS["brown-nce"] | {"order": 9})
+    monkeypatch.setitem(NAMED_OPTIONS, "brown-nce", NAMED_OPTIONS["brown-nce"] | {"order": 9})
     assert is_made(row, tmp_path)  # the command names an order of its own
-    monkeypatch.setitem(OPTIONS, "brown-nce", OPTIONS["brown-nce"] | {"dropout": 0.75})
+    monkeypatch.setitem(NAMED_OPTIONS, "brown-nce", NAMED_OPTIONS["brown-nce"] | {"dropout": 0.75})
     assert not is_made(row, tmp_path)
 
 
