@@ -1,12 +1,15 @@
 """Apache Beam writes the bytes of the local path. What needs Beam itself is skipped where it is not installed."""
 
+import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +31,8 @@ TEXTS = {
     "d.txt": b"huge " * 100 + b"\nsmall\n",
     "e.txt": b"y <unk>\nx\n" * 9,
 }
-SEVERAL = ["--pipeline-options", "direct_running_mode=multi_processing", "direct_num_workers=2"]
+DIRECT = ["--runner", "DirectRunner"]
+SEVERAL = [*DIRECT, "--pipeline-options", "direct_running_mode=multi_processing", "direct_num_workers=2"]
 
 
 @pytest.fixture
@@ -47,7 +51,7 @@ def _read_files(directory: Path) -> dict[str, bytes]:
 def _prepare_both(tmp_path, source: list[str], runner: list[str]) -> dict[str, bytes]:
     """Prepare a text locally and by Beam, and compare all files."""
     assert main(["prepare", *source, "--output", str(tmp_path / "local")]) == 0
-    assert main(["prepare", *source, "--output", str(tmp_path / "beam"), "--runner", "DirectRunner", *runner]) == 0
+    assert main(["prepare", *source, "--output", str(tmp_path / "beam"), *runner]) == 0
     files = _read_files(tmp_path / "beam")
     assert files == _read_files(tmp_path / "local")
     assert sorted(path.name for path in (tmp_path / "beam").iterdir()) == sorted(
@@ -59,7 +63,7 @@ def _prepare_both(tmp_path, source: list[str], runner: list[str]) -> dict[str, b
 @needs_beam
 @pytest.mark.parametrize("flags", ["--max-size 9", "--tokenizer sentencepiece --pieces 330 --normalise lower"])
 def test_beam_writes_the_bytes_of_the_local_path(tmp_path, text, flags):
-    files = _prepare_both(tmp_path, ["--train", text, *flags.split()], [])
+    files = _prepare_both(tmp_path, ["--train", text, *flags.split()], DIRECT)
     assert sum(name.endswith(".ids") for name in files) > 9
 
 
@@ -71,6 +75,33 @@ def test_workers_of_beam_write_the_bytes_of_the_local_path(tmp_path, monkeypatch
     if "tfds" in flags:
         monkeypatch.setattr(pieces, "PIECE_BYTES", 50_000)
     _prepare_both(tmp_path, flags.format(text=text).split(), SEVERAL)
+
+
+@contextlib.contextmanager
+def _start_service(log: Path, module: str, *arguments: str) -> Iterator[str]:
+    """Start a server of Beam in a process of its own, and yield its address."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # the pool starts `python`
+    command = [sys.executable, "-m", f"apache_beam.runners.{module}", *arguments]
+    with log.open("w") as file, subprocess.Popen(command, stderr=file, env=os.environ | {"PATH": path}) as service:
+        try:
+            while not (listening := re.search(r"(?:Listening for|Started worker pool).*?(\d+)", log.read_text())):
+                assert service.poll() is None, log.read_text()
+                time.sleep(0.05)
+            yield f"localhost:{listening[1]}"
+        finally:
+            service.terminate()
+
+
+@needs_beam
+@pytest.mark.long
+def test_a_job_server_and_its_workers_write_the_bytes_of_the_local_path(tmp_path, text):
+    """Flink and Spark take jobs in the same way: from a job server, with workers of their own for Python."""
+    server = _start_service(tmp_path / "server.log", "portability.local_job_service_main", "--port=0")
+    pool = _start_service(tmp_path / "pool.log", "worker.worker_pool_main", "--service_port=0")
+    with server as server_address, pool as pool_address:
+        options = [f"job_endpoint={server_address}", "environment_type=EXTERNAL", f"environment_config={pool_address}"]
+        _prepare_both(tmp_path, ["--train", text], ["--runner", "PortableRunner", "--pipeline-options", *options])
+        assert "state DONE" in (tmp_path / "server.log").read_text()
 
 
 @needs_beam
@@ -141,7 +172,7 @@ def test_a_killed_driver_resumes_with_missing_shards(tmp_path, text):
     shard = tmp_path / "beam" / "corpus" / "train.00000.ids"
     before = shard.stat()
     assert list((tmp_path / "beam").glob(".beam.*")) and not (tmp_path / "beam" / "prepared.json").exists()
-    _prepare_both(tmp_path, ["--train", text], [])
+    _prepare_both(tmp_path, ["--train", text], DIRECT)
     assert (shard.stat().st_mtime_ns, shard.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
