@@ -146,7 +146,7 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
     np.testing.assert_array_equal(encoded.ids("train"), encode_sentences(lines[:cut], vocabulary))
 
 
-@pytest.mark.parametrize("steps", [[], ["lower", "numbers"], STEPS])
+@pytest.mark.parametrize("steps", [[], pytest.param(["lower", "numbers"], marks=pytest.mark.long), STEPS])
 def test_a_vocabulary_of_normalised_words_has_their_forms(tmp_path, monkeypatch, steps):
     dictionary = {"cats": "cat", "sat": "sit", "sits": "sit", "Polish": "Polish", "polish": "pole", "dogs": "dog"}
     monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: dictionary)

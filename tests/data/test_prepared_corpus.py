@@ -148,6 +148,7 @@ class Texts(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         yield from ((number, {"text": text}) for number, text in enumerate(self.texts))
 
 
+@pytest.mark.long
 def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
     """Pieces of a set of several files become shards; the ids are those of the sentences, file by file."""
     builder = Texts([f"line {i}\nthe end of {i}".encode() for i in range(200)], data_dir=str(tmp_path))

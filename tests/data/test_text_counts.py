@@ -27,8 +27,14 @@ def test_characters_and_words_of_any_lines(lines):
     assert (counter.characters, counter.words) == count_plainly(lines)
 
 
-@pytest.mark.parametrize("tokenizer", ["words", "whitespace", "characters", "words+lower"])
-@pytest.mark.parametrize("way", ["files", "processes", "small shards", "lines", "tokens"])
+@pytest.mark.parametrize(
+    "way, tokenizer",
+    [
+        pytest.param(way, tokenizer, marks=[pytest.mark.long] if way == "processes" and tokenizer != "words" else [])
+        for way in ("files", "processes", "small shards", "lines", "tokens")
+        for tokenizer in ("words", "whitespace", "characters", "words+lower")
+    ],
+)
 def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, way):
     (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
     if way == "processes":

@@ -144,6 +144,7 @@ def _make_inputs(language_model, rows: int) -> dict[str, dict]:
     return {name: {key: tf.constant(value) for key, value in given.items()} for name, given in inputs.items()}
 
 
+@pytest.mark.long
 def test_a_large_batch_has_the_results_of_its_blocks(language_model, monkeypatch):
     monkeypatch.setattr("keras_nplm.serving.graph_model.BLOCK_ROWS", 8)
     signatures = ServingModule(language_model, top_k=3).signatures()

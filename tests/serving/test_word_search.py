@@ -19,7 +19,7 @@ def _build_network(randomise, size: int) -> NPLM:
     return randomise(NPLM(size, order=3, embedding_dim=5, hidden_units=8))
 
 
-@pytest.mark.parametrize("beam, with_end", [(3, False), (16, True)])
+@pytest.mark.parametrize("beam, with_end", [pytest.param(3, False, marks=pytest.mark.long), (16, True)])
 def test_words_are_those_of_python(randomise, beam, with_end):
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
     model, pieces = _build_network(randomise, len(vocabulary)), WordPieces(vocabulary)
@@ -46,6 +46,7 @@ def test_words_are_those_of_python(randomise, beam, with_end):
 TYPED = ["the ca", "the ", "", "c", "(ch", "the cat-", "x"]
 
 
+@pytest.mark.long
 def test_characters_complete_words_in_the_served_graph(randomise):
     characters = sorted({*"".join(LINES)} - {" "})
     vocabulary = Vocabulary(["▁", *characters])

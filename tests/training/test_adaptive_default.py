@@ -143,6 +143,7 @@ def test_the_printed_command_gives_the_same_run(tmp_path, text, capsys):
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_report")
 def test_an_interrupted_adaptive_run_resumes(tmp_path, text, monkeypatch, capsys):
     requested = AdaptiveConfiguration(_read_tiny() | {"epochs": 2})

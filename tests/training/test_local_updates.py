@@ -75,7 +75,8 @@ def test_weights_equal_those_of_two_workers_trained_by_turns(
         np.testing.assert_allclose(one, two, atol=1e-6)
 
 
-@pytest.mark.parametrize("end", [2 * K + 3, pytest.param(2 * K, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("end", [2 * K + 3, 2 * K])
 def test_interrupted_run_resumes_from_the_last_average(
     tmp_path, monkeypatch, short_corpus, local_configuration, first_of_two, end
 ):

@@ -249,6 +249,7 @@ class _Killed(BaseException):
     """Stands for kill -9: nothing in the package can catch it."""
 
 
+@pytest.mark.long
 def test_missing_report_is_written_by_the_next_call(tmp_path, monkeypatch, short_corpus, short_configuration, capsys):
     """A run that is killed while it writes the report, or cannot write it, is complete without it."""
     configuration = dataclasses.replace(short_configuration, epochs=1)

@@ -240,11 +240,12 @@ def test_ngrams_per_second_are_without_validation(tmp_path, monkeypatch, steps_p
     }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "output",
     [
         NoiseContrastive(SIZE, num_sampled=7, held_out_mass=0.1, seed=0),
-        pytest.param(FullSoftmax(SIZE, held_out_mass=0.1), marks=pytest.mark.long),
+        FullSoftmax(SIZE, held_out_mass=0.1),
     ],
 )
 def test_training_is_the_same_to_the_last_bit(tmp_path, output):

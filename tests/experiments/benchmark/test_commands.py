@@ -53,6 +53,7 @@ def test_a_command_that_fails_is_named_with_its_last_line():
         measure_command([sys.executable, "-c", "import sys; print('one\\ntwo', file=sys.stderr); sys.exit(3)"], "It")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_a_command_ends_with_a_killed_benchmark(tmp_path):
     started = tmp_path / "started"
@@ -98,6 +99,7 @@ def test_an_absent_peer_has_a_row_and_no_ratio(monkeypatch, tmp_path):
     assert f"| {whole['peak_memory'] / 1e6:,.0f} MB |" in table
 
 
+@pytest.mark.long
 def test_a_peer_that_fails_has_no_further_turn(lmplz):
     arguments = lmplz("echo out of words >&2; exit 4")
     *_, peer = estimation.measure(CORPUS, rounds=2, tokens=[2_000])
