@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from keras_nplm.experiments import benchmark, paper
-from keras_nplm.experiments.benchmark import BENCHMARKS
+from keras_nplm.experiments.benchmark import BENCHMARKS, quality
 from keras_nplm.experiments.log_probs import SPLITS
 from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.experiments.tables import (
@@ -31,11 +31,11 @@ REPORTS = ("configurations", "benchmark", "paper", *(name for name in STUDIES if
 _DIRECTORY = Path(__file__).parent
 _PAGE = _DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"  # in a checkout
 _README = _PAGE.parents[2] / "README.md"
-_DYNAMIC_RESULTS = {  # title in the table of results: title in the study
-    "modern network with a pointer to 240 words": "one network",
-    "modern network with a pointer, dynamic: it learns as it reads": "one network, dynamic",
-    "three seeds, n-grams, classes and caches, dynamic": "three seeds, dynamic, n-grams, classes, caches",
+_QUALITY_RESULTS = {  # title in the table of results: name in the benchmark `quality`
+    "modern network with a pointer to 480 words": quality.OURS.title.replace("`", ""),
+    "PyTorch LSTM": "PyTorch LSTM, 300 CPU seconds",
 }
+_MIXTURE = "three seeds, dynamic, n-grams, classes, caches"  # in the study `dynamic`
 _HEADER = """# Measured results
 
 Each table is written by the command above it, from the report in `keras_nplm/experiments/records`. Perplexities are per
@@ -124,12 +124,13 @@ def _format_results(directory: Path) -> str:
         ("n=5, h=100, m=60, NCE", networks["brown-nce-no-held-out"]),
         ("modern network, NCE", small),
     ]
-    if (directory / "dynamic.json").is_file():
-        learned = {row["title"]: row for row in read_json(directory / "dynamic.json")["mixtures"]}
-        rows += [
-            (title, {name: learned[source][name] for name in SPLITS} | {"command": "keras-nplm study dynamic"})
-            for title, source in _DYNAMIC_RESULTS.items()
-        ]
+    measured = {row["name"]: row for row in read_json(directory / "benchmark.json")["rows"]}
+    for title, name in _QUALITY_RESULTS.items():
+        row = measured[name] | {"command": "keras-nplm benchmark quality"}
+        rows += [(title, row), (f"{title}, dynamic: it learns as it reads", row | row["dynamic"])]
+    mixtures = {row["title"]: row for row in read_json(directory / "dynamic.json")["mixtures"]}
+    mixture = {name: mixtures[_MIXTURE][name] for name in SPLITS} | {"command": "keras-nplm study dynamic"}
+    rows.append(("three seeds of the pointer to 240 words, n-grams, classes and caches, dynamic", mixture))
     cells = [
         [
             title,
