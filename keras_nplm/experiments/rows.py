@@ -11,6 +11,7 @@ from pathlib import Path
 
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file
+from keras_nplm.io.options import name_flag
 from keras_nplm.training.configuration import NAMED_OPTIONS
 
 
@@ -106,10 +107,8 @@ def is_made(row: Row, directory: Path) -> bool:
     if not row.is_network or "--config" not in words or not trained.is_file():
         return True
     options, written = read_json(trained), NAMED_OPTIONS.get(words[words.index("--config") + 1], {})
-    flags = {word.partition("=")[0] for word in words}
-    return all(
-        options.get(name) == value for name, value in written.items() if f"--{name.replace('_', '-')}" not in flags
-    )
+    flags = {word.partition("=")[0].replace("--no-", "--") for word in words}
+    return all(options.get(name) == value for name, value in written.items() if name_flag(name) not in flags)
 
 
 def _make_in_parallel(rows: Sequence[Row], directory: Path, jobs: int, data_dir: str | None) -> list[Row]:

@@ -2,13 +2,18 @@
 
 import dataclasses
 import json
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from keras_nplm.cli.flags import read_configuration
+from keras_nplm.cli.main import build_parser
+from keras_nplm.experiments.paper_rows import PAPER_ROWS
 from keras_nplm.experiments.rows import Row, is_made, make_rows
+from keras_nplm.experiments.studies import STUDIES, load_study
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.training.configuration import CONFIGURATIONS, NAMED_OPTIONS
 
@@ -81,6 +86,18 @@ def test_a_row_is_made_again_if_its_named_configuration_changed(commands, tmp_pa
     assert is_made(row, tmp_path)  # the command names an order of its own
     monkeypatch.setitem(NAMED_OPTIONS, "brown-nce", NAMED_OPTIONS["brown-nce"] | {"dropout": 0.75})
     assert not is_made(row, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["paper", *STUDIES])
+def test_a_finished_row_of_each_report_is_kept(name, tmp_path):
+    networks = [row for row in (PAPER_ROWS if name == "paper" else load_study(name).ROWS) if row.is_network]
+    for row in networks:
+        configuration = read_configuration(build_parser().parse_args([*row.arguments, "--output", "model"]))
+        directory = tmp_path / "rows" / row.name
+        directory.mkdir(parents=True)
+        (directory / "command.txt").write_text(shlex.join(row.arguments))
+        (directory / "config.json").write_text(json.dumps(dataclasses.asdict(configuration)))
+    assert [row.name for row in networks if not is_made(row, tmp_path)] == []
 
 
 def test_a_failed_row_is_named_and_others_are_kept(rows, commands, tmp_path):
