@@ -56,6 +56,17 @@ def test_recording_a_benchmark_keeps_the_rows_of_others(records, tmp_path):
     assert page.index("| training | full softmax |") < page.index("| scoring | new row |")
 
 
+@pytest.mark.parametrize("failures", [[], ["PyTorch LSTM, 300 CPU seconds"]])
+def test_the_table_of_results_leaves_out_peers_without_figures(records, tmp_path, failures):
+    """The benchmark `quality` with other seconds, or without PyTorch."""
+    ours = next(row for row in load_report("benchmark")["rows"] if row["benchmark"] == "quality")
+    failed = [{"benchmark": "quality", "name": name, "failure": "PyTorch is not installed."} for name in failures]
+    record_report("benchmark", {"rows": [ours, *failed]}, records, tmp_path / "README.md", tmp_path / "FRONT.md")
+    front = (tmp_path / "FRONT.md").read_text(encoding="utf-8")
+    assert "| modern network with a pointer to 480 words, dynamic: it learns as it reads |" in front
+    assert "PyTorch" not in front and "| three seeds of the pointer" in front
+
+
 def test_recording_needs_a_checkout(records, tmp_path):
     with pytest.raises(InputError, match="needs a checkout"):
         record_report("energy", load_report("energy"), records, tmp_path / "absent" / "README.md")

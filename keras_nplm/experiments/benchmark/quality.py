@@ -26,7 +26,7 @@ from keras_nplm.io.lock import lock_directory
 
 OURS = Row(
     "modern-pointer-480-held-out-1",
-    "`modern-pointer` to 480 words, no held-out mass",
+    "modern-pointer to 480 words, no held-out mass",
     "train --config modern-pointer --order 481 --averages-after 4,10,20,40,80,160,320 --held-out-mass 0 --seed 1",
 )
 _LONG = 1000  # CPU seconds from which the networks are larger and have more dropout
@@ -90,7 +90,7 @@ def measure_ours(row: Row, directory: Path) -> dict:
     """
     metrics = read_json(directory / "rows" / row.name / "metrics.json")
     return {split: metrics[split]["perplexity"] for split in SPLITS} | {
-        "name": row.title.replace("`", ""),
+        "name": row.title,
         "parameters": metrics["parameters"],
         "cpu_seconds": metrics["training_cpu_seconds"],
         "epochs": len(metrics["history"]),
