@@ -8,10 +8,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from keras_nplm.data.corpora.compressed import decode_lines, is_compressed, open_text
 from keras_nplm.data.worker_pool import count_processes, run_in_processes
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
+from keras_nplm.io.text import SPACES, decode_lines, is_compressed, open_text
 
 PIECE_BYTES = 1 << 25  # of text
 PARALLEL_BYTES = 1 << 26  # smaller texts are read in one process: starting more would take longer
@@ -112,23 +112,23 @@ def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
 
 
 def read_piece(piece: Piece, tokenize: Tokenize) -> Iterator[list[str]]:
-    """Tokenise the sentences of a piece: its lines that are not blank. Other lines are not tokenised.
+    """Tokenise the sentences of a piece: its lines that have tokens. Blank lines are not tokenised.
 
     Raises:
         InputError: a file is absent, damaged, empty, or not UTF-8.
     """
-    return map(tokenize, read_sentence_lines(piece))
+    return filter(None, map(tokenize, read_sentence_lines(piece)))
 
 
 def read_sentence_lines(piece: Piece) -> Iterator[str]:
-    """Read the lines of a piece that are not blank. Every tokenizer finds a token in each of them."""
+    """Read the lines of a piece that are not blank: a no-break space is a word of the tokenizer `whitespace`."""
     if piece.examples:
         from keras_nplm.data.corpora.tfds_sets import read_examples  # imports TensorFlow
 
         lines = read_examples(Examples(*piece.examples))
     else:
         lines = itertools.chain.from_iterable(itertools.starmap(read_range, piece.ranges))
-    lines = filter(str.strip, lines)
+    lines = (line for line in lines if line.strip(SPACES))
     return itertools.islice(lines, *piece.sentences) if piece.sentences else lines
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
@@ -29,8 +30,9 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
         if is_remote(pattern):
             found = list(map(fetch_file, expand_pattern(pattern)))
         else:
-            names = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
-            found = [path for path in map(Path, names) if path.is_file()]
+            names = sorted(glob.glob(pattern, recursive=True))
+            is_named = os.path.lexists(pattern)  # a pipe, too; `open_text` refuses what it cannot read
+            found = [Path(pattern)] if is_named else [path for path in map(Path, names) if path.is_file()]
         if not found:
             raise InputError(f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory.")
         paths.update(dict.fromkeys(found))
@@ -38,7 +40,7 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
 
 
 def read_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """Read the lines of UTF-8 files, `.gz` and `.zst` decompressed; see `decode_lines`.
+    """Read the lines of UTF-8 files, plain or compressed; see `open_text` and `decode_lines`.
 
     Raises:
         InputError: a file is absent, damaged, empty, or not UTF-8, or has a line of more than 16 MiB.
@@ -93,7 +95,7 @@ class TextSplit:
         return get_tokenizer(self.tokenizer)
 
     def __call__(self) -> Iterator[Any]:
-        return self.lines() if uses_subwords(self.tokenizer) else map(self.tokenize, self.lines())
+        return self.lines() if uses_subwords(self.tokenizer) else filter(None, map(self.tokenize, self.lines()))
 
 
 def split_by_lines(

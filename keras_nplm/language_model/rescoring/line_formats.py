@@ -5,11 +5,15 @@ import math
 import re
 from collections.abc import Mapping
 
+from keras_nplm.io.text import SPACES, split_fields
+
 DECODER_SCORE = "score"  # the feature that holds the decoder's total, in formats that have one
 SEPARATOR = "|||"
 UNNAMED = "feature"
 TSV_HEADER = ("id", "hypothesis")
-_KALDI_KEY = re.compile(r"(\S+)-(\d+)")  # utterance and rank
+_ID_NAMES = {"id", "key", "name", "segment", "sentence_id", "utt", "utt_id", "utterance", "utterance_id"}
+_TEXT_NAMES = {"hyp", "hypothesis", "sentence", "text", "transcript", "transcription", "translation", "words"}
+_KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)  # utterance and rank
 
 ParsedLine = tuple[str, str, dict[str, float]]  # id, hypothesis, features
 
@@ -67,7 +71,7 @@ def parse_moses_line(line: str) -> ParsedLine:
     >>> parse_moses_line("7 ||| the cat ||| LM= -3 TM= -1 -2 w=4 ||| -1.5")
     ('7', 'the cat', {'LM': -3.0, 'TM.1': -1.0, 'TM.2': -2.0, 'w': 4.0, 'score': -1.5})
     """
-    fields = [field.strip() for field in line.split(SEPARATOR)]
+    fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
     if len(fields) < 3 or not fields[0]:
         raise ValueError(f"expected `id {SEPARATOR} hypothesis {SEPARATOR} features {SEPARATOR} score`")
     features = _parse_moses_features(fields[2])
@@ -79,7 +83,7 @@ def parse_moses_line(line: str) -> ParsedLine:
 def _parse_moses_features(field: str) -> dict[str, float]:
     groups: dict[str, list[float]] = {}
     name = UNNAMED
-    for token in field.split():
+    for token in split_fields(field):
         prefix, _, value = token.rpartition("=") if token[-1] != ":" else (token[:-1], ":", "")
         if not prefix:
             value = token
@@ -117,10 +121,10 @@ def extend_moses_line(line: str, new_features: Mapping[str, float], total: float
     named = [f"{name}= {value:.6f}" for name, value in new_features.items()]
     if total is not None:
         if len(fields) > 3:
-            named.append(f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip()}")
+            named.append(f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip(SPACES)}")
         fields[3:4] = [f" {total:.6f}" + (" " if len(fields) > 4 else "")]
     if named:
-        fields[2] = " ".join([fields[2].rstrip(), *named]) + (" " if len(fields) > 3 else "")
+        fields[2] = " ".join([fields[2].rstrip(SPACES), *named]) + (" " if len(fields) > 3 else "")
     return SEPARATOR.join(fields)
 
 
@@ -135,10 +139,9 @@ def parse_kaldi_line(line: str) -> ParsedLine:
     >>> parse_kaldi_line("sw02001-A-12 the cat")
     ('sw02001-A', 'the cat', {})
     """
-    key, text = (*line.split(maxsplit=1), "", "")[:2]
-    if not (match := _KALDI_KEY.fullmatch(key)):
+    if not (match := _KALDI_LINE.fullmatch(line)):
         raise ValueError("expected `utterance-k words`, k the rank")
-    return match[1], text.strip(), {}
+    return match[1], (match[3] or "").strip(SPACES), {}
 
 
 def parse_kaldi_cost(line: str, key: str) -> float:
@@ -147,7 +150,7 @@ def parse_kaldi_cost(line: str, key: str) -> float:
     Raises:
         ValueError: the line has a different key, or no number.
     """
-    fields = line.split()
+    fields = split_fields(line)
     if len(fields) != 2 or fields[0] != key:
         raise ValueError(f"expected `{key} number`, in the order of the hypotheses")
     return parse_number(fields[1])
@@ -167,9 +170,9 @@ def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
     fields = line.split("\t")
     if len(fields) != len(columns):
         raise ValueError(f"expected {len(columns)} columns, as in line 1, and found {len(fields)}")
-    if not (name := fields[0].strip()):
+    if not (name := fields[0].strip(SPACES)):
         raise ValueError("the id is empty")
-    return name, fields[1].strip(), dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True))
+    return name, fields[1].strip(SPACES), dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True))
 
 
 def name_tsv_columns(first_line: str) -> list[str]:
@@ -196,8 +199,11 @@ def name_tsv_columns(first_line: str) -> list[str]:
 
 
 def is_tsv_header(line: str) -> bool:
-    """Return whether a line is a TSV header: `id<TAB>hypothesis…`."""
-    return tuple(line.split("\t")[:2]) == TSV_HEADER
+    """Return whether a line is a TSV header: `id<TAB>hypothesis…` or similar names."""
+    name, text, *features = line.lower().split("\t")
+    has_names = text in _TEXT_NAMES or bool(features)
+    is_similar = name in _ID_NAMES and has_names and all(feature[:1].isalpha() for feature in features)
+    return (name, text) == TSV_HEADER or is_similar
 
 
 def format_line(format: str, name: str, rank: int, text: str, features: Mapping[str, float]) -> str:
