@@ -1,14 +1,19 @@
 """Files that are no UTF-8 text are named with a remedy; text of unknown origin is harmless on terminals."""
 
+import bz2
 import csv
+import gzip
 import io
+import lzma
+import os
 import re
+import threading
 
 import pytest
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.markdown import markdown_table
-from keras_nplm.io.text import escape_controls, escape_formula, read_text, utf8_error
+from keras_nplm.io.text import escape_controls, escape_formula, read_lines, read_text, utf8_error
 
 ENGLISH = "the cat sat\non the mat\n"
 
@@ -64,3 +69,38 @@ def test_escape_sequences_are_shown_as_text():
 
 def test_a_cell_of_a_table_is_one_line():
     assert markdown_table(["a", "b"], [["x\n# y", "p | q"]]).splitlines()[2:] == ["| x # y | p \\| q |"]
+
+
+TAR = b"text.txt".ljust(257, b"\0") + b"ustar\x0000"
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (b"PK\3\4...", "Received: a zip archive"),
+        (gzip.compress(TAR), "Received: a tar archive"),
+        (b"%PDF-1.7\n", "Received: a PDF document"),
+        (b"mmap lm http://kheafield.com/code format version 5\n\0", "Received: a binary model of KenLM"),
+        (bytes(range(1, 256)), "Received: binary data"),
+        (b"the cat\rthe dog\r", "must end with LF or CR LF. Received: CR alone"),
+        ("the cat\n".encode("utf-16"), "iconv -f UTF-16 "),
+        (lzma.compress(b"the cat\n" * 99)[:-9], "is not a whole xz archive"),
+    ],
+)
+def test_files_that_are_no_text_are_named(tmp_path, data, message):
+    (tmp_path / "text.txt").write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        list(read_lines(tmp_path / "text.txt"))
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("name", ["text.txt", "TEXT.GZ", "pipe"])
+def test_archives_are_known_by_their_first_bytes(tmp_path, compress, name):
+    data = compress("the cat\n§\xa05\x85\u2028\n".encode()) + compress(b"a\x0b\x0cb\n")
+    if name == "pipe":
+        os.mkfifo(tmp_path / name)
+        writer = threading.Thread(target=(tmp_path / name).write_bytes, args=(data,))
+        writer.start()
+    else:
+        (tmp_path / name).write_bytes(data)
+    assert list(read_lines(tmp_path / name)) == ["the cat", "§\xa05\x85\u2028", "a\x0b\x0cb"]

@@ -148,6 +148,18 @@ def test_damaged_lines_are_named(tmp_path, format, text, message):
         list(NBestFile(path, format))
 
 
+@pytest.mark.parametrize("header", ["", "id\thypothesis\tam\n", "Utt_ID\tText\tam\n", "key\tnbest\tam\n"])
+def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
+    lists = [*_written(tmp_path / "list.TSV", "tsv", f"\n{header}0\ta b\t-1\n \t\n0\tc\t-2\n\n1\td\t-3\n\n")]
+    assert [nbest.texts for nbest in lists] == [["a b", "c"], ["d"]]
+    assert [*lists[0].features] == ["am" if header else "score"]
+    (tmp_path / "costs").write_text("u-1 1\n\nu-2 2\n")
+    (nbest,) = NBestFile(
+        _written(tmp_path / "kaldi", "kaldi", "u-1 a\n\nu-2 b\n").path, None, {"am": tmp_path / "costs"}
+    )
+    assert nbest.features["am"].tolist() == [-1, -2]
+
+
 @pytest.mark.parametrize(
     "costs, message",
     [
