@@ -77,11 +77,7 @@ def get_piece_runner() -> PieceRunner | None:
 
 
 def cut_files(paths: Sequence[Path]) -> list[Piece]:
-    """Cut files into pieces at line ends. A compressed file is not cut, and small files share a piece.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
+    """Cut files into pieces at line ends. A compressed file is not cut, and small files share a piece."""
     pieces, held, size = [], [], 0
     for path in paths:
         for start, stop in _cut_file(path):
@@ -112,11 +108,7 @@ def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
 
 
 def read_piece(piece: Piece, tokenize: Tokenize) -> Iterator[list[str]]:
-    """Tokenise the sentences of a piece: its lines that have tokens. Blank lines are not tokenised.
-
-    Raises:
-        InputError: a file is absent, damaged, empty, or not UTF-8.
-    """
+    """Tokenise the sentences of a piece: its lines that have tokens. Blank lines are not tokenised."""
     return filter(None, map(tokenize, read_sentence_lines(piece)))
 
 
@@ -160,16 +152,6 @@ def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tup
     The pieces and their results do not depend on the number of processes. For a TFDS set TensorFlow starts in each
     process, which takes seconds, so that smaller ones are read in this process. Within `run_pieces_by` the runner does
     the work.
-
-    Args:
-        task: `"module:Class"`; see `keras_nplm.data.worker_pool.run_in_processes`.
-        options: the arguments of the class.
-        items: the arguments of each call, with a `Piece` as `piece`.
-        title: the title of the progress bar.
-
-    Returns:
-        the results of the calls, in the order of the items, and the results of `finish()`, one a process (none by a
-        runner).
     """
     listed = [item | {"piece": dataclasses.asdict(item["piece"])} for item in items]
     if runner := get_piece_runner():

@@ -19,11 +19,7 @@ ParsedLine = tuple[str, str, dict[str, float]]  # id, hypothesis, features
 
 
 def parse_number(text: str) -> float:
-    """Parse a finite number.
-
-    Raises:
-        ValueError: the text is not a finite number.
-    """
+    """Parse a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -46,13 +42,7 @@ _MOSES_ESCAPES = {
 
 
 def unescape_moses(text: str) -> str:
-    """Replace the escapes of Moses's tokenizer by the characters that they stand for.
-
-    Example:
-
-    >>> unescape_moses("the cat &apos;s &quot; &amp;lt; &quot;")
-    'the cat \\'s " &lt; "'
-    """
+    """Replace the escapes of Moses's tokenizer by the characters that they stand for."""
     for escape, character in _MOSES_ESCAPES.items():
         text = text.replace(escape, character)
     return text
@@ -62,14 +52,6 @@ def parse_moses_line(line: str) -> ParsedLine:
     """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; the score is optional.
 
     The hypothesis is unescaped (see `unescape_moses`). Further fields are ignored.
-
-    Raises:
-        ValueError: the line has a wrong format; the message says why.
-
-    Example:
-
-    >>> parse_moses_line("7 ||| the cat ||| LM= -3 TM= -1 -2 w=4 ||| -1.5")
-    ('7', 'the cat', {'LM': -3.0, 'TM.1': -1.0, 'TM.2': -2.0, 'w': 4.0, 'score': -1.5})
     """
     fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
     if len(fields) < 3 or not fields[0]:
@@ -110,13 +92,7 @@ def _set_feature(features: dict[str, float], name: str, value: float) -> None:
 
 
 def extend_moses_line(line: str, new_features: Mapping[str, float], total: float | None) -> str:
-    """Return a Moses line with more features. A total replaces the score, which is kept as a feature `NAME_before`.
-
-    Example:
-
-    >>> extend_moses_line("7 ||| the cat ||| LM= -3 ||| -1.5 ||| 0-0", {"nplm": -9.25}, -10.75)
-    '7 ||| the cat ||| LM= -3 nplm= -9.250000 nplm_before= -1.5 ||| -10.750000 ||| 0-0'
-    """
+    """Return a Moses line with more features. A total replaces the score, which is kept as a feature `NAME_before`."""
     fields = line.split(SEPARATOR)
     named = [f"{name}= {value:.6f}" for name, value in new_features.items()]
     if total is not None:
@@ -129,27 +105,14 @@ def extend_moses_line(line: str, new_features: Mapping[str, float], total: float
 
 
 def parse_kaldi_line(line: str) -> ParsedLine:
-    """Parse `utterance-k words`, hypothesis k of an utterance.
-
-    Raises:
-        ValueError: the line has a wrong format.
-
-    Example:
-
-    >>> parse_kaldi_line("sw02001-A-12 the cat")
-    ('sw02001-A', 'the cat', {})
-    """
+    """Parse `utterance-k words`, hypothesis k of an utterance."""
     if not (match := _KALDI_LINE.fullmatch(line)):
         raise ValueError("expected `utterance-k words`, k the rank")
     return match[1], (match[3] or "").strip(SPACES), {}
 
 
 def parse_kaldi_cost(line: str, key: str) -> float:
-    """Parse the number of a line `key number` of a Kaldi archive.
-
-    Raises:
-        ValueError: the line has a different key, or no number.
-    """
+    """Parse the number of a line `key number` of a Kaldi archive."""
     fields = split_fields(line)
     if len(fields) != 2 or fields[0] != key:
         raise ValueError(f"expected `{key} number`, in the order of the hypotheses")
@@ -157,16 +120,7 @@ def parse_kaldi_cost(line: str, key: str) -> float:
 
 
 def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
-    """Parse a line of tab-separated columns: id, hypothesis, features.
-
-    Raises:
-        ValueError: the line has a wrong format.
-
-    Example:
-
-    >>> parse_tsv_line("7\\tthe cat\\t-1.5", name_tsv_columns("7\\tthe cat\\t-1.5"))
-    ('7', 'the cat', {'score': -1.5})
-    """
+    """Parse a line of tab-separated columns: id, hypothesis, features."""
     fields = line.split("\t")
     if len(fields) != len(columns):
         raise ValueError(f"expected {len(columns)} columns, as in line 1, and found {len(fields)}")
@@ -176,16 +130,7 @@ def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
 
 
 def name_tsv_columns(first_line: str) -> list[str]:
-    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2, ….
-
-    Raises:
-        ValueError: there are fewer than two columns, or two columns with the same name.
-
-    Example:
-
-    >>> name_tsv_columns("id\\thypothesis\\tacoustic"), name_tsv_columns("7\\tthe cat\\t-1.5\\t-3")
-    (['id', 'hypothesis', 'acoustic'], ['id', 'hypothesis', 'score', 'score.2'])
-    """
+    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2, …."""
     fields = first_line.split("\t")
     if len(fields) < 2:
         raise ValueError("expected id, hypothesis and features between tabs")
@@ -207,15 +152,7 @@ def is_tsv_header(line: str) -> bool:
 
 
 def format_line(format: str, name: str, rank: int, text: str, features: Mapping[str, float]) -> str:
-    """Return the line of a hypothesis that was not read from a file.
-
-    Example:
-
-    >>> format_line("moses", "7", 1, "the cat", {"LM": -3.0, "score": -1.5})
-    '7 ||| the cat ||| LM= -3 ||| -1.5'
-    >>> format_line("kaldi", "utt", 1, "the cat", {}), format_line("tsv", "7", 1, "the cat", {"score": -1.5})
-    ('utt-1 the cat', '7\\tthe cat\\t-1.5')
-    """
+    """Return the line of a hypothesis that was not read from a file."""
     if format == "kaldi":
         return f"{name}-{rank} {text}"
     if format == "tsv":

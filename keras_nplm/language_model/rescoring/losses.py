@@ -41,11 +41,7 @@ class WordErrors:
         self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Return the word errors of each list, float64 [H].
-
-        Raises:
-            InputError: a list has no reference.
-        """
+        """Return the word errors of each list, float64 [H]."""
         errors = []
         for nbest in lists:
             if nbest.name not in self._references:
@@ -58,11 +54,7 @@ class WordErrors:
         return errors
 
     def check_end(self) -> None:
-        """Check, after the last list, that the word error rate is defined.
-
-        Raises:
-            InputError: the references have no word.
-        """
+        """Check, after the last list, that the word error rate is defined."""
         if not self.denominator:
             raise InputError("The references must have 1 word or more for a word error rate. Received: 0.")
 
@@ -86,11 +78,7 @@ class LossFile:
         self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Return the losses of each list, float64 [H].
-
-        Raises:
-            InputError: the file has too few lines, or a line is not a number.
-        """
+        """Return the losses of each list, float64 [H]."""
         self.denominator += len(lists)
         return [np.array([self._read_loss(nbest.name) for _ in range(len(nbest))]) for nbest in lists]
 
@@ -104,11 +92,7 @@ class LossFile:
             raise line_error(self._path, line_number, str(error)) from error
 
     def check_end(self) -> None:
-        """Check, after the last list, that the file has no more lines.
-
-        Raises:
-            InputError: the file has more numbers than there are hypotheses.
-        """
+        """Check, after the last list, that the file has no more lines."""
         for line_number, _ in self._lines:
             raise line_error(self._path, line_number, "the lists have fewer hypotheses than this")
 

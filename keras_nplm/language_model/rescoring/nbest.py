@@ -185,11 +185,7 @@ class NBestFile:
 
 
 def check_format(format: str | None) -> None:
-    """Check the name of a format.
-
-    Raises:
-        InputError: `format` is neither None nor one of `FORMATS`.
-    """
+    """Check the name of a format."""
     if format not in (None, *FORMATS):
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
 

@@ -127,13 +127,7 @@ class ArpaLines:
         return InputError(f"{self.path}, line {number}: expected {expected}. Received: {received}. Fix: {fix}.")
 
     def refuse_repeated(self, section: Section, keys: np.ndarray, words: list[str]) -> None:
-        """Refuse a section that lists an n-gram twice.
-
-        Args:
-            section: the section, with ids.
-            keys: a different number for each different n-gram, int64 [N].
-            words: the word of each id.
-        """
+        """Refuse a section that lists an n-gram twice."""
         by_key = np.argsort(keys, kind="stable")
         repeated = by_key[1:][keys[by_key[1:]] == keys[by_key[:-1]]]
         if len(repeated):
@@ -159,15 +153,7 @@ def read_header(lines: ArpaLines) -> list[int]:
 def read_section(
     lines: ArpaLines, order: int, number: int, highest: int, place: Mapping[str, int] | None = None
 ) -> Section:
-    r"""Read the n-grams under `\ORDER-grams:`, as many as the header says.
-
-    Args:
-        lines: the file.
-        order: k.
-        number: of n-grams.
-        highest: the order of the model.
-        place: the id of each word. Default: the words are kept instead, for unigrams only.
-    """
+    r"""Read the n-grams under `\ORDER-grams:`, as many as the header says."""
     lines.expect(f"\\{order}-grams:")
     words: list[str] = []
     numbers, ids = [np.zeros(0, np.int64)], [np.zeros((0, order), np.int32)]
