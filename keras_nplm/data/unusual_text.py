@@ -11,7 +11,8 @@ from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer, uses_subwords
 
-_SAMPLE = 1000  # lines of the training text that are looked at
+_SAMPLE = 200  # lines of the training text that are looked at
+_SEARCHED = 1 << 16  # lines of each split that are searched for tokens
 _MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
 _MIN_TOKENS = 10_000  # of the training text
 _MAX_LINE = 200  # tokens of a line, on average
@@ -32,7 +33,7 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text.
 
     Args:
-        corpus: the text. The first 1,000 lines of its training split are read.
+        corpus: the text. The first lines of its splits are read.
         encoded: the encoded text, with its counts.
         boundary: `"sentence"` or `"stream"`.
 
@@ -49,7 +50,8 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     is_words = parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS
     found = [_describe_size(encoded, boundary)]
     if is_words:
-        found += [_describe_tokens(_read_sample(corpus), corpus.tokenizer), _describe_script(corpus)]
+        lines = (itertools.islice(_read_lines(corpus, split), _SEARCHED) for split in corpus.splits)
+        found += [_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer), _describe_script(corpus)]
         found += _describe_unknown(encoded)
     found.append(_describe_table(corpus))
     return [sentence for sentence in found if sentence]
@@ -131,16 +133,16 @@ def _describe_table(corpus: Corpus) -> str:
     return ""
 
 
-def _read_sample(corpus: Corpus) -> list[str]:
-    """Return the first lines of the training text, of other texts than files as tokens separated by spaces."""
-    split = corpus.splits["train"]
+def _read_lines(corpus: Corpus, name: str) -> Iterator[str]:
+    """Read the lines of a split, of other texts than files as tokens separated by spaces."""
+    split = corpus.splits[name]
     if isinstance(split, TextSplit):
-        lines = split.lines()
-    elif uses_subwords(corpus.tokenizer):
-        lines = corpus.sentences("train")
-    else:
-        lines = map(" ".join, corpus.sentences("train"))
-    return [*itertools.islice(lines, _SAMPLE)]
+        return split.lines()
+    return corpus.sentences(name) if uses_subwords(corpus.tokenizer) else map(" ".join, corpus.sentences(name))
+
+
+def _read_sample(corpus: Corpus) -> list[str]:
+    return [*itertools.islice(_read_lines(corpus, "train"), _SAMPLE)]
 
 
 def _find_delimiter(lines: Sequence[str]) -> str | None:
