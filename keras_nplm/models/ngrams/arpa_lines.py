@@ -106,13 +106,13 @@ class ArpaLines:
         )
 
     def peek(self) -> str:
-        """Return the next line that is not empty, stripped; "" at the end of the file."""
-        while True:
-            if self._next == len(self._lines) and not self._read_block():
-                return ""
-            if line := self._lines[self._next].strip(SPACES):
-                return line
-            self.take(1)
+        """Return the next line that is not blank, stripped; "" at the end of the file."""
+        while self._next < len(self._lines) or self._read_block():
+            for line in itertools.islice(self._lines, self._next, None):
+                if line := line.strip(SPACES):
+                    return line
+                self._next, self.number = self._next + 1, self.number + 1
+        return ""
 
     def expect(self, wanted: str) -> None:
         """Read the next line, which must be `wanted`."""
