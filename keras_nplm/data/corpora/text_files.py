@@ -26,9 +26,9 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
         if is_remote(pattern):
             found = list(map(fetch_file, expand_pattern(pattern)))
         else:
-            names = sorted(glob.glob(pattern, recursive=True))
-            is_named = os.path.lexists(pattern)  # a pipe, too; `open_text` refuses what it cannot read
-            found = [Path(pattern)] if is_named else [path for path in map(Path, names) if path.is_file()]
+            found = [Path(pattern)]  # a pipe, too; `open_text` refuses what it cannot read
+            if not os.path.lexists(pattern):
+                found = [path for path in map(Path, sorted(glob.glob(pattern, recursive=True))) if path.is_file()]
         if not found:
             raise InputError(f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory.")
         paths.update(dict.fromkeys(found))
