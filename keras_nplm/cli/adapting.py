@@ -26,6 +26,7 @@ def add(command: AddCommand) -> None:
 
 def _adapt(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+    from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.io.files import write_json
     from keras_nplm.io.remote_output import open_output
     from keras_nplm.language_model.directory import lock_new_directory
@@ -35,7 +36,12 @@ def _adapt(options: argparse.Namespace) -> dict:
         lines = list(read_lines(expand_patterns(options.text)))
         general = LanguageModel.load(options.directory)
         check_network(general, "adapt")
-        adapted = general.adapt(lines, held_out=options.held_out, epochs=options.epochs, seed=options.seed)
+        adapted = general.adapt(
+            list(warn_of_tokens(lines, general.tokenizer_name)),
+            held_out=options.held_out,
+            epochs=options.epochs,
+            seed=options.seed,
+        )
         result = {"adaptation": dataclasses.asdict(adapted.adaptation)}
         if general.corpus is not None:
             result["old_validation"] = _evaluate_old_text(general, adapted, Path(options.directory))

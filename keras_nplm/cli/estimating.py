@@ -92,7 +92,6 @@ def _ngram(options: argparse.Namespace) -> dict:
 
 
 def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> dict:
-    from keras_nplm.data.tokenizers import add_steps
     from keras_nplm.training.estimate import import_arpa
 
     for flag in ("train", "resample", "order", "pieces", "pieces_kind", "pieces_file"):
@@ -101,11 +100,13 @@ def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> d
                 f"`{name_flag(flag)}` must be left out with `--arpa`. Received: {getattr(options, flag)}. "
                 "Fix: leave it out. The ARPA file holds a whole model."
             )
+    is_chosen = any(word.startswith("--tok") for word in options.arguments)
     return import_arpa(
         options.arpa,
         options.output,
         vocabulary=options.vocabulary,
-        tokenizer=add_steps(read_tokenizer(options), options.normalise),
+        tokenizer=read_tokenizer(options) if is_chosen else None,
+        normalise=options.normalise,
         boundary=configuration.boundary,
     )
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_preset_directory
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.foreign_text import escape_controls
 from keras_nplm.io.options import OPTIONS, Option
+from keras_nplm.io.text import escape_controls
 from keras_nplm.language_model.presets import find_preset
 
 if TYPE_CHECKING:
@@ -85,10 +85,13 @@ def add(command: AddCommand) -> None:
 
 def _evaluate(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+    from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.language_model.language_model import LanguageModel
 
     text = _read_first(read_lines(expand_patterns(options.text))) if options.text else options.split
     model = LanguageModel.load(options.directory)
+    if options.text:
+        text = warn_of_tokens(model.tokenizer_name)(text)
     if options.dynamic:
         check_argument("--ln-z", not options.ln_z, "left out with `--dynamic`", "--ln-z", "evaluate twice.")
         _ensure_dynamics(model, Path(options.directory))
@@ -131,8 +134,9 @@ def _show_evaluate(result: dict) -> None:
 
 
 def _score(options: argparse.Namespace) -> dict:
-    from keras_nplm.data.corpora.compressed import decode_lines
     from keras_nplm.data.corpora.text_files import read_lines
+    from keras_nplm.data.unusual_text import warn_of_tokens
+    from keras_nplm.io.text import read_lines as read_stream
     from keras_nplm.language_model.language_model import LanguageModel
 
     dynamic = options.dynamic
@@ -143,13 +147,14 @@ def _score(options: argparse.Namespace) -> dict:
         "--dynamic",
         "leave one of them out.",
     )
-    lines = read_lines([Path(options.file)]) if options.file else decode_lines(sys.stdin.buffer, "standard input")
+    lines = read_lines([Path(options.file)]) if options.file else read_stream("standard input", sys.stdin.buffer)
     lines = _read_first(lines)
     model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if dynamic:
         _ensure_dynamics(model, Path(options.directory))
     if options.self_normalised:
         print(_describe_log_z(Path(options.directory)), file=sys.stderr)
+    lines = warn_of_tokens(model.tokenizer_name)(lines)
     return {"sentences": map(_list_score, model.score(lines, dynamic=dynamic))}
 
 

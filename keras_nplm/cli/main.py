@@ -19,7 +19,7 @@ import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
 from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
-from keras_nplm.io.errors import InputError, RunError, follows_error
+from keras_nplm.io.errors import InputError, RunError, check_argument, follows_error
 from keras_nplm.io.paths import is_remote
 
 FAMILIES = (
@@ -49,8 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the exit status: 0 for success, 1 for a runtime failure, 2 for invalid input, 130 for an interruption.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = build_parser().parse_args(arguments, argparse.Namespace(arguments=list(arguments)))
+    _prepare_streams()
+    options = argparse.Namespace(command="", after_interrupt=".", arguments=list(arguments))
     try:
+        try:
+            options = build_parser().parse_args(arguments, options)
+        finally:
+            sys.stdout.flush()  # of `--help`
+        _check_backend()
         _check_unicode(options)
         _check_output(options)
         for option in options.checked:
@@ -85,6 +91,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(options.command, str(error))
         return 2
     return 0
+
+
+def _prepare_streams() -> None:
+    """Open closed standard streams, and let streams that are not UTF-8 print replacement characters."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        elif name != "stdin" and hasattr(stream := getattr(sys, name), "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _check_backend() -> None:
+    """Refuse a backend of Keras without TensorFlow's graphs, and let no file of Keras choose one."""
+    check_argument(
+        "KERAS_BACKEND",
+        (backend := os.environ.setdefault("KERAS_BACKEND", "tensorflow") or "tensorflow") == "tensorflow",
+        "tensorflow",
+        repr(backend),
+        "`export KERAS_BACKEND=tensorflow`.",
+    )
 
 
 def _check_unicode(options: argparse.Namespace) -> None:

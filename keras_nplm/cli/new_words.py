@@ -3,8 +3,8 @@
 import argparse
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_output, check_network
-from keras_nplm.io.foreign_text import escape_controls
 from keras_nplm.io.options import Option
+from keras_nplm.io.text import escape_controls
 
 _MOST_PRINTED = 20
 
@@ -43,6 +43,7 @@ def add(command: AddCommand) -> None:
 
 def _add_words(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+    from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.io.files import write_json
     from keras_nplm.io.remote_output import open_output
     from keras_nplm.language_model.directory import lock_new_directory
@@ -52,6 +53,7 @@ def _add_words(options: argparse.Namespace) -> dict:
         sentences = list(read_lines(expand_patterns(options.text)))
         language_model = LanguageModel.load(options.directory)
         check_network(language_model, "add-words")
+        sentences = list(warn_of_tokens(language_model.tokenizer_name)(sentences))
 
         from keras_nplm.language_model.new_words import add_words, count_new_words
 

@@ -18,13 +18,13 @@ def print_json(result: dict) -> None:
     >>> print_json({"sentences": iter([{"tokens": 2}, {"tokens": 3}]), "unit": "nats"})
     {"sentences": [{"tokens": 2}, {"tokens": 3}], "unit": "nats"}
     """
-    opening = "{"
+    opening, is_ascii = "{", not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     for name, value in result.items():
         items = value if isinstance(value, Iterator) else [value]
-        texts = (json.dumps(item, ensure_ascii=False) for item in items)
+        texts = (json.dumps(item, ensure_ascii=is_ascii) for item in items)
         first = next(texts, "")
         is_list = isinstance(value, Iterator)
-        sys.stdout.write(f"{opening}{json.dumps(name, ensure_ascii=False)}: {'[' * is_list}{first}")
+        sys.stdout.write(f"{opening}{json.dumps(name, ensure_ascii=is_ascii)}: {'[' * is_list}{first}")
         sys.stdout.writelines(f", {text}" for text in texts)
         sys.stdout.write("]" * is_list)
         opening = ", "

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import dataclasses
-import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +47,7 @@ def add(command: AddCommand) -> None:
     """Add the command."""
     parser = command("rescore", _rescore, _show_rescore, "Rescore and re-rank the N-best lists of a decoder.")
     add_directory(parser)
-    help = "file of N-best lists of any size, plain or .gz"
+    help = "file of N-best lists of any size, plain or compressed"
     parser.add_argument("nbest", metavar="NBEST", help=help)
     add_flag(parser, FORMAT, shown="by the first line, tsv by the file's name")
     help = "names and archives of Kaldi's costs, -ln P (default: none)"
@@ -84,6 +83,7 @@ def _rescore(options: argparse.Namespace) -> dict:
 
 def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
     """Rescore the lists to a local path, or to standard output."""
+    from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.language_model.directory import check_output_file
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.rescoring.features import MIN_LOG_PROB
@@ -103,8 +103,9 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
     language_model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.tokenizer:
         _change_tokenizer(language_model, options.tokenizer)
+    watch = warn_of_tokens(options.tokenizer or language_model.tokenizer_name)
     result = rescore_file(
-        functools.partial(language_model.score, min_log_prob=MIN_LOG_PROB),
+        lambda texts, **given: language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, **given),
         nbest,
         output,
         weights=weights,

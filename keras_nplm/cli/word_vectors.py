@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.foreign_text import escape_controls, escape_formula
 from keras_nplm.io.options import Option
+from keras_nplm.io.text import escape_controls, escape_formula
 
 _MOST_MAPPED = 2000  # t-SNE takes time and memory quadratic in the number of words
 

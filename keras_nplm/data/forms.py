@@ -10,47 +10,19 @@ from keras_nplm.io.files import read_text, replace_file
 
 
 def get_forms_path(path: str | os.PathLike) -> Path:
-    """Return the path of the forms that belong to a vocabulary file.
-
-    Args:
-        path: path of the vocabulary.
-
-    Example:
-
-    >>> get_forms_path("model/vocabulary.txt").name, get_forms_path("brown.tflite.vocabulary.txt").name
-    ('forms.tsv', 'brown.tflite.forms.tsv')
-    """
+    """Return the path of the forms that belong to a vocabulary file."""
     return name_companion(path, "forms.tsv")
 
 
 def name_companion(path: str | os.PathLike, file: str) -> Path:
-    """Return the path of a file that belongs to a vocabulary file: beside it, with the same beginning of its name.
-
-    Args:
-        path: path of the vocabulary.
-        file: the name beside a `vocabulary.txt`.
-
-    Example:
-
-    >>> name_companion("model/vocabulary.txt", "forms.tsv").name, name_companion("words.txt", "forms.tsv").name
-    ('forms.tsv', 'words.txt.forms.tsv')
-    """
+    """Return the path of a file that belongs to a vocabulary file: beside it, with the same beginning of its name."""
     name = Path(path).name
     stem = name.removesuffix("vocabulary.txt")
     return Path(path).with_name(f"{stem}{file}" if stem != name else f"{name}.{file}")
 
 
 def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str]) -> None:
-    """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each form.
-
-    Args:
-        path: the file.
-        forms: forms with their words. None: an existing file is removed.
-        words: all words of the vocabulary, which the checksum covers.
-
-    Raises:
-        RunError: the file cannot be written or removed.
-    """
+    """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each form."""
     if forms is not None:
         lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
         with replace_file(path) as temporary:
@@ -60,15 +32,7 @@ def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str
 
 
 def remove_companion(path: Path, kind: str) -> None:
-    """Remove a file beside an earlier vocabulary, if there is one.
-
-    Args:
-        path: the file.
-        kind: what it holds, for the error.
-
-    Raises:
-        RunError: the file cannot be removed.
-    """
+    """Remove a file beside an earlier vocabulary, if there is one."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -78,25 +42,7 @@ def remove_companion(path: Path, kind: str) -> None:
 
 
 def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
-    """Read the forms that `write_forms` wrote.
-
-    Args:
-        path: the file.
-        words: all words of the vocabulary beside it.
-
-    Returns:
-        forms with their words, or None without such a file.
-
-    Raises:
-        InputError: the file is damaged, or belongs to a different vocabulary.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "forms.tsv"
-    >>> write_forms(path, {"cats": "cat"}, ["the", "cat"])
-    >>> read_forms(path, ["the", "cat"])
-    {'cats': 'cat'}
-    """
+    """Read the forms that `write_forms` wrote."""
     if not os.path.lexists(path):
         return None
     head, _, lines = read_text(path).partition("\n")

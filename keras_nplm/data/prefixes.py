@@ -7,12 +7,13 @@ from typing import AnyStr, Generic
 
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.text import SPACES
 
 # The unfinished word at the end of a text. U+FFFD stands for bytes that are not text, and is in no word. A mark such as
 # `(` or `.` is a complete token of `words`. An apostrophe or hyphen after a letter may continue the word.
 _UNFINISHED = {
     "words": r"(?:\w+(?:['’-]\w+)*['’-]?)?\Z",
-    "whitespace": r"[^\s\ufffd]*\Z",
+    "whitespace": rf"[^{SPACES}\ufffd]*\Z",
 }
 BEFORE_WORD = 3  # characters to read before the longest word, to see that a word is longer
 

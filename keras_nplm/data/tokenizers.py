@@ -7,6 +7,7 @@ from typing import Protocol
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.extras import import_extra
+from keras_nplm.io.text import split_fields
 
 STEPS = ("lower", "numbers", "lemmas")  # normalisation steps in the order of their application
 NUMBER = "_number_"  # every tokenizer keeps it as one token
@@ -181,7 +182,7 @@ def split_characters(line: str) -> list[str]:
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "words": split_words,
-    "whitespace": str.split,
+    "whitespace": split_fields,
     CHARACTERS: split_characters,
 }
 WORD_TOKENIZERS = tuple(name for name in TOKENIZERS if name != CHARACTERS)
@@ -230,8 +231,8 @@ def get_tokenizer(
 
     Args:
         name: `"words"` for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by
-            spaces, `"characters"`, or `"sentencepiece"` for the subwords of a vocabulary. Normalisation steps of
-            `keras_nplm.data.tokenizers.STEPS` may follow, as in `"words+lower+numbers"`.
+            spaces or tabs, `"characters"`, or `"sentencepiece"` for the subwords of a vocabulary. Normalisation steps
+            of `keras_nplm.data.tokenizers.STEPS` may follow, as in `"words+lower+numbers"`.
         forms: for the step `lemmas`: the forms of the vocabulary. Default: `load_forms`.
         subwords: for `"sentencepiece"`: the subwords of the vocabulary.
         apart: split the words of this text at spaces, even if the name says `"words"`.
@@ -255,7 +256,7 @@ def get_tokenizer(
             )
         pieces = subwords
         return (lambda line: pieces.encode(lower(line))) if steps else pieces.encode
-    split = str.split if apart and base != CHARACTERS else TOKENIZERS[base]
+    split = split_fields if apart and base != CHARACTERS else TOKENIZERS[base]
     if not steps:
         return split
     words = Normalizer(steps, load_forms(name) if "lemmas" in steps and forms is None else forms)

@@ -1,8 +1,9 @@
-"""Warnings about text that a word model cannot learn from: unknown words, scripts without spaces, tables, few words."""
+"""Warnings about text that a word model cannot learn from: split tokens, unknown words, no spaces, tables."""
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.data.corpora import Corpus
@@ -11,12 +12,17 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer, uses_subwords
 
 _SAMPLE = 200  # lines of the training text that are looked at
+_SEARCHED = 1 << 16  # lines of each split that are searched for tokens
 _MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
 _MIN_TOKENS = 10_000  # of the training text
 _MAX_LINE = 200  # tokens of a line, on average
 _MAX_WORD = 8  # characters between spaces, on average, in a script without spaces
 NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
+)
+_TOKENISED = re.compile(  # markers, and tokens of the Penn Treebank, WikiText, Moses and BPE, which `words` would split
+    r"</?s>|<(?:unk|UNK|pad|eos|bos)>|(?<!\S)@[-.,/]@(?!\S)|\w@@ |&(?:apos|quot|#124|#91|#93);|-[LR][RSC]B-"
+    r"|(?<=\w )(?:n't|'(?:s|re|ve|ll|d|m))(?!\S)"
 )
 _DELIMITERS = (",", ";", "\t", "|")
 _MIN_FIELDS, _MIN_ROWS = 3, 20  # of a table
@@ -27,7 +33,7 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text.
 
     Args:
-        corpus: the text. The first 200 lines of its training split are read.
+        corpus: the text. The first lines of its splits are read.
         encoded: the encoded text, with its counts.
         boundary: `"sentence"` or `"stream"`.
 
@@ -44,9 +50,41 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     is_words = parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS
     found = [_describe_size(encoded, boundary)]
     if is_words:
-        found += [_describe_script(corpus), *_describe_unknown(encoded)]
+        lines = (itertools.islice(_read_lines(corpus, split), _SEARCHED) for split in corpus.splits)
+        found += [_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer), _describe_script(corpus)]
+        found += _describe_unknown(encoded)
     found.append(_describe_table(corpus))
     return [sentence for sentence in found if sentence]
+
+
+def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
+    """Return a function that yields all lines, and warns once of text that is tokenised already.
+
+    Args:
+        tokenizer: name of the tokenizer of the lines.
+    """
+    warned = False
+
+    def watch(lines: Iterable[str]) -> Iterator[str]:
+        nonlocal warned
+        for line in lines:
+            if not warned and (sentence := _describe_tokens([line], tokenizer)):
+                print(f"Warning: {sentence}", file=sys.stderr)
+                warned = True
+            yield line
+
+    return watch
+
+
+def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
+    if parse_tokenizer(tokenizer)[0] != "words" or not (
+        found := next(filter(None, map(_TOKENISED.search, lines)), None)
+    ):
+        return ""
+    return (
+        f"The text is tokenised already, since it has {found[0].strip()!r}, which the tokenizer words splits. Fix: use "
+        "`--tokenizer whitespace` (with `train`, `ngram` and `rescore`)."
+    )
 
 
 def _describe_size(encoded: EncodedCorpus, boundary: str) -> str:
@@ -95,16 +133,16 @@ def _describe_table(corpus: Corpus) -> str:
     return ""
 
 
-def _read_sample(corpus: Corpus) -> list[str]:
-    """Return the first lines of the training text, of other texts than files as tokens separated by spaces."""
-    split = corpus.splits["train"]
+def _read_lines(corpus: Corpus, name: str) -> Iterator[str]:
+    """Read the lines of a split, of other texts than files as tokens separated by spaces."""
+    split = corpus.splits[name]
     if isinstance(split, TextSplit):
-        lines = split.lines()
-    elif uses_subwords(corpus.tokenizer):
-        lines = corpus.sentences("train")
-    else:
-        lines = map(" ".join, corpus.sentences("train"))
-    return [*itertools.islice(lines, _SAMPLE)]
+        return split.lines()
+    return corpus.sentences(name) if uses_subwords(corpus.tokenizer) else map(" ".join, corpus.sentences(name))
+
+
+def _read_sample(corpus: Corpus) -> list[str]:
+    return [*itertools.islice(_read_lines(corpus, "train"), _SAMPLE)]
 
 
 def _find_delimiter(lines: Sequence[str]) -> str | None:

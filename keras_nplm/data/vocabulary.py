@@ -15,6 +15,7 @@ from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
+from keras_nplm.io.text import split_fields
 
 if typing.TYPE_CHECKING:  # worker processes that encode text must not import Keras
     import keras
@@ -40,8 +41,9 @@ class Vocabulary:
             `from_subwords`. Default: the words are no subwords.
 
     Raises:
-        InputError: there are no words; or a word is empty, contains white space, is repeated or is a special token; or
-            a form is itself a word, or belongs to an unknown word; or the words are not those of the subwords.
+        InputError: there are no words; or a word is empty, contains ASCII white space, is repeated or is a special
+            token; or a form is itself a word, or belongs to an unknown word; or the words are not those of the
+            subwords.
 
     Example:
 
@@ -59,13 +61,13 @@ class Vocabulary:
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
                 raise InputError(f"Duplicate word {word!r} in the vocabulary (line {place + 1}). Fix: remove one.")
-            if not word or word.split() != [word]:
+            if split_fields(word) != [word]:
                 raise InputError(f"Word {word!r} (line {place + 1}) must not be empty or contain white space.")
             seen.add(word)
         if not words:
             raise InputError("The vocabulary must have at least one word. Fix: give more text, or lower `min_count`.")
         for form, word in (forms or {}).items():
-            if form in seen or form.split() != [form]:
+            if form in seen or split_fields(form) != [form]:
                 raise InputError(f"A form must be one token outside the vocabulary. Received: {form!r}.")
             if word not in seen or word in SPECIALS:
                 raise InputError(f"The word of the form {form!r} must be in the vocabulary. Received: {word!r}.")
@@ -208,7 +210,7 @@ class Vocabulary:
             InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word; or
                 `forms.tsv` or `sentencepiece.model` is damaged or belongs to a different vocabulary.
         """
-        text = read_text(path)
+        text = read_text(path).replace("\r\n", "\n")
         if not text.endswith("\n"):
             raise InputError(f"{path} is empty or truncated: it must end with a line end. Fix: restore the file.")
         words = text[:-1].split("\n")
@@ -354,11 +356,16 @@ def check_tokens(*sentences: Sequence[str]) -> None:
 
 
 def check_reserved(tokens: Iterable[str]) -> None:
-    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them.
+    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them, as in KenLM.
+
+    This is the rule for markers in text that the tokenizer `whitespace` splits. `<unk>` is the unknown word.
 
     Raises:
         InputError: the text holds a reserved token.
     """
     for token in _RESERVED:
         if token in tokens:
-            raise InputError(f"The text holds the reserved token {token}. Fix: remove or rename it.")
+            raise InputError(
+                f"The text holds the reserved token {token}: each line is a sentence, without markers. Fix: remove it, "
+                "for example by `sed -E 's#</?s>##g'`."
+            )

@@ -5,7 +5,6 @@ import json
 import mmap
 import os
 import re
-import stat
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,15 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.io.arrays import free_mapped_pages, map_array, map_file, open_archive_to_write
-from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.json_text import check_json_size, parse_json
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.paths import check_output_path, output_error
+from keras_nplm.io.text import check_is_file, read_text
 
 NUMBER = (int, float)
 _RESTORE = "Fix: restore the file, or run the command that wrote it again."
-_CHECK_NAME = "Fix: check the name and its permissions."
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _WATCHED: dict[str, Callable[[Path], None]] = {}  # by absolute directory: called after each write below it
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
@@ -291,38 +289,3 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
 def summarize_error(error: Exception) -> str:
     """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
-
-
-def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:
-    """Check that a path is a regular file, which can be read to its end.
-
-    Args:
-        path: the path.
-        or_pipe: accept a named pipe, too.
-
-    Raises:
-        InputError: the path is absent, a directory, a device, or a pipe where pipes are not accepted.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. {_CHECK_NAME}") from error
-    if not (stat.S_ISREG(mode) or (or_pipe and stat.S_ISFIFO(mode))):
-        raise InputError(f"Cannot read {path}: it is a directory, a device or a pipe. Fix: name a regular file.")
-
-
-def read_text(path: str | os.PathLike) -> str:
-    """Read a whole UTF-8 file. Line ends are kept as they are.
-
-    Raises:
-        InputError: the file is absent, unreadable, or not UTF-8.
-    """
-    check_is_file(path)
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. {_CHECK_NAME}") from error
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise utf8_error(path, data) from error

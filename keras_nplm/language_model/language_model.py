@@ -27,6 +27,7 @@ from keras_nplm.data.vocabulary import (
     EOS_ID,
     PAD_ID,
     SPECIALS,
+    UNK_ID,
     Vocabulary,
     check_reserved,
 )
@@ -630,11 +631,22 @@ class _LineCounter:
         """Yield the ids of the lines, in chunks."""
         counter, spelling = self._counter, self._owner.spelling
         for ids in encode_text(lines, self._owner.vocabulary, self._owner.tokenizer_name, counter):
+            if counter.unknown and not self._ids["unk_tokens"]:
+                self._refuse_closed_vocabulary(next(iter(counter.unknown)))
             if spelling is not None and self._spelling is not None:
                 self._spelling += spelling.sum_log_prob(counter.unknown)
             counter.unknown.clear()
             self._ids = sum_counts([self._ids, count_ids(ids)])
             yield ids
+
+    def _refuse_closed_vocabulary(self, word: str) -> None:
+        """Refuse an out-of-vocabulary word if its probability is 0."""
+        context = self._owner._first_context()[None]
+        if self._owner.model.log_prob(context, np.array([UNK_ID]))[0] == -np.inf:
+            raise InputError(
+                "The vocabulary of the model is closed: out-of-vocabulary words have probability 0. Received: "
+                f"{word!r}. Fix: mix the model with the uniform distribution (`mix --uniform`), or remove the word."
+            )
 
     def measure(self) -> TextSize:
         """Return the size of the lines that were encoded."""

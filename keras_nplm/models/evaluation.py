@@ -136,6 +136,11 @@ class _Sums:
 
     def compute_figures(self) -> dict[str, float | int | None]:
         total, known = self._total, self._tokens - self._unk_tokens
+        if self._unk == -math.inf:
+            raise RunError(
+                f"{self._name} gives words outside its vocabulary probability 0: the vocabulary is closed. Fix: mix "
+                "the model with the uniform distribution (`mix --uniform`), or leave such words out of the text."
+            )
         if total == -math.inf:
             raise RunError(
                 f"{self._name} gives a word of the text probability 0. Fix: mix the model with the uniform "

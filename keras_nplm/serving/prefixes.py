@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_nplm.data.prefixes import BEFORE_WORD, PrefixIndex
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.io.text import SPACES
 from keras_nplm.language_model.completion import is_letter
 from keras_nplm.serving.graph_model import store_array
 from keras_nplm.serving.text import (
@@ -112,8 +113,8 @@ class PrefixGraph(PrefixTable):
 def _match_unfinished_word(tokenizer_name: str) -> str:
     """Return a regular expression of a text whose group is its unfinished last word, as in Python."""
     base, _ = parse_tokenizer(tokenizer_name)
-    letter, space = character_ranges(is_word_character), character_ranges(str.isspace)
-    word = f"[^{space}\\x{{fffd}}]*"  # of the tokenizer `whitespace`
+    letter = character_ranges(is_word_character)
+    word = f"[^{SPACES}\\x{{fffd}}]*"  # of the tokenizer `whitespace`
     if base == "words":
         word = f"(?:[{letter}]+(?:['’-][{letter}]+)*['’-]?)?"
     elif base not in WORD_TOKENIZERS:

@@ -24,6 +24,7 @@ from keras_nplm.data.vocabulary import (
     UNK_ID,
     Vocabulary,
 )
+from keras_nplm.io.text import SPACES
 from keras_nplm.serving.subwords import SubwordGraph
 
 _BYTES_PER_TOKEN, _MORE_BYTES = 16, 64  # of a text, that `contexts` reads first
@@ -181,9 +182,9 @@ def _match_partial_token(tokenizer_name: str) -> str:
     if uses_subwords(tokenizer_name):
         return "^[^ ]*"  # up to a space, after which a word begins
     # `words`: a mark that cannot lie within a word is a token, and the next token begins after it
-    letter, space = character_ranges(is_word_character), character_ranges(str.isspace)
+    letter = character_ranges(is_word_character)
     within = f"{letter}'’\\x{{fffd}}-"
-    inside, after = (f"[{within}]", f"[^{within}]") if base == "words" else (f"[^{space}]", f"[{space}]")
+    inside, after = (f"[{within}]", f"[^{within}]") if base == "words" else (f"[^{SPACES}]", f"[{SPACES}]")
     return f"^{inside}*({after}|$)"
 
 
@@ -203,7 +204,8 @@ def _build_subword_encoder(graph: SubwordGraph, tokenizer_name: str) -> Callable
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Return a tokenizer as a function of tensors: valid UTF-8, string [B], to string [B, (T)]."""
     base, steps = parse_tokenizer(tokenizer_name)
-    space, letter = character_ranges(str.isspace), character_ranges(is_word_character)
+    space = SPACES if base == "whitespace" else character_ranges(str.isspace)
+    letter = character_ranges(is_word_character)
     token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"  # as in `split_words`
     no_letters = f"[^{character_ranges(str.isalpha)}]*"
     numbers = f"{no_letters}[{character_ranges(is_number)}]{no_letters}"
@@ -217,7 +219,8 @@ def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTens
         if base == CHARACTERS:
             words = tf.strings.regex_replace(tf.strings.strip(texts), " ", SPACE)
             return tf.strings.unicode_split(words, "UTF-8")
-        tokens = tf.strings.split(texts)
+        tokens = tf.strings.split(texts, " ")  # without a separator it would split words at \v and \f
+        tokens = tf.ragged.boolean_mask(tokens, tokens != "")
         if "numbers" in steps:
             is_numeric = tf.strings.regex_full_match(tokens.flat_values, numbers)
             tokens = tokens.with_flat_values(tf.where(is_numeric, NUMBER, tokens.flat_values))

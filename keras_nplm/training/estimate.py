@@ -16,6 +16,7 @@ from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.text_counts import name_text_counts
+from keras_nplm.data.tokenizers import add_steps, split_words
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
@@ -216,7 +217,8 @@ def import_arpa(
     directory: str | os.PathLike,
     *,
     vocabulary: str | os.PathLike | None = None,
-    tokenizer: str = "whitespace",
+    tokenizer: str | None = None,
+    normalise: Sequence[str] = (),
     boundary: str = "sentence",
 ) -> dict:
     """Import an ARPA file as a model directory.
@@ -227,7 +229,9 @@ def import_arpa(
         path: the ARPA file. See `read_arpa`.
         directory: the model directory to write. It must not exist.
         vocabulary: a `vocabulary.txt` whose word ids to use. Models with the same vocabulary can be mixed.
-        tokenizer: name of the tokenizer and normalisation steps that the model's text had.
+        tokenizer: name of the tokenizer that the model's text had. Default: `"words"` if it keeps all words of the
+            model whole, else `"whitespace"`.
+        normalise: normalisation steps that the model's text had.
         boundary: `"sentence"`, or `"stream"` if the model was estimated from running text without sentence ends.
 
     Returns:
@@ -245,10 +249,20 @@ def import_arpa(
                 f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
                 "Fix: add --boundary stream."
             )
+        tokenizer = add_steps(tokenizer or _choose_tokenizer(words), normalise)
         imported = LanguageModel(model, words, tokenizer, boundary)
         imported.spelling = load_spelling(Path(vocabulary).parent) if vocabulary else _spell_rare_words(model, words)
         imported.save(local)
     return {"ngrams": model.num_ngrams, "words": len(words)}
+
+
+def _choose_tokenizer(vocabulary: Vocabulary) -> str:
+    """Return the tokenizer under which the words of an ARPA file survive."""
+    for word in vocabulary.words[len(SPECIALS) :]:
+        if split_words(word) != [word]:
+            print(f"The tokenizer is whitespace, since words would split {word!r} of the model.", file=sys.stderr)
+            return "whitespace"
+    return "words"
 
 
 def _spell_rare_words(model: BackoffModel, vocabulary: Vocabulary) -> SpellingModel:

@@ -18,8 +18,8 @@ from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.foreign_text import escape_formula
 from keras_nplm.io.lock import check_locks
+from keras_nplm.io.text import escape_formula
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.ops import rows
 from keras_nplm.layers.outputs import NoiseContrastive

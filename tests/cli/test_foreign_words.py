@@ -4,10 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
-from keras_nplm.models.ngrams import kneser_ney, read_arpa
+from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
+from keras_nplm.language_model.rescoring.writer import open_nbest_writer
+from keras_nplm.models.ngrams import kneser_ney, read_arpa, write_arpa
+from keras_nplm.models.ngrams.word_classes import load_classes, save_classes
 from keras_nplm.serving import export_saved_model
 
 WORDS = [
@@ -68,3 +74,27 @@ def test_names_that_the_files_of_a_server_would_break_on_are_refused(name, langu
     with pytest.raises(ValueError, match="becomes the model name"):
         export_saved_model(language_model, tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+ODD_WORDS = st.text(st.sampled_from("aé§5\x0b\x0c\x1c\x1f\x85\xa0\u2028\u3000\ufeff=\\"), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(ODD_WORDS, min_size=2, max_size=4, unique=True))
+def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
+    path, vocabulary = tmp_path_factory.mktemp("odd"), Vocabulary(["first", *words])
+    assert get_tokenizer("whitespace")(" ".join(words) + "\t\r\n") == words
+    vocabulary.save(path / "vocabulary.txt")
+    assert Vocabulary.load(path / "vocabulary.txt") == vocabulary
+    model = kneser_ney(np.arange(4, len(vocabulary)), len(vocabulary), 2, "stream")
+    write_arpa(path / "model.arpa", model, vocabulary)
+    np.testing.assert_allclose(
+        read_arpa(path / "model.arpa", vocabulary)[0].log_probs[0], model.log_probs[0], atol=1e-5
+    )
+    classes = np.arange(len(vocabulary), dtype=np.int32)
+    save_classes(path / "classes", classes, vocabulary)
+    assert load_classes(path / "classes", vocabulary).tolist() == [0, 1, *classes[2:]]
+    for format in ("moses", "kaldi", "tsv"):
+        with open_nbest_writer(path / format, format) as write:
+            write(NBestList("7", words))
+        assert [nbest.texts for nbest in NBestFile(path / format, format)] == [words]

@@ -3,7 +3,9 @@
 import contextlib
 import io
 import json
+import os
 import sys
+import threading
 
 import pytest
 
@@ -204,6 +206,72 @@ def test_a_closed_pipe_ends_a_command_quietly(ngram_directory, capfd, monkeypatc
     monkeypatch.setattr("sys.stdout", ClosedPipe())
     assert main(["complete", str(ngram_directory), "the"]) == 1
     assert not capfd.readouterr().err
+
+
+def test_streams_that_are_not_utf8_get_replacement_characters(tmp_path, capsys, monkeypatch):
+    (tmp_path / "text").write_text("café naïve\n" * 20, encoding="utf-8")
+    directory = tmp_path / "model"
+    _run(capsys, "ngram", "--train", tmp_path / "text", "--output", directory, "--min-count", "1")
+    for flags, expected in (([], b"na?ve"), (["--json"], rb"na\u00efve")):
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+        assert main(["complete", str(directory), "café", *flags]) == 0
+        assert expected in sys.stdout.buffer.getvalue()
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_a_closed_stream_is_no_error(ngram_directory, monkeypatch, stream):
+    monkeypatch.setattr(f"sys.{stream}", None)
+    assert main(
+        ["score", str(ngram_directory), *([] if stream == "stdin" else [str(ngram_directory / "vocabulary.txt")])]
+    ) in (0, 2)
+    getattr(sys, stream).close()
+
+
+def test_a_backend_without_tensorflow_is_refused(ngram_directory, capsys, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    assert main(["complete", str(ngram_directory), "the"]) == 2
+    assert "`KERAS_BACKEND` must be tensorflow. Received: 'jax'. Fix: " in capsys.readouterr().err
+
+
+def test_a_pipe_is_read_where_once_suffices(tmp_path, ngram_directory, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    for command, status in (("evaluate {model} --text {pipe}", 0), ("score {model} {pipe}", 0)):
+        writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=(TEXT,))
+        writer.start()
+        assert main(command.format(model=ngram_directory, pipe=tmp_path / "pipe").split()) == status
+        writer.join()
+    assert main(["ngram", "--train", str(tmp_path / "pipe"), "--output", str(tmp_path / "m")]) == 2
+    assert "pipe: it is a pipe, which can be read only once" in capsys.readouterr().err
+
+
+TOKENISED = ["<unk> sat", "</s>", "a @-@ b", "the cat 's", "he did n't", "&quot; hi", "wo@@ rd", "-LRB- a"]
+
+
+@pytest.mark.parametrize("line", [*TOKENISED, "It's <b> a 's' @-@x"])
+def test_text_that_is_tokenised_already_is_noticed(tmp_path, ngram_directory, capsys, line):
+    (tmp_path / "text").write_text(f"{TEXT}{line}\n{line}\n", encoding="utf-8")
+    hypothesis = line.replace("&", "&amp;")  # as Moses escapes it
+    (tmp_path / "nbest").write_text(f"0 ||| a ||| ||| -1\n0 ||| {hypothesis} ||| ||| -1\n")
+    train = f"ngram --train {tmp_path}/text --output {tmp_path}/m"
+    others = "evaluate {} --text {}/text", "score {} {}/text", "rescore {} {}/nbest"
+    for command in (train, *(other.format(ngram_directory, tmp_path) for other in others)):
+        main(command.split())
+        assert capsys.readouterr().err.count("`--tokenizer whitespace`") == (line in TOKENISED), command
+    main(f"{train}2 --tokenizer whitespace".split())
+    assert ("reserved token </s>: each line is a sentence" in capsys.readouterr().err) == (line == "</s>")
+
+
+@pytest.mark.parametrize(
+    "word, flags, tokenizer", [("U.S.", "", "whitespace"), ("US", "", "words"), ("U.S.", "--tokenizer words", "words")]
+)
+def test_an_arpa_model_gets_the_tokenizer_of_its_words(tmp_path, capsys, word, flags, tokenizer):
+    unigrams = f"-99\t<s>\n-0.5\t</s>\n-0.6\twood\n-0.8\t{word}\n"
+    (tmp_path / "k.arpa").write_text(f"\\data\\\nngram 1=4\n\n\\1-grams:\n{unigrams}\n\\end\\\n")
+    _run(capsys, "ngram", "--arpa", tmp_path / "k.arpa", "--output", tmp_path / "k", *flags.split())
+    assert read_json(tmp_path / "k" / "config.json")["tokenizer"] == tokenizer
+    (tmp_path / "text").write_text("wood\nwood dog\n")
+    assert main(["evaluate", str(tmp_path / "k"), "--text", str(tmp_path / "text")]) == 2
+    assert "The vocabulary of the model is closed: " in (message := capsys.readouterr().err) and "'dog'" in message
 
 
 NAMES = "emma olivia ava isabella sophia charlotte mia amelia harper evelyn abigail emily ella elizabeth luna".split()

@@ -1,6 +1,8 @@
 """Text files, shards and several processes, as the tests of this directory need them."""
 
+import bz2
 import gzip
+import lzma
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,8 +18,9 @@ def write_text() -> Callable[[Path, bytes], str]:
     """A function that writes a text file, compressed if its suffix says so, and returns its name."""
 
     def write(path: Path, text: bytes) -> str:
-        if path.suffix == ".gz":
-            text = gzip.compress(text)
+        compressors = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+        if path.suffix in compressors:
+            text = compressors[path.suffix](text)
         elif path.suffix == ".zst":
             zstandard = pytest.importorskip("zstandard")
             half = len(text) // 2  # two frames, as parallel compressors write

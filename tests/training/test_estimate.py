@@ -212,8 +212,8 @@ def test_probability_0_is_reported(tmp_path, capsys):
     closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-.3 </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
     (tmp_path / "closed.arpa").write_text(closed + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
     assert main(["ngram", "--arpa", str(tmp_path / "closed.arpa"), "--output", sentence]) == 0
-    assert main(["evaluate", sentence, "--text", str(text)]) == 1
-    assert "gives a word of the text probability 0" in capsys.readouterr().err
+    assert main(["evaluate", sentence, "--text", str(text)]) == 2
+    assert "The vocabulary of the model is closed: " in (message := capsys.readouterr().err) and "'sat'" in message
     assert _json(capsys, "score", sentence, text)["sentences"][0]["log_prob"] is None
     assert main(["score", sentence, str(text)]) == 0
     assert capsys.readouterr().out.startswith("-inf\t8\t")

@@ -30,6 +30,7 @@ from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch_directory, name_source
+from keras_nplm.io.text import check_is_file
 
 SPLITS = ("train", "validation", "test")
 _NAMES = ("python_reference", "brown", "brown/plain", "brown/marks")
@@ -100,8 +101,8 @@ def open_corpus(
             paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text feature. If such a set has no
             validation or test split, the last 5% of its training split serve instead. Or a directory that
             `keras-nplm prepare` wrote.
-        train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16 MiB long. Files
-            ending with `.gz` or `.zst` are decompressed. Without `validation` and `test` the lines are split by
+        train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16 MiB long. Archives of
+            gzip, zstd, xz and bzip2 are decompressed. Without `validation` and `test` the lines are split by
             `fractions`.
         resample: (c, text files or globs) of each out-of-domain training text. An epoch has the share c in (0, 1] of
             its n-grams, and the next epoch has the next ones; see `keras_nplm.Resampled`. Such text is not split by
@@ -210,8 +211,8 @@ def _text_corpus(
     tokenizer: str,
 ) -> Corpus:
     """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
-    paths = expand_patterns(train)
-    resampled = [(check_share(share), expand_patterns(files)) for share, files in resample]
+    paths = _list_files(train)
+    resampled = [(check_share(share), _list_files(files)) for share, files in resample]
     _check_named_once([paths, *(files for _, files in resampled)])
     if not validation and not test:
         if not paths:
@@ -227,7 +228,7 @@ def _text_corpus(
         raise InputError(
             "--validation and --test must be given together. Fix: name both, or none to split --train by lines."
         )
-    named = {"validation": expand_patterns(validation), "test": expand_patterns(test)}
+    named = {"validation": _list_files(validation), "test": _list_files(test)}
     names = [f"train: {_describe_files(paths)}"] if paths else []
     names += [
         *_describe_resampled(resampled),
@@ -236,6 +237,14 @@ def _text_corpus(
     splits = {split: TextSplit(cut_files(files), tokenizer) for split, files in ({"train": paths} | named).items()}
     splits["train"] = add_resampled(splits["train"], resampled)
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
+
+
+def _list_files(patterns: Sequence[str]) -> list[Path]:
+    """List text files, without pipes: the text is read several times."""
+    paths = expand_patterns(patterns)
+    for path in paths:
+        check_is_file(path)
+    return paths
 
 
 def _check_named_once(listed: Sequence[Sequence[Path]]) -> None:

@@ -8,10 +8,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from keras_nplm.data.corpora.compressed import decode_lines, is_compressed, open_text
 from keras_nplm.data.worker_pool import count_processes, run_in_processes
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
+from keras_nplm.io.text import SPACES, decode_lines, is_compressed, open_text
 
 PIECE_BYTES = 1 << 25  # of text
 PARALLEL_BYTES = 1 << 26  # smaller texts are read in one process: starting more would take longer
@@ -77,11 +77,7 @@ def get_piece_runner() -> PieceRunner | None:
 
 
 def cut_files(paths: Sequence[Path]) -> list[Piece]:
-    """Cut files into pieces at line ends. A compressed file is not cut, and small files share a piece.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
+    """Cut files into pieces at line ends. A compressed file is not cut, and small files share a piece."""
     pieces, held, size = [], [], 0
     for path in paths:
         for start, stop in _cut_file(path):
@@ -112,23 +108,19 @@ def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
 
 
 def read_piece(piece: Piece, tokenize: Tokenize) -> Iterator[list[str]]:
-    """Tokenise the sentences of a piece: its lines that are not blank. Other lines are not tokenised.
-
-    Raises:
-        InputError: a file is absent, damaged, empty, or not UTF-8.
-    """
-    return map(tokenize, read_sentence_lines(piece))
+    """Tokenise the sentences of a piece: its lines that have tokens. Blank lines are not tokenised."""
+    return filter(None, map(tokenize, read_sentence_lines(piece)))
 
 
 def read_sentence_lines(piece: Piece) -> Iterator[str]:
-    """Read the lines of a piece that are not blank. Every tokenizer finds a token in each of them."""
+    """Read the lines of a piece that are not blank: a no-break space is a word of the tokenizer `whitespace`."""
     if piece.examples:
         from keras_nplm.data.corpora.tfds_sets import read_examples  # imports TensorFlow
 
         lines = read_examples(Examples(*piece.examples))
     else:
         lines = itertools.chain.from_iterable(itertools.starmap(read_range, piece.ranges))
-    lines = filter(str.strip, lines)
+    lines = (line for line in lines if line.strip(SPACES))
     return itertools.islice(lines, *piece.sentences) if piece.sentences else lines
 
 
@@ -160,16 +152,6 @@ def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tup
     The pieces and their results do not depend on the number of processes. For a TFDS set TensorFlow starts in each
     process, which takes seconds, so that smaller ones are read in this process. Within `run_pieces_by` the runner does
     the work.
-
-    Args:
-        task: `"module:Class"`; see `keras_nplm.data.worker_pool.run_in_processes`.
-        options: the arguments of the class.
-        items: the arguments of each call, with a `Piece` as `piece`.
-        title: the title of the progress bar.
-
-    Returns:
-        the results of the calls, in the order of the items, and the results of `finish()`, one a process (none by a
-        runner).
     """
     listed = [item | {"piece": dataclasses.asdict(item["piece"])} for item in items]
     if runner := get_piece_runner():

@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
@@ -19,18 +20,15 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     """List the files that names and globs match, each once, the files of a glob in name order.
 
     Remote files, `gs://` and `s3://`, are downloaded to a cache, and listed as its files.
-
-    Raises:
-        InputError: a name or pattern matches no file.
-        RunError: an object store cannot be reached.
     """
     paths: dict[Path, None] = {}
     for pattern in patterns:
         if is_remote(pattern):
             found = list(map(fetch_file, expand_pattern(pattern)))
         else:
-            names = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
-            found = [path for path in map(Path, names) if path.is_file()]
+            found = [Path(pattern)]  # a pipe, too; `open_text` refuses what it cannot read
+            if not os.path.lexists(pattern):
+                found = [path for path in map(Path, sorted(glob.glob(pattern, recursive=True))) if path.is_file()]
         if not found:
             raise InputError(f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory.")
         paths.update(dict.fromkeys(found))
@@ -38,11 +36,7 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
 
 
 def read_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """Read the lines of UTF-8 files, `.gz` and `.zst` decompressed; see `decode_lines`.
-
-    Raises:
-        InputError: a file is absent, damaged, empty, or not UTF-8, or has a line of more than 16 MiB.
-    """
+    """Read the lines of UTF-8 files, plain or compressed; see `open_text` and `decode_lines`."""
     return itertools.chain.from_iterable(map(read_range, paths))
 
 
@@ -93,22 +87,13 @@ class TextSplit:
         return get_tokenizer(self.tokenizer)
 
     def __call__(self) -> Iterator[Any]:
-        return self.lines() if uses_subwords(self.tokenizer) else map(self.tokenize, self.lines())
+        return self.lines() if uses_subwords(self.tokenizer) else filter(None, map(self.tokenize, self.lines()))
 
 
 def split_by_lines(
     paths: Sequence[Path], fractions: tuple[float, float, float], tokenizer: str
 ) -> dict[str, TextSplit]:
-    """Split files into three runs of lines: the first for training, the next for validation, the last for test.
-
-    Args:
-        paths: the files, read one after the other.
-        fractions: the shares of the lines: three positive numbers that sum to 1. Blank lines do not count.
-        tokenizer: name of the tokenizer.
-
-    Raises:
-        InputError: the fractions do not sum to 1, or a split would have no line.
-    """
+    """Split files into three runs of lines: the first for training, the next for validation, the last for test."""
     if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
         raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
     pieces = cut_files(paths)
@@ -144,26 +129,14 @@ def is_share(value: object) -> bool:
 
 
 def check_share(value: float) -> float:
-    """Check a share for resampling and return it as a float.
-
-    Raises:
-        InputError: the value is not a number in (0, 1].
-    """
+    """Check a share for resampling and return it as a float."""
     if not is_share(value):
         raise InputError(f"The share of a text in an epoch must be a number in (0, 1]. Received: {value}.")
     return float(value)
 
 
 def add_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[Path]]]) -> TextSplit:
-    """Add text files to a training split, of which each epoch has only a share of the n-grams.
-
-    Args:
-        train: the text that each epoch has whole. It may have no pieces.
-        resampled: (share, files) of each added text. Without any, the split is returned as it is.
-
-    Raises:
-        InputError: a file cannot be read, or a share is out of range.
-    """
+    """Add text files to a training split, of which each epoch has only a share of the n-grams."""
     if not resampled:
         return train
     texts = [(1.0, train.pieces), *((check_share(share), cut_files(paths)) for share, paths in resampled)]

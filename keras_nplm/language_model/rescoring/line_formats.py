@@ -5,21 +5,21 @@ import math
 import re
 from collections.abc import Mapping
 
+from keras_nplm.io.text import SPACES, split_fields
+
 DECODER_SCORE = "score"  # the feature that holds the decoder's total, in formats that have one
 SEPARATOR = "|||"
 UNNAMED = "feature"
 TSV_HEADER = ("id", "hypothesis")
-_KALDI_KEY = re.compile(r"(\S+)-(\d+)")  # utterance and rank
+_ID_NAMES = {"id", "key", "name", "segment", "sentence_id", "utt", "utt_id", "utterance", "utterance_id"}
+_TEXT_NAMES = {"hyp", "hypothesis", "sentence", "text", "transcript", "transcription", "translation", "words"}
+_KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)  # utterance and rank
 
 ParsedLine = tuple[str, str, dict[str, float]]  # id, hypothesis, features
 
 
 def parse_number(text: str) -> float:
-    """Parse a finite number.
-
-    Raises:
-        ValueError: the text is not a finite number.
-    """
+    """Parse a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -42,13 +42,7 @@ _MOSES_ESCAPES = {
 
 
 def unescape_moses(text: str) -> str:
-    """Replace the escapes of Moses's tokenizer by the characters that they stand for.
-
-    Example:
-
-    >>> unescape_moses("the cat &apos;s &quot; &amp;lt; &quot;")
-    'the cat \\'s " &lt; "'
-    """
+    """Replace the escapes of Moses's tokenizer by the characters that they stand for."""
     for escape, character in _MOSES_ESCAPES.items():
         text = text.replace(escape, character)
     return text
@@ -58,16 +52,8 @@ def parse_moses_line(line: str) -> ParsedLine:
     """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; the score is optional.
 
     The hypothesis is unescaped (see `unescape_moses`). Further fields are ignored.
-
-    Raises:
-        ValueError: the line has a wrong format; the message says why.
-
-    Example:
-
-    >>> parse_moses_line("7 ||| the cat ||| LM= -3 TM= -1 -2 w=4 ||| -1.5")
-    ('7', 'the cat', {'LM': -3.0, 'TM.1': -1.0, 'TM.2': -2.0, 'w': 4.0, 'score': -1.5})
     """
-    fields = [field.strip() for field in line.split(SEPARATOR)]
+    fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
     if len(fields) < 3 or not fields[0]:
         raise ValueError(f"expected `id {SEPARATOR} hypothesis {SEPARATOR} features {SEPARATOR} score`")
     features = _parse_moses_features(fields[2])
@@ -79,7 +65,7 @@ def parse_moses_line(line: str) -> ParsedLine:
 def _parse_moses_features(field: str) -> dict[str, float]:
     groups: dict[str, list[float]] = {}
     name = UNNAMED
-    for token in field.split():
+    for token in split_fields(field):
         prefix, _, value = token.rpartition("=") if token[-1] != ":" else (token[:-1], ":", "")
         if not prefix:
             value = token
@@ -106,83 +92,45 @@ def _set_feature(features: dict[str, float], name: str, value: float) -> None:
 
 
 def extend_moses_line(line: str, new_features: Mapping[str, float], total: float | None) -> str:
-    """Return a Moses line with more features. A total replaces the score, which is kept as a feature `NAME_before`.
-
-    Example:
-
-    >>> extend_moses_line("7 ||| the cat ||| LM= -3 ||| -1.5 ||| 0-0", {"nplm": -9.25}, -10.75)
-    '7 ||| the cat ||| LM= -3 nplm= -9.250000 nplm_before= -1.5 ||| -10.750000 ||| 0-0'
-    """
+    """Return a Moses line with more features. A total replaces the score, which is kept as a feature `NAME_before`."""
     fields = line.split(SEPARATOR)
     named = [f"{name}= {value:.6f}" for name, value in new_features.items()]
     if total is not None:
         if len(fields) > 3:
-            named.append(f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip()}")
+            named.append(f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip(SPACES)}")
         fields[3:4] = [f" {total:.6f}" + (" " if len(fields) > 4 else "")]
     if named:
-        fields[2] = " ".join([fields[2].rstrip(), *named]) + (" " if len(fields) > 3 else "")
+        fields[2] = " ".join([fields[2].rstrip(SPACES), *named]) + (" " if len(fields) > 3 else "")
     return SEPARATOR.join(fields)
 
 
 def parse_kaldi_line(line: str) -> ParsedLine:
-    """Parse `utterance-k words`, hypothesis k of an utterance.
-
-    Raises:
-        ValueError: the line has a wrong format.
-
-    Example:
-
-    >>> parse_kaldi_line("sw02001-A-12 the cat")
-    ('sw02001-A', 'the cat', {})
-    """
-    key, text = (*line.split(maxsplit=1), "", "")[:2]
-    if not (match := _KALDI_KEY.fullmatch(key)):
+    """Parse `utterance-k words`, hypothesis k of an utterance."""
+    if not (match := _KALDI_LINE.fullmatch(line)):
         raise ValueError("expected `utterance-k words`, k the rank")
-    return match[1], text.strip(), {}
+    return match[1], (match[3] or "").strip(SPACES), {}
 
 
 def parse_kaldi_cost(line: str, key: str) -> float:
-    """Parse the number of a line `key number` of a Kaldi archive.
-
-    Raises:
-        ValueError: the line has a different key, or no number.
-    """
-    fields = line.split()
+    """Parse the number of a line `key number` of a Kaldi archive."""
+    fields = split_fields(line)
     if len(fields) != 2 or fields[0] != key:
         raise ValueError(f"expected `{key} number`, in the order of the hypotheses")
     return parse_number(fields[1])
 
 
 def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
-    """Parse a line of tab-separated columns: id, hypothesis, features.
-
-    Raises:
-        ValueError: the line has a wrong format.
-
-    Example:
-
-    >>> parse_tsv_line("7\\tthe cat\\t-1.5", name_tsv_columns("7\\tthe cat\\t-1.5"))
-    ('7', 'the cat', {'score': -1.5})
-    """
+    """Parse a line of tab-separated columns: id, hypothesis, features."""
     fields = line.split("\t")
     if len(fields) != len(columns):
         raise ValueError(f"expected {len(columns)} columns, as in line 1, and found {len(fields)}")
-    if not (name := fields[0].strip()):
+    if not (name := fields[0].strip(SPACES)):
         raise ValueError("the id is empty")
-    return name, fields[1].strip(), dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True))
+    return name, fields[1].strip(SPACES), dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True))
 
 
 def name_tsv_columns(first_line: str) -> list[str]:
-    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2, ….
-
-    Raises:
-        ValueError: there are fewer than two columns, or two columns with the same name.
-
-    Example:
-
-    >>> name_tsv_columns("id\\thypothesis\\tacoustic"), name_tsv_columns("7\\tthe cat\\t-1.5\\t-3")
-    (['id', 'hypothesis', 'acoustic'], ['id', 'hypothesis', 'score', 'score.2'])
-    """
+    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2, …."""
     fields = first_line.split("\t")
     if len(fields) < 2:
         raise ValueError("expected id, hypothesis and features between tabs")
@@ -196,20 +144,15 @@ def name_tsv_columns(first_line: str) -> list[str]:
 
 
 def is_tsv_header(line: str) -> bool:
-    """Return whether a line is a TSV header: `id<TAB>hypothesis…`."""
-    return tuple(line.split("\t")[:2]) == TSV_HEADER
+    """Return whether a line is a TSV header: `id<TAB>hypothesis…` or similar names."""
+    name, text, *features = line.lower().split("\t")
+    has_names = text in _TEXT_NAMES or bool(features)
+    is_similar = name in _ID_NAMES and has_names and all(feature[:1].isalpha() for feature in features)
+    return (name, text) == TSV_HEADER or is_similar
 
 
 def format_line(format: str, name: str, rank: int, text: str, features: Mapping[str, float]) -> str:
-    """Return the line of a hypothesis that was not read from a file.
-
-    Example:
-
-    >>> format_line("moses", "7", 1, "the cat", {"LM": -3.0, "score": -1.5})
-    '7 ||| the cat ||| LM= -3 ||| -1.5'
-    >>> format_line("kaldi", "utt", 1, "the cat", {}), format_line("tsv", "7", 1, "the cat", {"score": -1.5})
-    ('utt-1 the cat', '7\\tthe cat\\t-1.5')
-    """
+    """Return the line of a hypothesis that was not read from a file."""
     if format == "kaldi":
         return f"{name}-{rank} {text}"
     if format == "tsv":

@@ -1,6 +1,7 @@
 """Losses of hypotheses: word errors against references (word error rate), or numbers of a file."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.text import SPACES, split_fields
 from keras_nplm.language_model.rescoring.line_formats import parse_number, unescape_moses
 from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
@@ -39,26 +41,20 @@ class WordErrors:
         self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Return the word errors of each list, float64 [H].
-
-        Raises:
-            InputError: a list has no reference.
-        """
+        """Return the word errors of each list, float64 [H]."""
         errors = []
         for nbest in lists:
             if nbest.name not in self._references:
                 raise InputError(f"List {nbest.name} has no reference. Fix: give one reference for each list.")
-            words = self._references[nbest.name].split()
+            words = split_fields(self._references[nbest.name])
             self.denominator += len(words)
-            errors.append(np.array([Levenshtein.distance(text.split(), words) for text in nbest.texts], np.float64))
+            errors.append(
+                np.array([Levenshtein.distance(split_fields(text), words) for text in nbest.texts], np.float64)
+            )
         return errors
 
     def check_end(self) -> None:
-        """Check, after the last list, that the word error rate is defined.
-
-        Raises:
-            InputError: the references have no word.
-        """
+        """Check, after the last list, that the word error rate is defined."""
         if not self.denominator:
             raise InputError("The references must have 1 word or more for a word error rate. Received: 0.")
 
@@ -67,7 +63,7 @@ class LossFile:
     """Losses from a file, one number per line for each hypothesis, in the order of the lists.
 
     Args:
-        path: the file; `.gz` and `.zst` are decompressed.
+        path: the file; archives are decompressed.
 
     Attributes:
         denominator: int, the number of lists so far.
@@ -82,11 +78,7 @@ class LossFile:
         self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Return the losses of each list, float64 [H].
-
-        Raises:
-            InputError: the file has too few lines, or a line is not a number.
-        """
+        """Return the losses of each list, float64 [H]."""
         self.denominator += len(lists)
         return [np.array([self._read_loss(nbest.name) for _ in range(len(nbest))]) for nbest in lists]
 
@@ -100,11 +92,7 @@ class LossFile:
             raise line_error(self._path, line_number, str(error)) from error
 
     def check_end(self) -> None:
-        """Check, after the last list, that the file has no more lines.
-
-        Raises:
-            InputError: the file has more numbers than there are hypotheses.
-        """
+        """Check, after the last list, that the file has no more lines."""
         for line_number, _ in self._lines:
             raise line_error(self._path, line_number, "the lists have fewer hypotheses than this")
 
@@ -117,7 +105,7 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     - `tsv`: id, tab, words.
 
     Args:
-        path: the file; `.gz` and `.zst` are decompressed.
+        path: the file; archives are decompressed.
         format: the format of the N-best lists.
 
     Raises:
@@ -131,12 +119,13 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     {'utt1': 'the cat', 'utt2': 'a dog'}
     """
     references: dict[str, str] = {}
-    for line_number, line in read_numbered_lines(Path(path)):
+    for line_number, line in read_numbered_lines(path, with_blank=format == "moses"):
         if format == "moses":
             name, text = str(line_number - 1), unescape_moses(line)
         else:
-            name, text = (*line.split("\t" if format == "tsv" else None, maxsplit=1), "", "")[:2]
-        name = name.strip()
+            parts = line.split("\t", 1) if format == "tsv" else re.split(f"[{SPACES}]+", line.strip(SPACES), maxsplit=1)
+            name, text = (*parts, "")[:2]
+        name = name.strip(SPACES)
         if not name:
             raise line_error(path, line_number, "expected the name of a list and its reference")
         if name in references:

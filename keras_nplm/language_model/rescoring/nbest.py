@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import keras_nplm.language_model.rescoring.line_formats as line_formats
-from keras_nplm.data.corpora.compressed import decode_lines, open_text
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file
+from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields
 
 FORMATS = ("moses", "kaldi", "tsv")
 _MAX_LIST_SIZE = 1 << 27  # of a list: characters of its lines, and for each line what an empty one takes in memory
@@ -82,10 +81,10 @@ class NBestFile:
     - `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it. Archives of costs,
       `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its negative.
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
-      `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
+      such as `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    The lines of one id must be adjacent. `.gz` and `.zst` are decompressed. A list has at most 128 MiB: about 200,000
-    hypotheses of ordinary length.
+    The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed. A list has at most
+    128 MiB: about 200,000 hypotheses of ordinary length.
 
     Args:
         path: the file.
@@ -118,14 +117,14 @@ class NBestFile:
         for file in (self.path, *self.archives.values()):
             check_is_file(file)
         with contextlib.closing(read_numbered_lines(self.path)) as lines:
-            _, first = next(lines, (1, ""))
+            number, first = next(lines, (1, ""))
         if not first:
-            raise InputError(f"The first line of {path} is empty. Fix: give a file of N-best lists.")
+            raise InputError(f"{path} is empty. Fix: give a file of N-best lists.")
         self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
         self._columns: list[str] = []
         if self.format == "tsv":
-            with _name_line(self.path, 1):
+            with _name_line(self.path, number):
                 self._columns = line_formats.name_tsv_columns(first)
             self.header = first if line_formats.is_tsv_header(first) else None
         if self.archives and self.format != "kaldi":
@@ -176,7 +175,7 @@ class NBestFile:
             else:
                 name, text, features = line_formats.parse_kaldi_line(line)
         for (feature, path), archive in zip(self.archives.items(), archives, strict=True):
-            key = line.split(maxsplit=1)[0]
+            key = split_fields(line)[0]
             archive_number, cost = next(archive, (None, ""))
             if archive_number is None:
                 raise InputError(f"{path} ends before {key}. Fix: give one line for each hypothesis, in their order.")
@@ -186,11 +185,7 @@ class NBestFile:
 
 
 def check_format(format: str | None) -> None:
-    """Check the name of a format.
-
-    Raises:
-        InputError: `format` is neither None nor one of `FORMATS`.
-    """
+    """Check the name of a format."""
     if format not in (None, *FORMATS):
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
 
@@ -198,7 +193,7 @@ def check_format(format: str | None) -> None:
 def _detect_format(path: Path, line: str) -> str:
     if line_formats.SEPARATOR in line:
         return "moses"
-    if path.name.removesuffix(".gz").removesuffix(".zst").endswith(".tsv") or "\t" in line:
+    if ".tsv" in map(str.lower, path.suffixes) or "\t" in line:
         return "tsv"
     try:
         line_formats.parse_kaldi_line(line)
@@ -207,10 +202,11 @@ def _detect_format(path: Path, line: str) -> str:
     return "kaldi"
 
 
-def read_numbered_lines(path: str | os.PathLike) -> Generator[tuple[int, str], None, None]:
-    """Yield the lines of a file with their numbers, from 1; `.gz` and `.zst` are decompressed."""
-    with open_text(path) as file:
-        yield from enumerate(decode_lines(file, str(path)), start=1)
+def read_numbered_lines(path: str | os.PathLike, *, with_blank: bool = False) -> Generator[tuple[int, str], None, None]:
+    """Yield the lines of a file with their numbers, from 1, by default without blank lines."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if with_blank or line.strip(SPACES):
+            yield number, line
 
 
 def line_error(path: str | os.PathLike, number: int, message: str) -> InputError:

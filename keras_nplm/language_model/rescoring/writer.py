@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
+from keras_nplm.io.text import split_fields
 from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE, extend_moses_line, format_line
 from keras_nplm.language_model.rescoring.nbest import NBestList, check_format
 
@@ -70,7 +71,7 @@ class _Writer:
             elif self._format == "tsv":
                 line = "\t".join([line, *map("{:.6f}".format, values.values())])
             else:
-                self._write_costs(line.split(maxsplit=1)[0], values)
+                self._write_costs(split_fields(line)[0], values)
             self._write_line(self._file, line)
 
     def _write_costs(self, key: str, values: dict[str, float]) -> None:
@@ -98,7 +99,7 @@ class _Writer:
         path = Path(self._path)
         if not path.name:
             raise InputError(f"{path} is a directory. Fix: name a file.")
-        is_gzip = path.suffix == ".gz"
+        is_gzip = path.suffix.lower() == ".gz"
         target = path.with_name(path.stem + suffix + ".gz" if is_gzip else path.name + suffix)
         temporary = self._stack.enter_context(replace_file(target))
         file = self._stack.enter_context(temporary.open("wb"))

@@ -14,10 +14,13 @@ from keras_nplm.io.files import replace_file
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.mass import BackoffMass
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
 _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
+_ROUNDING = 0.01  # relative, by which the probabilities after a context may sum to more than 1
+_DIGITS = 1e-3  # the same for what a back-off weight multiplies: some tools write four digits
 _BLOCK = 1 << 16  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
 _SPECIAL_WORDS = {*SPECIALS, _UNK}
@@ -94,7 +97,7 @@ def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
 
 
 def _open_to_write(path: Path) -> TextIO:
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return gzip.open(path, "wt", encoding="utf-8", newline="\n")
     return open(path, "w", encoding="utf-8", newline="\n")
 
@@ -102,7 +105,7 @@ def _open_to_write(path: Path) -> TextIO:
 def read_arpa(
     path: str | os.PathLike, vocabulary: Vocabulary | None = None, boundary: str | None = None
 ) -> tuple[BackoffModel, Vocabulary]:
-    """Read a back-off n-gram model from an ARPA file of KenLM, SRILM or `write_arpa`, gzipped or not.
+    """Read a back-off n-gram model from an ARPA file of KenLM, SRILM or `write_arpa`, compressed or not.
 
     The file is read as a stream: memory holds the tables of the model and about twice their size while they are sorted.
 
@@ -164,7 +167,13 @@ def read_arpa(
         backoff[ids] = unigrams.log10_backoffs * _LN10
         sections = [read_section(lines, k, n, len(numbers), place) for k, n in enumerate(numbers[1:], start=2)]
         lines.expect("\\end\\")
-        return _build(lines, vocabulary, log_prob, backoff, sections, boundary), vocabulary
+        if not sections:  # a context has a word at least, which an order of 1 never sees
+            nothing = np.zeros((0, 2), np.int32)
+            sections = [Section(2, nothing[:, 0], [], nothing, np.zeros(0), np.zeros(0))]
+        model = _build(lines, vocabulary, log_prob, backoff, sections, boundary)
+        if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
+            _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], vocabulary.words)
+        return model, vocabulary
 
 
 def _build(
@@ -196,6 +205,28 @@ def _build(
             values[_find_nodes(contexts, ids, size)] = section.log10_backoffs * _LN10
             backoffs.append(values)
     return BackoffModel(ContextTrie(size, contexts), _from_log10(log_prob / _LN10), keys, log_probs, backoffs, boundary)
+
+
+def _refuse_large_backoffs(
+    lines: ArpaLines, model: BackoffModel, sections: Sequence[Section], words: Sequence[str]
+) -> None:
+    """Refuse a back-off weight above 1 that makes the probabilities after its context sum to more than 1."""
+    is_word = np.zeros(model.vocabulary_size, bool)
+    is_word[sections[0].ids[:, 0]] = True
+    mass = BackoffMass(model, is_word)
+    for k, section in enumerate(sections, start=1):
+        rows = np.flatnonzero(section.log10_backoffs > 0)
+        nodes = _find_nodes(model.contexts.keys, section.ids[rows], model.vocabulary_size)
+        parents = model.contexts.parents(k)
+        above = mass.empty if parents is None else mass.masses[k - 2][parents[nodes]]
+        backoffs = 10.0 ** section.log10_backoffs[rows]
+        too_large = mass.masses[k - 1][nodes] > np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * backoffs
+        if too_large.any():
+            row = rows[np.argmax(too_large)]
+            context = " ".join(words[i] for i in section.ids[row])
+            total = mass.masses[k - 1][nodes][np.argmax(too_large)]
+            expected = f"a back-off with which the probabilities after {context!r} sum to 1, not {total:.3g}"
+            raise lines.error(section.numbers[row], expected, f"{section.log10_backoffs[row]:g}")
 
 
 def _from_log10(log10_probs: np.ndarray) -> np.ndarray:

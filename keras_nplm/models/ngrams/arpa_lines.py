@@ -1,34 +1,28 @@
 """Parser of ARPA files as a stream: lines with their numbers, the header, and the sections of n-grams."""
 
 import dataclasses
-import gzip
-import io
 import itertools
 import os
 import re
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_nplm.io.encodings import utf8_error
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file
+from keras_nplm.io.text import MAX_LINE_BYTES, SPACES, decode, open_text, split_fields
 
-GZIP_MAGIC = b"\x1f\x8b"
-_MAX_EXPANSION = 100  # times the size of a gzipped file; n-grams expand about tenfold
-_ALWAYS_ALLOWED = 1 << 20  # bytes
 _BLOCK = 1 << 20  # bytes that are read at a time
 
 
 @dataclasses.dataclass
 class Section:
-    """The n-grams of one order, from line `first_line` of the file on.
+    """The n-grams of one order.
 
     Attributes:
         order: k.
-        first_line: the line of the first n-gram.
+        numbers: the line of each n-gram, int64 [N].
         words: the words of unigrams. For higher orders there are ids instead.
         ids: the ids of the words of each n-gram, int32 [N, k].
         log10_probs: log10 of the probabilities, float64 [N].
@@ -36,7 +30,7 @@ class Section:
     """
 
     order: int
-    first_line: int
+    numbers: np.ndarray
     words: list[str]
     ids: np.ndarray
     log10_probs: np.ndarray
@@ -48,11 +42,11 @@ class Section:
         if (self.ids < 0).any():
             row = int(np.argmax(self.ids < 0))
             expected = f"words of the vocabulary, and {self.words[row]!r} is not one"
-            raise lines.error(self.first_line + row, expected, self.words[row])
+            raise lines.error(self.numbers[row], expected, self.words[row])
 
 
 class ArpaLines:
-    """The lines of an ARPA file, gzipped or not, read in order, a block of the file in memory at a time.
+    """The lines of an ARPA file, compressed or not, read in order, a block of the file in memory at a time.
 
     Attributes:
         path: the file.
@@ -62,14 +56,7 @@ class ArpaLines:
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
         self.number = 0
-        check_is_file(path, or_pipe=True)
-        try:
-            self._file: io.BufferedReader | gzip.GzipFile = open(self.path, "rb")  # noqa: SIM115
-            self._compressed = _CountingReader(self._file) if self._file.peek(2).startswith(GZIP_MAGIC) else None
-        except OSError as error:
-            raise self._cannot_read(error) from error
-        if self._compressed is not None:
-            self._file = gzip.GzipFile(fileobj=self._compressed)
+        self._open = open_text(self.path)
         self._lines: list[str] = []  # of the block
         self._next = 0  # place of the next line in the block
         self._rest = b""  # the beginning of the line that goes on in the next block
@@ -77,50 +64,28 @@ class ArpaLines:
         self._is_at_end = False
 
     def __enter__(self) -> "ArpaLines":
+        self._file = self._open.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-        if self._compressed is not None:
-            self._compressed.close()
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._open.__exit__(*error)
 
     def _read_block(self) -> bool:
         """Read the next block of lines, and return whether there was one."""
         while not self._is_at_end:
-            try:
-                data = self._file.read(_BLOCK)
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise InputError(
-                    f"{self.path} must be a complete gzip file. Received: {error}. Fix: get the file again."
-                ) from error
-            except OSError as error:
-                raise self._cannot_read(error) from error
+            data = self._file.read(_BLOCK)
             self._is_at_end = not data
             self._rest += data
-            self._refuse_expansion()
+            if len(self._rest) > MAX_LINE_BYTES + _BLOCK:
+                raise self.error(self.number + 1, f"a line of at most {MAX_LINE_BYTES:,} bytes", "a longer line")
             end = len(self._rest) if self._is_at_end else self._rest.rfind(b"\n") + 1
             if end:
                 whole, self._rest = self._rest[:end], self._rest[end:]
-                try:
-                    text = whole.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise utf8_error(self.path, whole, self._position) from error
+                text = decode(self.path, whole, self._position)
                 self._position += end
                 self._lines, self._next = text.removesuffix("\n").split("\n"), 0
                 return True
         return False
-
-    def _refuse_expansion(self) -> None:
-        if self._compressed is None:
-            return
-        if self._position + len(self._rest) > max(_ALWAYS_ALLOWED, _MAX_EXPANSION * self._compressed.count):
-            raise InputError(
-                f"{self.path} must expand to at most {_MAX_EXPANSION} times its size. Received: a larger gzip file. "
-                "Fix: if it is an ARPA file, unzip it first."
-            )
-
-    def _cannot_read(self, error: OSError) -> InputError:
-        return InputError(f"Cannot read {self.path}: {error.strerror}. Fix: check its name and permissions.")
 
     def take(self, number: int) -> list[str]:
         """Read up to `number` lines, fewer at the end of a block; none at the end of the file."""
@@ -134,20 +99,20 @@ class ArpaLines:
     def skip_to(self, wanted: str) -> None:
         """Read up to the line `wanted`; the lines before it are comments."""
         while lines := self.take(1):
-            if lines[0].strip() == wanted:
+            if lines[0].strip(SPACES) == wanted:
                 return
         raise InputError(
             f"An ARPA file must have the line {wanted}. Received: {self.path} without it. Fix: name an ARPA file."
         )
 
     def peek(self) -> str:
-        """Return the next line that is not empty, stripped; "" at the end of the file."""
-        while True:
-            if self._next == len(self._lines) and not self._read_block():
-                return ""
-            if line := self._lines[self._next].strip():
-                return line
-            self.take(1)
+        """Return the next line that is not blank, stripped; "" at the end of the file."""
+        while self._next < len(self._lines) or self._read_block():
+            for line in itertools.islice(self._lines, self._next, None):
+                if line := line.strip(SPACES):
+                    return line
+                self._next, self.number = self._next + 1, self.number + 1
+        return ""
 
     def expect(self, wanted: str) -> None:
         """Read the next line, which must be `wanted`."""
@@ -158,45 +123,17 @@ class ArpaLines:
     def error(self, number: int, expected: str, line: str = "") -> InputError:
         """Return the error for a malformed line; "" is the end of the file."""
         received = repr(line[:80]) if line else "the end of the file"
-        return InputError(
-            f"{self.path}, line {number}: expected {expected}. Received: {received}. "
-            "Fix: get the file again, it was cut short or edited."
-        )
+        fix = "correct the line, or get the file again" if line else "get the file again, it was cut short"
+        return InputError(f"{self.path}, line {number}: expected {expected}. Received: {received}. Fix: {fix}.")
 
     def refuse_repeated(self, section: Section, keys: np.ndarray, words: list[str]) -> None:
-        """Refuse a section that lists an n-gram twice.
-
-        Args:
-            section: the section, with ids.
-            keys: a different number for each different n-gram, int64 [N].
-            words: the word of each id.
-        """
+        """Refuse a section that lists an n-gram twice."""
         by_key = np.argsort(keys, kind="stable")
         repeated = by_key[1:][keys[by_key[1:]] == keys[by_key[:-1]]]
         if len(repeated):
             row = int(repeated.min())
             ngram = " ".join(words[i] for i in section.ids[row])
-            raise self.error(section.first_line + row, "an n-gram that is not listed above", ngram)
-
-
-class _CountingReader(io.RawIOBase):
-    """A file that counts the bytes which were read from it."""
-
-    def __init__(self, file: io.BufferedReader):
-        self._file = file
-        self.count = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        number = self._file.readinto(buffer)
-        self.count += number
-        return number
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+            raise self.error(section.numbers[row], "an n-gram that is not listed above", ngram)
 
 
 def read_header(lines: ArpaLines) -> list[int]:
@@ -208,29 +145,18 @@ def read_header(lines: ArpaLines) -> list[int]:
             raise lines.error(lines.number + 1, f"ngram {len(numbers) + 1}=NUMBER", lines.peek())
         lines.take(1)
         numbers.append(int(match[2]))
-    if len(numbers) < 2:
-        expected = "ngram 1=NUMBER and ngram 2=NUMBER at least, since a context has n-1 words"
-        raise lines.error(lines.number + 1, expected, lines.peek())
+    if not numbers:
+        raise lines.error(lines.number + 1, "ngram 1=NUMBER", lines.peek())
     return numbers
 
 
 def read_section(
     lines: ArpaLines, order: int, number: int, highest: int, place: Mapping[str, int] | None = None
 ) -> Section:
-    r"""Read the n-grams under `\ORDER-grams:`, as many as the header says.
-
-    Args:
-        lines: the file.
-        order: k.
-        number: of n-grams.
-        highest: the order of the model.
-        place: the id of each word. Default: the words are kept instead, for unigrams only.
-    """
+    r"""Read the n-grams under `\ORDER-grams:`, as many as the header says."""
     lines.expect(f"\\{order}-grams:")
-    lines.peek()
-    first_line = lines.number + 1
     words: list[str] = []
-    ids = [np.zeros((0, order), np.int32)]
+    numbers, ids = [np.zeros(0, np.int64)], [np.zeros((0, order), np.int32)]
     log10_probs, log10_backoffs = [np.zeros(0)], [np.zeros(0)]
     parser = _SectionParser(lines, order, order == highest)
     left = number
@@ -239,19 +165,29 @@ def read_section(
         block = lines.take(left)
         if not block:
             raise lines.error(first, parser.expected)
-        rows = parser.split(block, first)
-        left -= len(block)
-        log10_probs.append(parser.parse_log10_probs(block, rows, first))
-        log10_backoffs.append(parser.parse_log10_backoffs(block, rows, first))
+        part = parser.parse(block, first)
+        left -= len(part.numbers)
+        numbers.append(part.numbers)
+        log10_probs.append(part.log10_probs)
+        log10_backoffs.append(part.log10_backoffs)
         if place is None:
-            words += [row[1] for row in rows]
+            words += [row[1] for row in part.rows]
         else:
-            ids.append(parser.look_up_words(block, rows, first, place))
+            ids.append(parser.look_up_words(part, place))
     if lines.peek() and not lines.peek().startswith("\\"):
         expected = f"the end of the {number} {order}-grams that the header lists"
         raise lines.error(lines.number + 1, expected, lines.peek())
     probs, backoffs = np.concatenate(log10_probs), np.concatenate(log10_backoffs)
-    return Section(order, first_line, words, np.concatenate(ids), probs, backoffs)
+    return Section(order, np.concatenate(numbers), words, np.concatenate(ids), probs, backoffs)
+
+
+class _Part(NamedTuple):
+    """Some lines of n-grams: their numbers and fields, and the numbers among their fields."""
+
+    numbers: np.ndarray
+    rows: list[list[str]]
+    log10_probs: np.ndarray
+    log10_backoffs: np.ndarray
 
 
 class _SectionParser:
@@ -260,52 +196,48 @@ class _SectionParser:
     def __init__(self, lines: ArpaLines, order: int, is_highest: bool):
         self._lines = lines
         self._order = order
-        self._widths = (order + 1,) if is_highest else (order + 1, order + 2)
+        self._is_highest = is_highest
         optional = "" if is_highest else " and perhaps log10 back-off"
         self.expected = f"log10 probability, {order} word{'s' * (order > 1)}{optional}"
 
-    def split(self, block: list[str], first: int) -> list[list[str]]:
-        """Split lines, of which the first has the number `first`, into fields."""
-        rows = list(map(str.split, block))
-        for i, row in enumerate(rows):
-            if len(row) not in self._widths:
-                raise self._lines.error(first + i, self.expected, block[i] or " ")
-        return rows
+    def parse(self, block: list[str], first: int) -> _Part:
+        """Parse lines, of which the first has the number `first`. Blank lines are skipped."""
+        rows, width = list(map(split_fields, block)), self._order + 2
+        numbers = np.arange(first, first + len(rows))
+        if not all(rows):
+            numbers = numbers[[bool(row) for row in rows]]
+            rows = [row for row in rows if row]
+        for number, row in zip(numbers, rows, strict=True):
+            if len(row) not in (width - 1, width):
+                raise self._lines.error(number, self.expected, " ".join(row))
+        log10_probs = self._parse_numbers(numbers, rows, [row[0] for row in rows])
+        backoffs = self._parse_numbers(numbers, rows, [row[-1] if len(row) == width else "0" for row in rows])
+        self._refuse(log10_probs > 0, numbers, rows, "a log10 probability of 0 or less")
+        if self._is_highest:
+            self._refuse(backoffs != 0, numbers, rows, f"no back-off, since {self._order} is the highest order")
+        return _Part(numbers, rows, log10_probs, backoffs)
 
-    def parse_log10_probs(self, block: list[str], rows: list[list[str]], first: int) -> np.ndarray:
-        """Parse the first field of each line."""
-        values = self._parse_numbers(block, [row[0] for row in rows], first)
-        if (values > 0).any():
-            i = int(np.argmax(values > 0))
-            raise self._lines.error(first + i, "a log10 probability of 0 or less", block[i])
-        return values
+    def _refuse(self, is_wrong: np.ndarray, numbers: np.ndarray, rows: list[list[str]], expected: str) -> None:
+        if is_wrong.any():
+            i = int(np.argmax(is_wrong))
+            raise self._lines.error(numbers[i], expected, "\t".join(rows[i]))
 
-    def parse_log10_backoffs(self, block: list[str], rows: list[list[str]], first: int) -> np.ndarray:
-        """Parse the field after the words of each line; 0 where there is none."""
-        width = self._order + 2
-        return self._parse_numbers(block, [row[-1] if len(row) == width else "0" for row in rows], first)
-
-    def _parse_numbers(self, block: list[str], column: list[str], first: int) -> np.ndarray:
+    def _parse_numbers(self, numbers: np.ndarray, rows: list[list[str]], column: list[str]) -> np.ndarray:
         try:
             values = np.array(column, np.float64)
         except ValueError:
             values = np.array([_parse_number(text) for text in column])
-        is_invalid = np.isnan(values) | np.isposinf(values)
-        if is_invalid.any():
-            i = int(np.argmax(is_invalid))
-            raise self._lines.error(first + i, "a number", block[i])
+        self._refuse(np.isnan(values) | np.isposinf(values), numbers, rows, "a number")
         return values
 
-    def look_up_words(
-        self, block: list[str], rows: list[list[str]], first: int, place: Mapping[str, int]
-    ) -> np.ndarray:
+    def look_up_words(self, part: _Part, place: Mapping[str, int]) -> np.ndarray:
         """Return the ids of the words of each line, int32 [N, k]."""
-        words = itertools.chain.from_iterable(row[1 : self._order + 1] for row in rows)
+        words = itertools.chain.from_iterable(row[1 : self._order + 1] for row in part.rows)
         ids = np.fromiter(map(place.get, words, itertools.repeat(-1)), np.int32).reshape(-1, self._order)
         if (ids < 0).any():
             row, column = np.argwhere(ids < 0)[0].tolist()
-            word = rows[row][column + 1]
-            raise self._lines.error(first + row, f"words of the vocabulary, and {word!r} is not one", block[row])
+            expected = f"words of the vocabulary, and {part.rows[row][column + 1]!r} is not one"
+            self._refuse((ids < 0).any(axis=1), part.numbers, part.rows, expected)
         return ids
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from keras_nplm.data.ngram_arrays import predicted_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_text, replace_file
+from keras_nplm.io.files import replace_file
+from keras_nplm.io.text import read_lines
 from keras_nplm.models.ngrams.counts import count_ngrams
 
 NO_CLASS = 1  # of words without a line in a file of classes; models back off from this context, which is never seen
@@ -200,7 +201,7 @@ def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
     """
     place = {word: i for i, word in enumerate(vocabulary.words)}
     classes = _empty_classes(len(vocabulary))
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         word, _, name = line.partition("\t")
         if not name.isdecimal() or len(name) > 18 or int(name) > len(vocabulary):
             expected = f"a word, a tab and the number of its class, at most {len(vocabulary)}"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.corpora.pieces as pieces
-from keras_nplm.data.corpora.compressed import decode_lines
+from keras_nplm.io.text import decode_lines
 
 LINES = ["The cat sat.", "", "  ", "it's 猫 été", "\u2028 x", "a" * 40, "\u00a0", "the cat", "<unk> the"]
 

@@ -122,7 +122,6 @@ def test_lists_made_in_python_are_written(tmp_path, format):
     "format, text, message",
     [
         ("moses", "0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", "line 2: expected `id"),
-        ("moses", "0 ||| a ||| LM= -1 ||| -1\n\n", "line 2: expected `id"),
         ("moses", " ||| a ||| LM= -1 ||| -1\n", "line 1: expected `id"),
         ("moses", "0 ||| a ||| LM= x ||| -1\n", "line 1: 'x' is not a finite number"),
         ("moses", "0 ||| a ||| LM= nan ||| -1\n", "line 1: 'nan' is not a finite number"),
@@ -133,7 +132,6 @@ def test_lists_made_in_python_are_written(tmp_path, format):
         ("moses", "0 ||| a ||| score= 1 ||| 1\n", "line 1: the feature score occurs twice"),
         ("moses", "0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", "line 3: the id 0 occurs again"),
         ("kaldi", "u-1 a\nu b\n", "line 2: expected `utterance-k words`"),
-        ("kaldi", "u-1 a\n\n", "line 2: expected `utterance-k words`"),
         ("tsv", "0\ta\t1\n0\tb\n", "line 2: expected 3 columns"),
         ("tsv", "0\ta\t1\n\tb\t1\n", "line 2: the id is empty"),
         ("tsv", "0\n", "line 1: expected id, hypothesis"),
@@ -148,6 +146,18 @@ def test_damaged_lines_are_named(tmp_path, format, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=re.escape(str(path)) + ".*" + message):
         list(NBestFile(path, format))
+
+
+@pytest.mark.parametrize("header", ["", "id\thypothesis\tam\n", "Utt_ID\tText\tam\n", "key\tnbest\tam\n"])
+def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
+    lists = [*_written(tmp_path / "list.TSV", "tsv", f"\n{header}0\ta b\t-1\n \t\n0\tc\t-2\n\n1\td\t-3\n\n")]
+    assert [nbest.texts for nbest in lists] == [["a b", "c"], ["d"]]
+    assert [*lists[0].features] == ["am" if header else "score"]
+    (tmp_path / "costs").write_text("u-1 1\n\nu-2 2\n")
+    (nbest,) = NBestFile(
+        _written(tmp_path / "kaldi", "kaldi", "u-1 a\n\nu-2 b\n").path, None, {"am": tmp_path / "costs"}
+    )
+    assert nbest.features["am"].tolist() == [-1, -2]
 
 
 @pytest.mark.parametrize(
