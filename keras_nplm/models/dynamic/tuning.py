@@ -196,6 +196,7 @@ def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> li
     from keras_nplm.models.dynamic.network import measure_mean_squares
 
     ngrams = extract_ngrams(_head(train_ids, _TRAINING_TOKENS), network.order, boundary)
+    ngrams[:, -1] = np.asarray(network.prob.output_ids(ngrams[:, -1]))
     ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]  # targets outside a short-list are never predicted
     return measure_mean_squares(network, ngrams[:_TRAINING_TOKENS], _MEASURED_CHUNK)
 
