@@ -13,14 +13,7 @@ _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rm
 
 
 def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
-    """Write `dynamic.json`, and `dynamic.npz` where the rule needs it. `dynamic.json` comes last.
-
-    Returns:
-        the files, in the order in which they were written.
-
-    Raises:
-        InputError, RunError: a file cannot be written.
-    """
+    """Write `dynamic.npz` where the rule needs it, then `dynamic.json`; return the files in this order."""
     written = []
     if tuned.mean_squares is not None:
         written.append(directory / _SQUARES_FILE)

@@ -37,7 +37,7 @@ from keras_nplm.io.remote import fetch_model
 from keras_nplm.io.remote_output import open_output
 from keras_nplm.language_model.completion import WordPieces, complete_words, split_unfinished
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
-from keras_nplm.language_model.dynamics import load_dynamics, save_dynamics
+from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
 from keras_nplm.language_model.generation import generate_sentences
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
 from keras_nplm.language_model.presets import find_preset
@@ -175,6 +175,8 @@ class LanguageModel:
             if (directory / "config.json").exists():
                 raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
             self.replace_model(self.model)  # refuses parts that do not match
+            for name in (SPELLING_FILE, DYNAMICS_FILE):  # of a model that was deleted in part
+                (directory / name).unlink(missing_ok=True)
             save_model(directory, self.model)
             self.vocabulary.save(directory / "vocabulary.txt")
             if self.spelling is not None:

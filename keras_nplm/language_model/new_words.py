@@ -152,11 +152,7 @@ def count_new_words(
 
 
 def _check_frequencies(frequencies: Mapping[str, float], words: list[str]) -> np.ndarray:
-    """Return the frequencies of the words, float [J].
-
-    Raises:
-        InputError: a word has no frequency, or the frequencies are not positive or sum to 1 or more.
-    """
+    """Return the frequencies of the words, float [J]."""
     if missing := [word for word in words if word not in frequencies]:
         raise InputError(f"`frequencies` must have each new word. Missing: {missing[0]!r}.")
     shares = np.array([frequencies[word] for word in words], np.float64)

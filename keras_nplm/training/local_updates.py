@@ -46,11 +46,7 @@ class LocalUpdates(keras.callbacks.Callback):
         self._average = tf.function(self._average_in_graph)
 
     def is_due(self, updates: int) -> bool:
-        """Return whether the weights are averaged after an update.
-
-        Args:
-            updates: number of updates since the start of training.
-        """
+        """Return whether the weights are averaged after so many updates since the start of training."""
         return updates % self.every == 0 or updates % self.steps == 0
 
     def average(self) -> None:

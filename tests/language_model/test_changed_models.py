@@ -111,6 +111,10 @@ def test_settings_in_a_file_belong_to_the_weights_that_were_tuned(tmp_path):
     _train_in_place(general).save(tmp_path / "trained")
     shutil.copy(tmp_path / "trained" / "model.keras", tmp_path / "model" / "model.keras")
     assert LanguageModel.load(tmp_path / "model").dynamics is None
+    (tmp_path / "trained" / "config.json").unlink()
+    LanguageModel(general.model, general.vocabulary, "words").save(tmp_path / "trained")
+    loaded = LanguageModel.load(tmp_path / "trained")
+    assert loaded.spelling is None and loaded.dynamics is None
 
 
 def test_parts_that_do_not_match_are_refused_before_they_are_saved(tmp_path):
