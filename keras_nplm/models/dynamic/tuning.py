@@ -33,7 +33,7 @@ class TunedDynamics:
         dynamic: its perplexity with the settings.
         tokens: number of its predicted tokens.
         tried: number of settings that were tried.
-        weights: the digest of the weights that they were tuned for.
+        weights: the digest of the weights that they belong to.
     """
 
     settings: DynamicSettings
@@ -45,16 +45,13 @@ class TunedDynamics:
     weights: str | None = dataclasses.field(default=None, compare=False)
 
     def assign_to(self, model: NextWordModel) -> "TunedDynamics":
-        """Return the settings with the digest of a model's weights, unless they have a digest.
-
-        Raises:
-            InputError: the mean squares have other shapes than the weights.
-        """
+        """Return the settings for a model's present weights; refuse mean squares of other shapes."""
         shapes = [[tuple(weight.shape) for weight in network.trainable_weights] for network in find_networks(model)]
         given = self.mean_squares
         fits = given is None or [[square.shape for square in network] for network in given] == shapes
-        check_argument("dynamics", fits, "tuned for networks of these shapes", "other mean squares", "tune again.")
-        return self if self.weights else dataclasses.replace(self, weights=digest_weights(model))
+        fix = "tune again; in a model directory delete `dynamic.json` first."
+        check_argument("dynamics", fits, "tuned for networks of these shapes", "other mean squares", fix)
+        return dataclasses.replace(self, weights=digest_weights(model))
 
 
 def find_networks(model: NextWordModel) -> list:
