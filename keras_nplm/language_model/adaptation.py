@@ -1,6 +1,5 @@
 """Adapt a language model to a text: a personal or in-domain model from a general one, by fine-tuning."""
 
-import copy
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -51,11 +50,11 @@ def adapt(
 
     from keras_nplm.models.adaptation import adapt_network
 
-    adapted = copy.copy(language_model)
-    adapted.corpus = adapted.dynamics = None
-    adapted.model, adapted.adaptation = adapt_network(
+    network, adaptation = adapt_network(
         language_model.model, train_ids, held_out_ids, language_model.boundary, epochs=epochs, seed=seed
     )
+    adapted = language_model.replace_model(network)
+    adapted.adaptation = adaptation
     return adapted
 
 

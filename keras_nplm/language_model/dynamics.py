@@ -3,10 +3,9 @@
 import dataclasses
 from pathlib import Path
 
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, write_arrays, write_json
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
+from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights
 from keras_nplm.models.dynamic.tuning import find_networks
 
 DYNAMICS_FILE = "dynamic.json"
@@ -14,26 +13,19 @@ _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rm
 
 
 def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
-    """Write `dynamic.json`, and `dynamic.npz` where the rule needs it. `dynamic.json` comes last.
-
-    Returns:
-        the files, in the order in which they were written.
-
-    Raises:
-        InputError, RunError: a file cannot be written.
-    """
+    """Write `dynamic.npz` where the rule needs it, then `dynamic.json`; return the files in this order."""
     written = []
     if tuned.mean_squares is not None:
         written.append(directory / _SQUARES_FILE)
         squares = [square for network in tuned.mean_squares for square in network]
         write_arrays(directory / _SQUARES_FILE, {str(number): square for number, square in enumerate(squares)})
-    figures = {name: getattr(tuned, name) for name in ("static", "dynamic", "tokens", "tried")}
+    figures = {name: getattr(tuned, name) for name in ("static", "dynamic", "tokens", "tried", "weights")}
     write_json(directory / DYNAMICS_FILE, {"settings": dataclasses.asdict(tuned.settings)} | figures)
     return [*written, directory / DYNAMICS_FILE]
 
 
 def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None:
-    """Load the settings of dynamic evaluation of a model directory. None: they were not tuned yet.
+    """Load the settings of dynamic evaluation of a model directory. None: they were not tuned, or for other weights.
 
     Raises:
         InputError: a file is damaged, or does not match the model.
@@ -43,23 +35,22 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
         return None
     content = read_json(path)
     check_fields(path, content, {"settings": dict, "static": NUMBER, "dynamic": NUMBER, "tokens": int, "tried": int})
+    if content.get("weights") not in (None, digest_weights(model)):
+        return None
     wanted = {
         field.name: NUMBER if field.type is float else field.type for field in dataclasses.fields(DynamicSettings)
     }
     check_fields(path, content["settings"], wanted)
     settings = DynamicSettings(**{name: content["settings"][name] for name in wanted})
     mean_squares = _load_squares(directory / _SQUARES_FILE, model) if settings.rule == "rms" else None
-    figures = {name: content[name] for name in ("static", "dynamic", "tokens", "tried")}
+    figures = {name: content.get(name) for name in ("static", "dynamic", "tokens", "tried", "weights")}
     return TunedDynamics(settings, mean_squares, **figures)
 
 
 def _load_squares(path: Path, model: NextWordModel) -> list[list]:
     """Load the mean squares of the gradients of each network."""
     networks = find_networks(model)
-    shapes = [tuple(weight.shape) for network in networks for weight in network.trainable_weights]
-    arrays = read_arrays(path, [str(number) for number in range(len(shapes))])
-    squares = [arrays[str(number)] for number in range(len(shapes))]
-    if [square.shape for square in squares] != shapes:
-        raise InputError(f"{path} must match the networks of the model. Fix: delete {path.with_suffix('.json')}.")
-    parts = iter(squares)
+    names = list(map(str, range(sum(len(network.trainable_weights) for network in networks))))
+    arrays = read_arrays(path, names)
+    parts = iter([arrays[name] for name in names])
     return [[next(parts) for _ in network.trainable_weights] for network in networks]

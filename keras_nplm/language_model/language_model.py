@@ -38,7 +38,7 @@ from keras_nplm.io.remote import fetch_model
 from keras_nplm.io.remote_output import open_output
 from keras_nplm.language_model.completion import WordPieces, complete_words, split_unfinished
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
-from keras_nplm.language_model.dynamics import load_dynamics, save_dynamics
+from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
 from keras_nplm.language_model.generation import generate_sentences
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
 from keras_nplm.language_model.presets import find_preset
@@ -48,7 +48,7 @@ from keras_nplm.language_model.rescoring.ranking import rank_lists
 from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, batch_sentences, score_sentences
 from keras_nplm.language_model.word_vectors import analogies, find_rows, nearest
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, make_dynamic, tune_dynamic
+from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, make_dynamic, tune_dynamic
 from keras_nplm.models.evaluation import TextSize, compute_text_figures, evaluate, evaluate_both
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 
@@ -70,7 +70,8 @@ class LanguageModel:
             text is one stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
 
     Raises:
-        InputError: `boundary` differs from the model's, or the vocabulary holds lemmas and the tokenizer does not.
+        InputError: `boundary` or the size of the vocabulary differs from the model's, or the vocabulary holds lemmas
+            and the tokenizer does not.
 
     Example:
 
@@ -95,6 +96,8 @@ class LanguageModel:
                 f"A vocabulary of lemmas needs a tokenizer with `+lemmas`. Received: {tokenizer_name!r}. "
                 f"Fix: use {tokenizer_name + '+lemmas'!r}."
             )
+        size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
+        check_argument("vocabulary", size == words, f"of the model's size, {size}", f"{words} words", "pass its own.")
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
@@ -102,7 +105,7 @@ class LanguageModel:
         self.boundary = _choose_boundary(model, boundary)
         self.corpus: EncodedCorpus | None = None
         self.spelling: SpellingModel | None = None
-        self.dynamics: TunedDynamics | None = None
+        self._dynamics: TunedDynamics | None = None
         self.adaptation: Adaptation | None = None
 
     def __repr__(self) -> str:
@@ -172,6 +175,9 @@ class LanguageModel:
         with open_output(directory) as directory, lock_directory(directory):
             if (directory / "config.json").exists():
                 raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
+            self.replace_model(self.model)  # refuses parts that do not match
+            for name in (SPELLING_FILE, DYNAMICS_FILE):  # of a model that was deleted in part
+                (directory / name).unlink(missing_ok=True)
             save_model(directory, self.model)
             self.vocabulary.save(directory / "vocabulary.txt")
             if self.spelling is not None:
@@ -180,6 +186,33 @@ class LanguageModel:
                 save_dynamics(directory, self.dynamics)
             config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
             write_json(directory / "config.json", config)
+
+    @property
+    def dynamics(self) -> TunedDynamics | None:
+        """The settings of dynamic evaluation. None: they were not tuned, or the weights have changed since."""
+        tuned = self._dynamics
+        return tuned if tuned is not None and tuned.weights == digest_weights(self.model) else None
+
+    @dynamics.setter
+    def dynamics(self, tuned: TunedDynamics | None) -> None:
+        self._dynamics = tuned and tuned.assign_to(self.model)
+
+    def replace_model(self, model: NextWordModel, vocabulary: Vocabulary | None = None) -> "LanguageModel":
+        """Return a language model with other weights, or with more words.
+
+        It keeps the tokenizer and the boundary. New words leave the training words of the spelling model. The corpus,
+        the settings of dynamic evaluation and the record of an adaptation belong to the model before.
+
+        Raises:
+            InputError: the parts do not match.
+        """
+        changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer_name, self.boundary)
+        changed.spelling = self.spelling
+        if vocabulary is not None and self.spelling is not None:
+            known = set(vocabulary.words)
+            unknown = {word: count for word, count in self.spelling.counts.items() if word not in known}
+            changed.spelling = SpellingModel.from_vocabulary(vocabulary, [unknown])
+        return changed
 
     def evaluate(
         self,

@@ -168,9 +168,4 @@ def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixtur
         )
     components = [load_component(directory, number, config, vocabulary_size) for number in range(weights.shape[1])]
     bins = FrequencyBins.load(path) if len(weights) > 1 else None
-    if bins and bins.frequencies.contexts.vocabulary_size != vocabulary_size:
-        raise InputError(
-            f"The frequency bins in {path} must have a vocabulary of {vocabulary_size} words. Received: "
-            f"{bins.frequencies.contexts.vocabulary_size}. Fix: mix the models again."
-        )
     return Mixture(components, weights, bins)

@@ -39,11 +39,7 @@ class NewWordText:
         return np.where(self.ngrams < self.vocabulary_size, self.ngrams, UNK_ID).astype(np.int32)
 
     def find_contexts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the contexts of the new words, int32 [K, n-1], and the index of each one's word, int [K].
-
-        Raises:
-            InputError: a new word always begins the text and has no context.
-        """
+        """Return the contexts of the new words, int32 [K, n-1], and the index of each one's word, int [K]."""
         has_context = (self.ngrams[:, :-1] != PAD_ID).any(axis=1)
         chosen = (self.ngrams[:, -1] >= self.vocabulary_size) & has_context
         owners = self.ngrams[chosen, -1] - self.vocabulary_size
@@ -55,14 +51,7 @@ class NewWordText:
 
 
 def estimate_rows(model: NPLM, text: NewWordText, shares: np.ndarray, rule: str) -> NewRows:
-    """Estimate the weights of new words from their contexts; see `add_words` for the formulas.
-
-    Args:
-        model: a network whose output layer has a row for each word.
-        text: the n-grams of the text.
-        shares: float [J], the relative frequencies of the new words.
-        rule: `"likelihood"` or `"expectation"`.
-    """
+    """Estimate the weights of new words from their contexts; see `add_words` for the formulas."""
     logits = SelfNormalised(model)
     contexts, log_z = _sample_contexts(model, logits, text)
     projected = _project(model, logits, contexts)
@@ -131,16 +120,7 @@ def _step_vectors(model: NPLM, text: NewWordText) -> np.ndarray:
 
 
 def context_gradients(model: NPLM, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-    """Return the gradient of ln P(target | context) with respect to the word vector of each context word.
-
-    Args:
-        model: a network whose output layer has a row for each word.
-        context_ids: int [B, n-1], oldest word first.
-        target_ids: int [B].
-
-    Returns:
-        float32 [B, n-1, m].
-    """
+    """Return the gradients of ln P(target | context) by the vectors of the context's words, float32 [B, n-1, m]."""
     vectors = tf.convert_to_tensor(model.embed.vectors(context_ids))
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(vectors)
@@ -152,13 +132,7 @@ def context_gradients(model: NPLM, context_ids: np.ndarray, target_ids: np.ndarr
 def _step_kernel(
     model: NPLM, logits: SelfNormalised, text: NewWordText, projected: np.ndarray, log_z: np.ndarray
 ) -> np.ndarray:
-    """Return the step of the output rows, 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s², float [J, w].
-
-    Args:
-        model, logits, text: as in `estimate_rows`.
-        projected: projected features of a sample of the text's contexts, float32 [R, w].
-        log_z: log Z of these contexts, float [R].
-    """
+    """Return the step of the output rows, 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s², float [J, w]."""
     contexts, owners = text.find_contexts()
     sums = np.zeros((len(text.words), projected.shape[1]))
     for block in _blocks(len(contexts), projected.shape[1]):
@@ -174,16 +148,7 @@ def _step_kernel(
 
 
 def _fit_biases(logits: np.ndarray, log_z: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Fit the biases b_j so that the mean of P(j | context) is the frequency of word j, for all words together.
-
-    Args:
-        logits: y_j - b_j, float [R, J].
-        log_z: log Z without the new words, float [R].
-        frequencies: float [J], their sum below 1.
-
-    Returns:
-        float [J].
-    """
+    """Return biases b_j, for which the mean of P(j | context) is the frequency of j; `logits` are y_j - b_j [R, J]."""
     b, zeros = np.zeros(len(frequencies)), np.zeros(len(log_z))
     for _ in range(_ITERATIONS):
         _, log_probs = renormalise(zeros, log_z, logits + b)

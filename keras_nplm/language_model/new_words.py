@@ -1,6 +1,5 @@
 """Add out-of-vocabulary words to a trained network, with weights estimated from a text, without training."""
 
-import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -66,8 +65,7 @@ def add_words(
         frequencies: the relative frequencies of the words, if they are known.
 
     Returns:
-        a language model with the larger vocabulary. Its `corpus` is empty, because the ids of the corpus
-        do not have the new words.
+        a language model with the larger vocabulary, without `corpus` and `dynamics`, which do not have the new words.
 
     Raises:
         InputError: the output layer has no row for each word, the vocabulary holds lemmas, no word can be added, a
@@ -101,17 +99,14 @@ def add_words(
         raise InputError(f"`prior_tokens` must be 1 or more. Received: {prior_tokens}.")
     counts = count_new_words(language_model, sentences, words, min_count)
     new_words = list(counts)
-    grown = copy.copy(language_model)
-    grown.vocabulary = language_model.vocabulary.with_words(new_words)
-    grown.corpus = None
-    ids = encode_sentences(filter(None, map(language_model.tokenize, sentences)), grown.vocabulary)
+    vocabulary = language_model.vocabulary.with_words(new_words)
+    ids = encode_sentences(filter(None, map(language_model.tokenize, sentences)), vocabulary)
     text = NewWordText(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, new_words)
     if frequencies is None:
         shares = np.array([counts[word] for word in new_words]) / (len(text.ngrams) + prior_tokens)
     else:
         shares = _check_frequencies(frequencies, new_words)
-    grown.model = grow(model, estimate_rows(model, text, shares, rule))
-    return grown
+    return language_model.replace_model(grow(model, estimate_rows(model, text, shares, rule)), vocabulary)
 
 
 def count_new_words(
@@ -157,11 +152,7 @@ def count_new_words(
 
 
 def _check_frequencies(frequencies: Mapping[str, float], words: list[str]) -> np.ndarray:
-    """Return the frequencies of the words, float [J].
-
-    Raises:
-        InputError: a word has no frequency, or the frequencies are not positive or sum to 1 or more.
-    """
+    """Return the frequencies of the words, float [J]."""
     if missing := [word for word in words if word not in frequencies]:
         raise InputError(f"`frequencies` must have each new word. Missing: {missing[0]!r}.")
     shares = np.array([frequencies[word] for word in words], np.float64)

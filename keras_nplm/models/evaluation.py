@@ -88,17 +88,7 @@ def evaluate(
 def evaluate_both(
     model: NextWordModel, dynamic: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
 ) -> tuple[dict, dict]:
-    """Return the figures of `evaluate` for a model, and for a model that learns as it reads, in one pass over a text.
-
-    Args:
-        model: any language model.
-        dynamic: a model of the same order that reads the text from its beginning; see `make_dynamic`.
-        ids: as in `evaluate`.
-        boundary: as in `evaluate`.
-
-    Raises:
-        InputError, RunError: as `evaluate`.
-    """
+    """Return the figures of `evaluate` for a model, and for its copy that learns as it reads, in one pass."""
     fix = "use a smaller rate, or tune it: delete `dynamic.json`."
     sums = _Sums(type(model).__name__), _Sums(type(dynamic).__name__, fix)
     both = _Both(model, dynamic, sums[1])
@@ -215,17 +205,7 @@ class TextSize:
 
     @classmethod
     def of_split(cls, encoded: EncodedCorpus, split: str, boundary: str, spelling: SpellingModel | None) -> "TextSize":
-        """Return the size of a split of an encoded corpus, with the cost of its out-of-vocabulary words.
-
-        Args:
-            encoded: the encoded corpus.
-            split: `"train"`, `"validation"` or `"test"`.
-            boundary: `"sentence"` or `"stream"`.
-            spelling: the spelling model. None: only a text without `<unk>` has figures.
-
-        Raises:
-            InputError: a file is damaged.
-        """
+        """Return the size of a split. Without a spelling model only a text without `<unk>` has figures."""
         counts = encoded.splits[split]
         if "characters" not in counts or "words" not in counts:
             return cls(missing="The corpus was encoded without its characters. Fix: train again with this version.")
@@ -281,19 +261,7 @@ def evaluate_split(
     spelling: SpellingModel | None = None,
     measure: Callable[..., dict] = evaluate,
 ) -> dict:
-    """Return all figures of a split: those of `evaluate`, and those of `compute_text_figures`.
-
-    Args:
-        model: any language model.
-        encoded: the encoded corpus.
-        split: `"train"`, `"validation"` or `"test"`.
-        boundary: see `evaluate`.
-        spelling: the spelling model of the out-of-vocabulary words; see `TextSize.of_split`.
-        measure: `evaluate`, or a function with the same arguments that returns more.
-
-    Raises:
-        InputError, RunError: as `evaluate`; or a file of the corpus is damaged.
-    """
+    """Return all figures of a split: those of `measure`, and those of `compute_text_figures`."""
     figures = measure(model, encoded.ids(split), boundary)
     size = TextSize.of_split(encoded, split, choose_boundary(model, boundary), spelling)
     return figures | compute_text_figures(figures["log_prob"], size)

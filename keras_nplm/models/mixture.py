@@ -88,6 +88,11 @@ class Mixture(NextWordModel):
                 f"The models of a mixture must have one vocabulary. Received: vocabularies of {sizes} words. "
                 "Fix: train the models with one vocabulary."
             )
+        if bins and bins.frequencies.contexts.vocabulary_size != sizes[0]:
+            raise InputError(
+                f"The frequency bins of a mixture must have a vocabulary of {sizes[0]} words. Received: "
+                f"{bins.frequencies.contexts.vocabulary_size}. Fix: count the contexts again, or mix the models again."
+            )
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         if weights.shape != (bins.number if bins else 1, len(models)):
             wanted = f"{bins.number} rows of {len(models)}" if bins else str(len(models))

@@ -20,6 +20,7 @@ from keras_nplm.training.worker_meeting import Meeting, begin_sentence
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
 _LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras
 _SECONDS_PER_LOOK = 0.01  # while TensorFlow connects the workers
+_LOSSES = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
 _SECONDS_TO_NAME = 5.0  # for the name of a lost worker, when TensorFlow has noticed the loss first
 
 
@@ -167,8 +168,9 @@ def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
             yield
     except tf.errors.OpError as error:
         several = has_several_workers(strategy)
-        lost = meeting.describe_lost(_SECONDS_TO_NAME) if meeting else ""
-        what = "A worker was lost" if several else "TensorFlow failed"
+        is_loss = several and isinstance(error, _LOSSES)
+        lost = meeting.describe_lost(_SECONDS_TO_NAME) if meeting and is_loss else ""
+        what = "A worker was lost" if is_loss else "TensorFlow failed"
         what = _say_lost(lost) if lost else f"{what} ({_first_line(error.message)})"
         raise RunError(
             f"{what}. The last checkpoint is kept. Fix: run the same command again"

@@ -115,7 +115,8 @@ def fit_network(
         local.vary_random_states()
         callbacks = [local, *callbacks]
         workers = local.index, local.number
-        validation_data = build_validation(batch_size=_round_up(_VALIDATION_BATCH, local.number), part=workers)
+        size = max(1, min(_VALIDATION_BATCH, len(validation_ids) // 2) // local.number)  # each worker has a part
+        validation_data = build_validation(batch_size=size * local.number, part=workers)
     else:
         validation_data = shard_batches(build_validation(batch_size=_VALIDATION_BATCH))
     while not checkpoint.is_done:

@@ -46,11 +46,7 @@ class LocalUpdates(keras.callbacks.Callback):
         self._average = tf.function(self._average_in_graph)
 
     def is_due(self, updates: int) -> bool:
-        """Return whether the weights are averaged after an update.
-
-        Args:
-            updates: number of updates since the start of training.
-        """
+        """Return whether the weights are averaged after so many updates since the start of training."""
         return updates % self.every == 0 or updates % self.steps == 0
 
     def average(self) -> None:
@@ -81,6 +77,8 @@ class LocalUpdates(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         """Replace the figures of this worker by those of all workers: means, weighted by the number of n-grams."""
         validated = float(self.model.perplexity.count.numpy())  # of the validation, which came last
+        absent = {f"val_{metric.name}": 1.0 for metric in self.model.metrics}  # of a worker without validation n-grams
+        logs |= absent | logs
         names = sorted(logs)
         weights = np.array([validated if name.startswith("val_") else 1.0 for name in names])
         is_power = [name.endswith("perplexity") for name in names]

@@ -165,6 +165,18 @@ def test_local_updates_of_two_workers_are_averaged(text, tmp_path, train_by_turn
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("lines, enough", [(["the cat sat on a mat"] * 5, True), (["cat"], False)])
+def test_local_updates_with_a_small_validation_split(text, tmp_path, lines, enough):
+    """Each of two workers has a part of the split if it has n-grams enough. In a stream one word is one n-gram."""
+    (tmp_path / "small.txt").write_text("\n".join(lines), encoding="utf-8")
+    splits = [argument for split in ("--validation", "--test") for argument in (split, str(tmp_path / "small.txt"))]
+    _train_together(text, tmp_path, *splits, *"--average-every 7 --epochs 1 --boundary stream".split())
+    metrics = json.loads((tmp_path / "worker0" / "metrics.json").read_text())
+    assert metrics["history"][0]["validation_perplexity"] == pytest.approx(metrics["validation"]["perplexity"], 1e-5)
+    assert ("ran out of data" in _log(tmp_path, 1)) != enough
+
+
+@pytest.mark.long
 def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
     alone = _start(text, tmp_path, _free_ports(2), 0)
     try:
@@ -339,6 +351,9 @@ def test_loss_of_a_worker_aborts_collectives_and_is_named(meeting, monkeypatch):
     meeting.lost = ""  # noticed by TensorFlow alone
     with pytest.raises(RunError, match=r"A worker was lost \(no heartbeat\)"), fail_if_worker_is_lost(strategy):
         raise tf.errors.UnavailableError(None, None, "Graph execution error:\n\nno heartbeat\nfor 10 s")
+    meeting.lost = "worker 1 (b:1)"  # which ended for the same failure
+    with pytest.raises(RunError, match=r"TensorFlow failed \(shapes differ\)"), fail_if_worker_is_lost(strategy):
+        raise tf.errors.InvalidArgumentError(None, None, "shapes differ")
 
 
 def test_failure_of_one_device_is_an_error_with_a_remedy():

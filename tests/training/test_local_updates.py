@@ -111,17 +111,24 @@ def test_interrupted_run_resumes_from_the_last_average(
         np.testing.assert_array_equal(one, two)
 
 
-def test_figures_of_an_epoch_are_weighted_means(monkeypatch, first_of_two):
+@pytest.mark.parametrize("validated", [3, 0])
+def test_figures_of_an_epoch_are_weighted_means(monkeypatch, first_of_two, validated):
     first_of_two(None)
     model = local_updates.NPLM(9, 3, 2, 3, dropout=0.1)
     model.compile("sgd")
-    model.perplexity.update_state(np.zeros(3, np.float32))
+    model.perplexity.update_state(np.zeros(validated, np.float32))
     local = LocalUpdates(model, tf.distribute.get_strategy(), K, 10)
-    other = [np.array([3.0, np.log(8.0), 5.0 * np.log(4.0)]), np.array([1.0, 1.0, 5.0])]  # 5 n-grams of validation
+    # the other worker has 5 n-grams of validation
+    other = [np.array([3.0, np.log(8.0), 5 * 7.0, 5 * np.log(4.0)]), np.array([1.0, 1.0, 5.0, 5.0])]
     monkeypatch.setattr(LocalUpdates, "_sum", lambda self, *own: [a + b for a, b in zip(own, other, strict=True)])
-    logs = {"loss": 1.0, "perplexity": 2.0, "val_perplexity": 1.0}
+    logs = {"loss": 1.0, "perplexity": 2.0}
+    if validated:  # Keras has no figures of an empty validation set
+        logs |= {"val_loss": 2.0, "val_perplexity": 1.0}
     local.on_epoch_end(0, logs)
-    assert logs == pytest.approx({"loss": 2.0, "perplexity": 4.0, "val_perplexity": 4.0 ** (5 / 8)})
+    share = 5 / (5 + validated)
+    assert logs == pytest.approx(
+        {"loss": 2.0, "perplexity": 4.0, "val_loss": 2 + 5 * share, "val_perplexity": 4.0**share}
+    )
 
 
 def test_workers_have_their_own_dropout_and_samples(monkeypatch, first_of_two):

@@ -23,13 +23,6 @@ class SettingsSearch:
 
     The first choice is made on the beginning of the text: the rate of each rule, and the factors of the rate for groups
     of weights. Rates, the chunk and a second copy are then chosen on the whole text.
-
-    Args:
-        evaluate: returns ln P of each of the first tokens of the text, float [tokens], for settings and `tokens`.
-        tokens: number of tokens of the text.
-        rules: rules of steps to try.
-        report: called with 1 after each measurement.
-        largest_chunk: limit of the chunk.
     """
 
     def __init__(

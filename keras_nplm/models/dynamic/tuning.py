@@ -1,11 +1,12 @@
 """Make models that learn as they read, and tune the settings of dynamic evaluation on validation text."""
 
 import dataclasses
+import hashlib
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, choose_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
@@ -32,6 +33,7 @@ class TunedDynamics:
         dynamic: its perplexity with the settings.
         tokens: number of its predicted tokens.
         tried: number of settings that were tried.
+        weights: the digest of the weights that they belong to.
     """
 
     settings: DynamicSettings
@@ -40,6 +42,16 @@ class TunedDynamics:
     dynamic: float
     tokens: int
     tried: int
+    weights: str | None = dataclasses.field(default=None, compare=False)
+
+    def assign_to(self, model: NextWordModel) -> "TunedDynamics":
+        """Return the settings for a model's present weights; refuse mean squares of other shapes."""
+        shapes = [[tuple(weight.shape) for weight in network.trainable_weights] for network in find_networks(model)]
+        given = self.mean_squares
+        fits = given is None or [[square.shape for square in network] for network in given] == shapes
+        fix = "tune again; in a model directory delete `dynamic.json` first."
+        check_argument("dynamics", fits, "tuned for networks of these shapes", "other mean squares", fix)
+        return dataclasses.replace(self, weights=digest_weights(model))
 
 
 def find_networks(model: NextWordModel) -> list:
@@ -50,6 +62,16 @@ def find_networks(model: NextWordModel) -> list:
     if kind == "shortlist":
         return find_networks(model.network) + find_networks(model.background)
     return [model] if kind == "nplm" else []
+
+
+def digest_weights(model: NextWordModel) -> str:
+    """Return a digest of what follows a text: the weights of the networks and of a mixture."""
+    mixed = model.weights if isinstance(model, Mixture) else np.zeros(0)
+    digest = hashlib.blake2b(mixed.round(9).tobytes())  # a file may change the last bit
+    for network in find_networks(model):
+        for weight in network.trainable_weights:
+            digest.update(f"{weight.shape}".encode() + weight.numpy().tobytes())
+    return digest.hexdigest()[:32]
 
 
 def make_dynamic(
@@ -150,6 +172,7 @@ def tune_dynamic(
             dynamic=search.measure(best),
             tokens=len(ngrams),
             tried=search.tried,
+            weights=digest_weights(model),
         )
 
 
@@ -170,6 +193,7 @@ def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> li
     from keras_nplm.models.dynamic.network import measure_mean_squares
 
     ngrams = extract_ngrams(_head(train_ids, _TRAINING_TOKENS), network.order, boundary)
+    ngrams[:, -1] = np.asarray(network.prob.output_ids(ngrams[:, -1]))
     ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]  # targets outside a short-list are never predicted
     return measure_mean_squares(network, ngrams[:_TRAINING_TOKENS], _MEASURED_CHUNK)
 

@@ -1,0 +1,130 @@
+"""A changed model keeps what stays true and nothing else; what `save` writes is loaded and gives equal numbers."""
+
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
+from keras_nplm.layers.outputs import FullSoftmax
+from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
+from keras_nplm.models.dynamic.network import measure_mean_squares
+from keras_nplm.models.spelling import SpellingModel
+
+LINES = ["the catfish sat on the mat", "the dog and the catfish sat", "on the dog"] * 3
+SETTINGS = DynamicSettings(chunk=4, rate=0.2)
+OUTPUTS = {"full": "full", "tied": FullSoftmax(9, tied=True), "nce": "nce"}
+
+
+def _general(output: str = "full", **options) -> LanguageModel:
+    keras.utils.set_random_seed(1)
+    layer = OUTPUTS[output] if isinstance(OUTPUTS[output], str) else FullSoftmax(9, tied=True)
+    general = LanguageModel(
+        NPLM(9, 3, 4, 5, output=layer, **options), Vocabulary(["the", "cat", "sat", "on", "mat"]), "words"
+    )
+    general.spelling = SpellingModel({"dog": 3, "catfish": 2, "zebra": 2, "mat": 1, "cat": 1})
+    general.adaptation = object()
+    general.complete_prefix("the cat")
+    return _tune(general)
+
+
+def _tune(language_model: LanguageModel) -> LanguageModel:
+    """Give a network mean squares of its gradients, as tuning does."""
+    ngrams = np.random.default_rng(0).integers(4, 9, (64, 3))
+    squares = [measure_mean_squares(language_model.model, ngrams, 8)]
+    settings = DynamicSettings(chunk=4, rate=0.2, rule="rms")
+    language_model.dynamics = TunedDynamics(settings, squares, 3.0, 2.0, 64, 5)
+    return language_model
+
+
+def _train_in_place(language_model: LanguageModel) -> LanguageModel:
+    language_model.model.compile("sgd")
+    language_model.model.fit(np.full((4, 2), 4), np.full(4, 5), verbose=0)
+    return language_model
+
+
+def _replace(language_model: LanguageModel) -> LanguageModel:
+    language_model.model = NPLM(9, 3, 2, 3)
+    return language_model
+
+
+CHANGES = {
+    "add words": lambda model: add_words(model, LINES, ["catfish", "dog"]),
+    "add words by expectation": lambda model: add_words(model, LINES, ["catfish", "dog"], rule="expectation"),
+    "adapt": lambda model: model.adapt(LINES, epochs=1),
+    "train in place": _train_in_place,
+    "replace": _replace,
+    "mix": lambda model: LanguageModel(Mixture([model.model, Uniform(9)], [0.7, 0.3]), model.vocabulary, "words"),
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["add words"],
+        ["adapt", "add words"],
+        ["train in place"],
+        *[pytest.param([name], marks=pytest.mark.long) for name in ("add words by expectation", "replace", "mix")],
+        *[pytest.param([*pair], marks=pytest.mark.long) for pair in (["add words", "adapt"], ["replace", "add words"])],
+    ],
+    ids=" then ".join,
+)
+@pytest.mark.parametrize("output", ["full", *[pytest.param(name, marks=pytest.mark.long) for name in ("tied", "nce")]])
+def test_changed_model_is_saved_and_loaded_with_equal_figures(changes, output, tmp_path):
+    changed = _general(output)
+    for change in changes:
+        changed = CHANGES[change](changed)
+    assert changed.dynamics is None and changed.corpus is None
+    fresh = LanguageModel(changed.model, changed.vocabulary, "words")
+    assert changed.complete_prefix("the cat") == fresh.complete_prefix("the cat")
+    with pytest.raises(InputError, match="must be tuned on a validation split"):
+        changed.evaluate(LINES, dynamic=True)
+    for number in range(2):
+        if number:
+            if changed.network is None:
+                break
+            _tune(changed)
+        changed.save(tmp_path / str(number))
+        loaded = LanguageModel.load(tmp_path / str(number))
+        assert loaded.evaluate(LINES) == changed.evaluate(LINES)
+        assert list(loaded.score(LINES)) == list(changed.score(LINES))
+        assert (loaded.dynamics is None) == (changed.dynamics is None) == (number == 0)
+        dynamic = True if number else SETTINGS
+        assert loaded.evaluate(LINES, dynamic=dynamic) == changed.evaluate(LINES, dynamic=dynamic)
+
+
+def test_new_words_leave_the_spelling_model_and_the_record_of_an_adaptation():
+    general = _general()
+    grown = add_words(general, LINES, ["catfish", "dog"])
+    known = dict.fromkeys(grown.vocabulary.words[4:], 1)
+    assert grown.spelling.counts == {"zebra": 2} | known
+    assert grown.adaptation is None and general.adaptation is not None
+    assert general.spelling.counts["dog"] == 3 and general.dynamics is not None
+    assert general.adapt(LINES, epochs=1).spelling is general.spelling
+
+
+def test_settings_in_a_file_belong_to_the_weights_that_were_tuned(tmp_path):
+    general = _general()
+    general.save(tmp_path / "model")
+    assert LanguageModel.load(tmp_path / "model").dynamics.settings.rule == "rms"
+    _train_in_place(general).save(tmp_path / "trained")
+    shutil.copy(tmp_path / "trained" / "model.keras", tmp_path / "model" / "model.keras")
+    assert LanguageModel.load(tmp_path / "model").dynamics is None
+    (tmp_path / "trained" / "config.json").unlink()
+    LanguageModel(general.model, general.vocabulary, "words").save(tmp_path / "trained")
+    loaded = LanguageModel.load(tmp_path / "trained")
+    assert loaded.spelling is None and loaded.dynamics is None
+
+
+def test_parts_that_do_not_match_are_refused_before_they_are_saved(tmp_path):
+    general = _general()
+    with pytest.raises(InputError, match="`vocabulary` must be of the model's size, 9. Received: 6 words"):
+        LanguageModel(general.model, Vocabulary(["the", "cat"]), "words")
+    with pytest.raises(InputError, match="`dynamics` must be tuned for networks of these shapes"):
+        LanguageModel(NPLM(9, 3, 2, 3), general.vocabulary, "words").dynamics = general.dynamics
+    for model, message in ((NPLM(8, 3, 2, 3), "of the model's size, 8"), (Uniform(9, "stream"), "`boundary` must be")):
+        general.model = model
+        with pytest.raises(InputError, match=message):
+            general.save(tmp_path / "model")
+    assert not (tmp_path / "model" / "config.json").exists()
