@@ -11,9 +11,10 @@ from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.models.base import NextWordModel
 
 LEAST_WORDS = 16  # that the search looks for: with fewer, the answers would depend on `top_k`
-NEGLIGIBLE = -7.0  # ln of the share of the k-th best word below which a partial word is dropped
+NEGLIGIBLE = -9.0  # ln of the share of the k-th best word below which a partial word is dropped
 MOST_PIECES = 64  # of a word, after its prefix
 LONGEST_PREFIX = 64  # characters of an unfinished word that the search completes
+_SMALL_BEAM, _SMALL_NUMBERS = 256, 1 << 17  # with few pieces, such as characters, more partial words cost little
 _MOST_NUMBERS = 1 << 25  # of the beam [K, |V|]: 256 MiB
 _LEAST = -1e30  # stands for -inf where -inf would give NaN
 SCALE = 1 << 20  # log-probabilities are multiples of its inverse, so that equal ones are equal in every program
@@ -149,7 +150,7 @@ def complete_words(
         contexts = np.concatenate([contexts[rows], ids[:, None].astype(np.int32)], axis=1)[:, 1:]
         scores = scores.ravel()[best, None] + _round(model.next_log_probs(contexts))  # [K, |V|]
         ends = pieces.begins[pieces.last[ids]]  # [K, |V|]
-        ended = _log_sum_exp(np.where(ends, scores, -np.inf)).tolist()
+        ended = _round(_log_sum_exp(np.where(ends, scores, -np.inf))).tolist()
         found = [pair for pair in zip(texts, ended, strict=True) if len(pair[0]) >= len(wanted) and _is_text(pair[0])]
         words = _merge_words([*words.items(), *found], beam)
         least = [*words.values()][number - 1] + NEGLIGIBLE if len(words) >= number else -np.inf
@@ -160,7 +161,8 @@ def complete_words(
 def choose_beam(top_k: int, vocabulary_size: int) -> tuple[int, int]:
     """Return how many words the search looks for, and how many partial words it keeps at most."""
     number = max(top_k, LEAST_WORDS)
-    return number, max(LEAST_WORDS, min(4 * number, _MOST_NUMBERS // vocabulary_size))
+    beam = max(4 * number, min(_SMALL_BEAM, _SMALL_NUMBERS // vocabulary_size))
+    return number, max(LEAST_WORDS, min(beam, _MOST_NUMBERS // vocabulary_size))
 
 
 def _find_best(scores: np.ndarray, number: int) -> np.ndarray:
@@ -176,7 +178,7 @@ def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, f
     spellings: dict[bytes, list[float]] = {}
     for text, score in pairs:
         spellings.setdefault(text, []).append(score)
-    merged = {text: float(_round(_log_sum_exp(np.array(scores)[None])[0])) for text, scores in spellings.items()}
+    merged = {text: _round(_log_sum_exp(np.array([s]))[0]) if s[1:] else s[0] for text, s in spellings.items()}
     ranked = sorted((text for text in merged if merged[text] > -np.inf), key=lambda text: -merged[text])
     return {text: merged[text] for text in ranked[:number]}
 

@@ -131,7 +131,7 @@ class WordSearch(tf.Module):
         log_probs = tf.reshape(_round(tf.cast(log_probs, tf.float64)), [number, -1, self._size])
         log_probs += values[:, :, None]
         ends = tf.gather(self._begins, tf.gather(self._last, ids))  # [B, K, |V|]
-        ended = tf.reduce_logsumexp(exclude(log_probs, ends), axis=2)
+        ended = _round(tf.reduce_logsumexp(exclude(log_probs, ends), axis=2))
         ended, words = self._merge(
             tf.concat([state.ended, exclude(ended, tf.strings.length(texts) >= lengths)], axis=1),
             tf.concat([state.words, texts], axis=1),
