@@ -85,7 +85,9 @@ class Subwords:
         self.model = proto.SerializeToString(deterministic=True)
         normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
         self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
-        used = [pair for pair in enumerate(proto.pieces) if pair[1].type in (types.NORMAL, types.USER_DEFINED, types.BYTE)]
+        used = [
+            pair for pair in enumerate(proto.pieces) if pair[1].type in (types.NORMAL, types.USER_DEFINED, types.BYTE)
+        ]
         kept = sorted(used, key=lambda pair: pair[1].type == types.BYTE)
         self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
