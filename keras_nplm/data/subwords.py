@@ -34,7 +34,7 @@ _CACHED = 1 << 20  # words with their ids that a process caches: about 150 MB
 _LONGEST_CACHED = 40  # characters of a cached word: text without spaces does not repeat
 _NO_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), " ")
 _BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
-_LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>|U\+)")  # text that must not become one piece
+_LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>)")  # text that must not become one piece
 _CHECKSUM_TAG = b"\xc5\x3e"  # protobuf field 1000, fixed 32 bits: after all fields of SentencePiece
 
 
@@ -166,9 +166,10 @@ class Subwords:
             is_symbol, score, ids = piece.type == types.USER_DEFINED, piece.score, [int(self._ids[number])]
             if is_symbol and self.kind == "unigram":  # as SentencePiece, so that a symbol is seldom split
                 score = len(piece.piece.encode()) * highest - 0.1
-            if piece.type == types.UNUSED and self.kind == "bpe":
+            is_split = piece.type == types.UNUSED and self.kind == "bpe"
+            if is_split:
                 ids = self._ids[parts.encode(piece.piece)].tolist()
-            if is_symbol or piece.type == types.NORMAL or (piece.type == types.UNUSED and self.kind == "bpe"):
+            if is_symbol or is_split or piece.type == types.NORMAL:
                 listed.append((piece.piece, ids, score, is_symbol))
         return listed
 

@@ -29,9 +29,6 @@ class WordPieces:
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
     spaces, such as Chinese or Thai. Letters, digits, marks above letters and apostrophes continue a word.
 
-    Args:
-        vocabulary: a vocabulary of subwords or of characters, with `▁` for a space.
-
     Attributes:
         texts: the UTF-8 text of each piece without the space before it.
         last: what the text of each piece ends with, int [|V|].

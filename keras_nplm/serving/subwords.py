@@ -16,18 +16,6 @@ class SubwordGraph(tf.Module):
 
     Plain operations need no library where the model is served. TensorFlow Text would be faster, but its version of
     SentencePiece chooses differently between segmentations of equal probability, such as `0 000` and `000 0`.
-
-    Args:
-        subwords: the model.
-
-    Example:
-
-    >>> subwords = Subwords.train(["the cat sat", "the cats"], pieces=300, kind="bpe")
-    >>> graph = SubwordGraph(subwords)
-    >>> graph.encode(tf.constant([" the cats", " ☃"])).to_list() == [
-    ...     subwords.encode_ids(line).tolist() for line in ["the cats", "☃"]
-    ... ]
-    True
     """
 
     def __init__(self, subwords: Subwords):
@@ -115,15 +103,9 @@ class SubwordGraph(tf.Module):
 def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Find the most probable segmentation of words by dynamic programming (Viterbi), all words together.
 
-    Ties are resolved as in SentencePiece: the last piece is the longest one.
-
-    Args:
-        scores: float32 [N, M], ln P of the piece of 1 … M characters that ends at a character; -inf for none.
-        starts: int64 [C], the first character of each word.
-        lengths: int64 [C], the number of its characters, 1 or more.
-
-    Returns:
-        int64 [N], the length of the piece that ends at each character; 0 if none ends there.
+    Ties are resolved as in SentencePiece: the last piece is the longest one. From the scores [N, M] of the pieces of 1
+    … M characters that end at each character, and the first character and length of each word, it returns the length
+    of the piece that ends at each character, int64 [N]; 0 if none ends there.
     """
     longest, number = scores.shape[1], tf.size(lengths)
     by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)
@@ -164,16 +146,7 @@ def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) ->
 
 
 def _merge_pairs(scores: tf.Tensor, rows: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """Merge characters to pieces by BPE: in each word the pair of the highest score, the first one of several.
-
-    Args:
-        scores: float32 [N, M], the score of the piece of 1 … M characters that ends at a character; -inf for none.
-        rows: int64 [N], the word of each character, ascending.
-        number: C, the number of words.
-
-    Returns:
-        int64 [N], the length of the piece that ends at each character; 0 if none ends there.
-    """
+    """Merge characters to pieces by BPE, in each word the first pair of the highest score; see `_find_best_path`."""
     size, longest = tf.size(rows, tf.int64), scores.shape[1]
     places = tf.range(size)
 

@@ -41,14 +41,7 @@ class WordSearch(tf.Module):
 
     The results of a row are those of `keras_nplm.language_model.completion.complete_words`, and do not depend on other
     rows. All rows advance together, one piece at a time, until no partial word is left.
-
-    Args:
-        model: the model as a graph.
-        pieces: the pieces of its vocabulary.
-        top_k: number of words that it returns.
-
-    Attributes:
-        block_rows: int, how many rows to complete at a time; see `compute_in_blocks`.
+    `block_rows` is how many rows to complete at a time; see `compute_in_blocks`.
     """
 
     def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int):
@@ -82,11 +75,7 @@ class WordSearch(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the most probable words, string [B, k], and their probabilities, float32 [B, k].
 
-        Args:
-            context_ids: int32 [B, n-1].
-            prefixes: string [B], text that the words of a row begin with; may be empty.
-            begin: int32 [B], how a word begins; see `split_blanks`.
-            with_end: whether `</s>` is one of the words.
+        The contexts are int32 [B, n-1], the prefixes string [B], and `begin`, int32 [B], is that of `split_blanks`.
         """
         state = tf.while_loop(
             lambda *state: tf.reduce_any(_State(*state).scores > _LOG_ZERO),

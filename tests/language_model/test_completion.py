@@ -72,13 +72,21 @@ def _begins_word(text: str, piece: str) -> bool:
     return text[-1] != "▁" and not (is_letter(text[-1]) and is_letter(piece[0]))
 
 
+def _follows_space(piece: str) -> bool:
+    return piece[0] == "▁" or piece == "</s>"
+
+
+def _is_any(piece: str) -> bool:
+    return True
+
+
 _CASES = [  # text, its last token, how a word begins, prefix
-    ("", "<s>", lambda piece: True, ""),
-    ("ab", "<s>", lambda piece: True, "ab"),
-    ("b a", "b", lambda piece: piece[0] == "▁" or piece == "</s>", "a"),
-    ("b\xa0\t", "b", lambda piece: piece[0] == "▁" or piece == "</s>", ""),
-    (",", ",", lambda piece: True, ""),
-    (",a", ",", lambda piece: piece[0] != "▁" and piece != "</s>", "a"),
+    ("", "<s>", _is_any, ""),
+    ("ab", "<s>", _is_any, "ab"),
+    ("b a", "b", _follows_space, "a"),
+    ("b\xa0\t", "b", _follows_space, ""),
+    (",", ",", _is_any, ""),
+    (",a", ",", lambda piece: not _follows_space(piece), "a"),
 ]
 
 
@@ -88,7 +96,7 @@ def test_completion_equals_brute_force_over_characters(seed, case, space, top_k)
     vocabulary = Vocabulary([*"ab,'我", *["▁"] * space])
     text, last, allowed, prefix = case
     if not space and last == "b":  # no piece has a space: any piece may begin a word after one
-        allowed = lambda piece: True
+        allowed = _is_any
     model = _Table(vocabulary, vocabulary.words[4:], seed)
     expected = model.list_words(vocabulary.words.index(last), allowed)
     _check_answers(LanguageModel(model, vocabulary, "characters"), text, prefix, expected, top_k)
@@ -112,8 +120,7 @@ def test_completion_equals_brute_force_over_subwords(kind, seed):
     language_model = LanguageModel(model, vocabulary, "sentencepiece")
     last = vocabulary.subwords.encode("at")[-1]
     for text, first, prefix in (("", "<s>", ""), ("th", "<s>", "th"), ("at th", last, "th"), ("at ", last, "")):
-        has_space = " " in text
-        allowed = lambda piece, has_space=has_space: not has_space or piece[0] == "▁" or piece == "</s>"
+        allowed = _follows_space if " " in text else _is_any
         expected = model.list_words(vocabulary.words.index(first), allowed)
         _check_answers(language_model, text, prefix, expected, 8)
     best = dict(language_model.next_words("at ", 20))
