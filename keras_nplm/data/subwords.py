@@ -34,7 +34,7 @@ _CACHED = 1 << 20  # words with their ids that a process caches: about 150 MB
 _LONGEST_CACHED = 40  # characters of a cached word: text without spaces does not repeat
 _NO_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), " ")
 _BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
-_LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>|U\+)")  # text that must not become one piece
+_LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>)")  # text that must not become one piece
 _CHECKSUM_TAG = b"\xc5\x3e"  # protobuf field 1000, fixed 32 bits: after all fields of SentencePiece
 
 
@@ -49,8 +49,8 @@ class Subwords:
 
     Args:
         model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its control symbols
-            and unused pieces get no id, and its user-defined symbols are ordinary pieces. Bytes get the last ids. Its
-            own normalisation is switched off, so that every line is restored.
+            and unused pieces get no id. Bytes get the last ids. Its own normalisation is switched off, so that every
+            line is restored.
         path: name of the model for error messages.
 
     Attributes:
@@ -81,17 +81,14 @@ class Subwords:
         spec.name, spec.precompiled_charsmap, spec.remove_extra_whitespaces = "identity", b"", False
         spec.add_dummy_prefix = True  # so that the first word of a line is like the others
         types = type(proto).SentencePiece
-        for piece in proto.pieces:
-            if piece.type == types.USER_DEFINED:
-                piece.type = types.NORMAL
-        self.model = proto.SerializeToString(deterministic=True)
         self.kind = PIECES_KINDS[proto.trainer_spec.model_type - 1]
+        self.model = proto.SerializeToString(deterministic=True)
         normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
         self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
-        numbered = [*enumerate(proto.pieces)]
-        kept = [
-            (number, piece) for kind in (types.NORMAL, types.BYTE) for number, piece in numbered if piece.type == kind
+        used = [
+            pair for pair in enumerate(proto.pieces) if pair[1].type in (types.NORMAL, types.USER_DEFINED, types.BYTE)
         ]
+        kept = sorted(used, key=lambda pair: pair[1].type == types.BYTE)
         self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
         self._ids[[number for number, _ in kept]] = np.arange(_FIRST_ID, _FIRST_ID + len(kept))
@@ -153,15 +150,28 @@ class Subwords:
         """Join pieces to a line, without the space that the first `▁` stands for; see `continue_line`."""
         return continue_line(pieces).removeprefix(" ")
 
-    def list_pieces(self) -> list[tuple[str, int, float]]:
-        """List the pieces that are no bytes: (text with `▁`, id, score)."""
+    def list_pieces(self) -> list[tuple[str, list[int], float, bool]]:
+        """List the pieces that are no bytes: (text with `▁`, ids, score, whether it is a user-defined symbol).
+
+        An unused piece of BPE takes part in merges, and is then split again into the ids of its parts.
+        """
+        import sentencepiece
+
         proto = _parse_model(self.model, "The SentencePiece model")
-        normal = type(proto).SentencePiece.NORMAL
-        return [
-            (piece.piece, int(self._ids[number]), piece.score)
-            for number, piece in enumerate(proto.pieces)
-            if piece.type == normal
-        ]
+        types, listed = type(proto).SentencePiece, []
+        proto.normalizer_spec.add_dummy_prefix = False
+        parts = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+        highest = max(piece.score for piece in proto.pieces if piece.type == types.NORMAL)
+        for number, piece in enumerate(proto.pieces):
+            is_symbol, score, ids = piece.type == types.USER_DEFINED, piece.score, [int(self._ids[number])]
+            if is_symbol and self.kind == "unigram":  # as SentencePiece, so that a symbol is seldom split
+                score = len(piece.piece.encode()) * highest - 0.1
+            is_split = piece.type == types.UNUSED and self.kind == "bpe"
+            if is_split:
+                ids = self._ids[parts.encode(piece.piece)].tolist()
+            if is_symbol or is_split or piece.type == types.NORMAL:
+                listed.append((piece.piece, ids, score, is_symbol))
+        return listed
 
     @functools.cached_property
     def _names(self) -> list[str]:

@@ -316,14 +316,14 @@ _WHITE_SPACE = re.compile(r"<U\+([0-9A-F]{4,6})>")
 
 
 def name_piece(piece: str) -> str:
-    """Return the name of a subword in a vocabulary: white space in it is written as in `<U+00A0>`.
+    """Return the name of a subword in a vocabulary: white space, and `<` before `U+`, are written as in `<U+00A0>`.
 
     Example:
 
-    >>> name_piece("▁12\\xa0")
-    '▁12<U+00A0>'
+    >>> name_piece("▁12\\xa0"), name_piece("<U+00A0>")
+    ('▁12<U+00A0>', '<U+003C>U+00A0>')
     """
-    return "".join(f"<U+{ord(character):04X}>" if character.isspace() else character for character in piece)
+    return re.sub(r"\s|<(?=U\+)", lambda found: f"<U+{ord(found[0]):04X}>", piece)
 
 
 def continue_line(pieces: Sequence[str]) -> str:

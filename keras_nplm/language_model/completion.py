@@ -5,15 +5,22 @@ import unicodedata
 import numpy as np
 
 from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.data.tokenizers import spell_piece
+from keras_nplm.data.tokenizers import SPACE, spell_piece
 from keras_nplm.data.unusual_text import NO_SPACES
 from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.models.base import NextWordModel
 
-BEAM = 16  # partial words that the search keeps
-MOST_PIECES = 24  # of a word
+LEAST_WORDS = 16  # that the search looks for: with fewer, the answers would depend on `top_k`
+NEGLIGIBLE = -9.0  # ln of the share of the k-th best word below which a partial word is dropped
+MOST_PIECES = 64  # of a word, after its prefix
 LONGEST_PREFIX = 64  # characters of an unfinished word that the search completes
-_OPEN, _LETTER, _OTHER, _SPACE = range(4)  # what a text ends with: nothing, a letter, a different character, a space
+_SMALL_BEAM, _SMALL_NUMBERS = 256, 1 << 17  # with few pieces, such as characters, more partial words cost little
+_MOST_NUMBERS = 1 << 25  # of the beam [K, |V|]: 256 MiB
+_LEAST = -1e30  # stands for -inf where -inf would give NaN
+SCALE = 1 << 20  # log-probabilities are multiples of its inverse, so that equal ones are equal in every program
+_WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+# What a text ends with: nothing, a letter, a different character, a space; then: no space may come before the word.
+_OPEN, _LETTER, _OTHER, AFTER_SPACE, NO_SPACE = range(5)
 
 
 class WordPieces:
@@ -22,38 +29,34 @@ class WordPieces:
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
     spaces, such as Chinese or Thai. Letters, digits, marks above letters and apostrophes continue a word.
 
-    Args:
-        vocabulary: a vocabulary of subwords or of characters, with `▁` for a space.
-
     Attributes:
         texts: the UTF-8 text of each piece without the space before it.
-        has_space: whether a space comes before each piece, bool [|V|].
         last: what the text of each piece ends with, int [|V|].
         index: the pieces by the prefixes of their texts.
-        begins: whether a piece begins a word after a text with a certain end, bool [4, |V|].
+        begins: whether a piece begins a word after a text with a certain end, bool [5, |V|]. `</s>` always does. If no
+            piece has a space, a word may begin with any piece after one.
+        blanks: the characters that separate an unfinished word from the text before it.
     """
 
     def __init__(self, vocabulary: Vocabulary):
         size, first = len(vocabulary), len(SPECIALS)
         self.texts, starts = [b""] * first, np.full(size, _OTHER)
-        self.last, self.has_space = np.full(size, _OPEN), np.zeros(size, bool)
-        continues = np.zeros(size, bool)  # the second or a later byte of a character
+        self.last, has_space = np.full(size, _OPEN), np.zeros(size, bool)
+        fits = np.ones(size, bool)  # not the second or a later byte of a character
         for place, name in enumerate(vocabulary.words[first:], start=first):
             data = spell_piece(name)
-            self.has_space[place] = data.startswith(b" ")
+            has_space[place] = data.startswith(b" ")
             text = data.removeprefix(b" ")
             self.texts.append(text)
-            continues[place] = b"\x80" <= text[:1] < b"\xc0"
-            starts[place] = _classify(text, 0) if text else _SPACE
-            self.last[place] = _classify(text, -1) if text else _SPACE
-        self.begins = np.stack([
-            ~continues,
-            (starts != _LETTER) | self.has_space,
-            ~continues,
-            self.has_space.copy(),
-        ])  # fmt: skip
-        self.begins[:, :EOS_ID], self.begins[:, EOS_ID] = False, True
+            fits[place] = not b"\x80" <= text[:1] < b"\xc0"
+            starts[place] = _classify(text, 0) if text else AFTER_SPACE
+            self.last[place] = _classify(text, -1) if text else AFTER_SPACE
+        after_space = has_space if has_space.any() else fits
+        self.begins = np.stack([fits, (starts != _LETTER) | has_space, fits, after_space, fits & ~has_space])
+        self.begins[:, :first] = False
+        self.begins[:NO_SPACE, EOS_ID] = True
         self.index = PrefixIndex(self.texts, first)
+        self.blanks = " " if vocabulary.subwords is not None else _WHITE_SPACE + SPACE
 
     def find_compatible(self, prefix: bytes) -> np.ndarray:
         """Return which pieces may come next if a text must begin with `prefix`: bool [|V|].
@@ -100,79 +103,81 @@ def complete_words(
     model: NextWordModel,
     context_ids: np.ndarray,
     pieces: WordPieces,
+    begin: int,
     *,
     prefix: str = "",
-    after_space: bool | None = None,
-    with_end: bool = True,
+    with_end: bool = False,
     top_k: int = 10,
-    beam: int = BEAM,
 ) -> list[tuple[str, float]]:
-    """Return the most probable next words of a model of subwords: a beam search over pieces, up to the next word.
+    """Return the most probable next words of a model of pieces: a beam search, up to the next word or `</s>`.
 
         P(w | context) = sum over the spellings x_1 … x_m of w of
                          P(x_1 | context, a word begins) prod_i P(x_i | context, x_1 … x_{i-1}) P(a word begins next)
 
     Args:
         model: a language model of order n.
-        context_ids: int32 [n-1], the context. Its last piece ends a word.
+        context_ids: int32 [n-1], the context, which ends with a word.
         pieces: the pieces of the model's vocabulary.
+        begin: how the word begins, a row of `pieces.begins`.
         prefix: text that the words must begin with, at most 64 characters. The probabilities stay those without a
             prefix.
-        after_space: whether a space comes between the context and the word. Default: both are possible.
-        with_end: whether `</s>` counts as a word.
+        with_end: whether `</s>` is one of the words.
         top_k: number of words.
-        beam: number of partial words that the search keeps.
 
     Returns:
         up to `top_k` words with their probabilities, the most probable first.
     """
-    begins = pieces.begins if with_end else _without_end(pieces.begins)
     if len(prefix) > LONGEST_PREFIX:
         return []
-    wanted = prefix.encode("utf-8", "replace")
-    log_probs = model.next_log_probs(context_ids[None])[0].astype(np.float64)  # [|V|]
-    allowed = begins[pieces.last[context_ids[-1]]]
-    if after_space is not None:
-        allowed = allowed & (pieces.has_space == after_space)
-        allowed[EOS_ID] = after_space and begins[0, EOS_ID]  # text may end with a space, but not within a word
-    scores = np.where(allowed, log_probs, -np.inf) - _log_sum_exp(log_probs[allowed])
-    ended: list[tuple[bytes, float]] = []
-    if with_end and allowed[EOS_ID] and not prefix:
-        ended.append((EOS.encode(), float(np.exp(scores[EOS_ID]))))
-    scores[EOS_ID] = -np.inf
-    texts, contexts, scores = [b""], context_ids[None], scores[None]
-    for _ in range(MOST_PIECES):
+    wanted, (number, beam) = prefix.encode("utf-8", "replace"), choose_beam(top_k, len(pieces.texts))
+    scores = np.where(pieces.begins[begin], model.next_log_probs(context_ids[None]), -np.inf)  # [1, |V|]
+    scores = _round(scores - np.maximum(_log_sum_exp(scores), _LEAST)[:, None])
+    words = {EOS.encode(): scores[0, EOS_ID]} if with_end else {}
+    texts, contexts = [b""], context_ids[None]
+    for _ in range(len(wanted) + MOST_PIECES):
+        scores[:, : len(SPECIALS)] = -np.inf
         for row, text in enumerate(texts):
             if len(text) < len(wanted):
                 scores[row, ~pieces.find_compatible(wanted[len(text) :])] = -np.inf
-        flat = scores.ravel()
-        best = np.argpartition(-flat, min(beam, flat.size - 1))[:beam]
-        best = best[np.isfinite(flat[best])]
+        best = _find_best(scores.ravel(), beam)
         if not len(best):
             break
-        rows, ids = np.divmod(best, scores.shape[1])
+        rows, ids = np.divmod(best, len(pieces.texts))
         texts = [texts[row] + pieces.texts[i] for row, i in zip(rows.tolist(), ids.tolist(), strict=True)]
-        contexts = np.concatenate([contexts[rows, 1:], ids[:, None].astype(np.int32)], axis=1)
-        log_probs = flat[best, None] + model.next_log_probs(contexts)  # [K, |V|]
-        ends = begins[pieces.last[ids]]  # [K, |V|]
-        for text, row, end in zip(texts, log_probs, ends, strict=True):
-            if len(text) >= max(1, len(wanted)):
-                ended.append((text, float(np.exp(_log_sum_exp(row[end])))))
-        scores = np.where(ends, -np.inf, log_probs)
-        scores[:, : EOS_ID + 1] = -np.inf
-        if len(ended) >= top_k and sorted(probability for _, probability in ended)[-top_k] >= np.exp(scores.max()):
-            break
-    words: dict[bytes, float] = {}
-    for text, probability in ended:
-        words[text] = words.get(text, 0.0) + probability
-    ranked = sorted(((-probability, text) for text, probability in words.items() if _is_text(text)))[:top_k]
-    return [(text.decode("utf-8"), -negative) for negative, text in ranked]
+        contexts = np.concatenate([contexts[rows], ids[:, None].astype(np.int32)], axis=1)[:, 1:]
+        scores = scores.ravel()[best, None] + _round(model.next_log_probs(contexts))  # [K, |V|]
+        ends = pieces.begins[pieces.last[ids]]  # [K, |V|]
+        ended = _round(_log_sum_exp(np.where(ends, scores, -np.inf))).tolist()
+        found = [pair for pair in zip(texts, ended, strict=True) if len(pair[0]) >= len(wanted) and _is_text(pair[0])]
+        words = _merge_words([*words.items(), *found], beam)
+        least = [*words.values()][number - 1] + NEGLIGIBLE if len(words) >= number else -np.inf
+        scores[ends | (scores < least)] = -np.inf
+    return [(text.decode("utf-8"), float(np.exp(score))) for text, score in [*words.items()][:top_k]]
 
 
-def _without_end(begins: np.ndarray) -> np.ndarray:
-    begins = begins.copy()
-    begins[:, EOS_ID] = False
-    return begins
+def choose_beam(top_k: int, vocabulary_size: int) -> tuple[int, int]:
+    """Return how many words the search looks for, and how many partial words it keeps at most."""
+    number = max(top_k, LEAST_WORDS)
+    beam = max(4 * number, min(_SMALL_BEAM, _SMALL_NUMBERS // vocabulary_size))
+    return number, max(LEAST_WORDS, min(beam, _MOST_NUMBERS // vocabulary_size))
+
+
+def _find_best(scores: np.ndarray, number: int) -> np.ndarray:
+    """Return the places of the greatest finite scores, the first of equal ones, in descending order."""
+    places = np.flatnonzero(scores > -np.inf)
+    if len(places) > number:
+        places = places[scores[places] >= -np.partition(-scores[places], number)[number - 1]]
+    return places[np.argsort(-scores[places], kind="stable")][:number]
+
+
+def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, float]:
+    """Merge the spellings of words, and return the most probable words, the first found of equal ones, in order."""
+    spellings: dict[bytes, list[float]] = {}
+    for text, score in pairs:
+        spellings.setdefault(text, []).append(score)
+    merged = {text: _round(_log_sum_exp(np.array([s]))[0]) if s[1:] else s[0] for text, s in spellings.items()}
+    ranked = sorted((text for text in merged if merged[text] > -np.inf), key=lambda text: -merged[text])
+    return {text: merged[text] for text in ranked[:number]}
 
 
 def _is_text(text: bytes) -> bool:
@@ -183,7 +188,12 @@ def _is_text(text: bytes) -> bool:
         return False
 
 
-def _log_sum_exp(values: np.ndarray) -> float:
-    if not len(values) or np.isneginf(largest := values.max()):
-        return -np.inf
-    return float(largest + np.log(np.exp(values - largest).sum()))
+def _round(log_probs: np.ndarray) -> np.ndarray:
+    return np.round(np.asarray(log_probs, np.float64) * SCALE) / SCALE
+
+
+def _log_sum_exp(scores: np.ndarray) -> np.ndarray:
+    """Return ln of the sum of each row, [B]; -inf if all are."""
+    largest = np.maximum(scores.max(axis=1), _LEAST)
+    sums = np.exp(scores - largest[:, None]).sum(axis=1)
+    return np.where(sums > 0, np.log(np.maximum(sums, np.finfo(np.float64).tiny)) + largest, -np.inf)

@@ -36,7 +36,7 @@ from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.remote import fetch_model
 from keras_nplm.io.remote_output import open_output
-from keras_nplm.language_model.completion import WordPieces, complete_words, split_unfinished
+from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces, complete_words, split_unfinished
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
 from keras_nplm.language_model.generation import generate_sentences
@@ -107,6 +107,7 @@ class LanguageModel:
         self.spelling: SpellingModel | None = None
         self._dynamics: TunedDynamics | None = None
         self.adaptation: Adaptation | None = None
+        self._indexed: tuple[Vocabulary, PrefixIndex | WordPieces] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -460,32 +461,35 @@ class LanguageModel:
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-        if self._pieces is not None:
-            context, prefix = split_unfinished(text)
-            return self._search_words(context, prefix, top_k, with_end=False)
-        context, prefix = split_unfinished_word(text, self.tokenizer_name, self._prefixes.longest)
-        ids = np.array(self._prefixes.find(prefix), np.int32)
+        if isinstance(index := self._index, WordPieces):
+            return self._search_words(*split_unfinished(text), top_k, with_end=False)
+        context, prefix = split_unfinished_word(text, self.tokenizer_name, index.longest)
+        ids = np.array(index.find(prefix), np.int32)
         log_probs = self.model.next_log_probs(self._context_of(self._word_ids(context))[None])[0, ids]
         best = np.lexsort((ids, -log_probs))[:top_k]
         return [(self.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
-    @functools.cached_property
-    def _prefixes(self) -> PrefixIndex:
-        return PrefixIndex(self.vocabulary.words, first=len(SPECIALS))
+    @property
+    def _index(self) -> PrefixIndex | WordPieces:
+        """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
+        if self._indexed is None or self._indexed[0] is not self.vocabulary:
+            has_words = parse_tokenizer(self.tokenizer_name)[0] in WORD_TOKENIZERS
+            index = PrefixIndex(self.vocabulary.words, len(SPECIALS)) if has_words else WordPieces(self.vocabulary)
+            self._indexed = self.vocabulary, index
+        return self._indexed[1]
 
-    def _search_words(self, context: str, prefix: str, top_k: int, with_end: bool) -> list[tuple[str, float]]:
-        """Return the most probable next words of a model of pieces, after a space if the context ends with one."""
-        ids = self._word_ids(context.rstrip(" "))
-        has_space = context.endswith(" ") or not context
-        return complete_words(
-            self.model,
-            self._context_of(ids),
-            self._pieces,
-            prefix=lower(prefix) if "lower" in parse_tokenizer(self.tokenizer_name)[1] else prefix,
-            after_space=has_space if prefix or has_space else None,
-            with_end=with_end,
-            top_k=top_k,
-        )
+    def _search_words(self, text: str, prefix: str, top_k: int, with_end: bool) -> list[tuple[str, float]]:
+        """Return the most probable next words of a model of pieces after the text before an unfinished word."""
+        pieces = self._index
+        before = text.rstrip(pieces.blanks)
+        context_ids = self._context_of(self._word_ids(before))
+        begin = pieces.last[context_ids[-1]]
+        if before and (prefix or before != text):
+            begin = NO_SPACE if before == text else AFTER_SPACE
+        if "lower" in parse_tokenizer(self.tokenizer_name)[1]:
+            prefix = lower(prefix)
+        options = dict(prefix=prefix, with_end=with_end, top_k=top_k)
+        return complete_words(self.model, context_ids, pieces, begin, **options)
 
     def generate(
         self,
@@ -515,7 +519,7 @@ class LanguageModel:
         Raises:
             InputError: an option is out of range, or the prompt holds a reserved token.
         """
-        pieces = None if self.vocabulary.subwords is None else self._pieces
+        pieces = None if self.vocabulary.subwords is None else self._index
         prompt_ids = self._word_ids(prompt if pieces is None else prompt.rstrip(" "))
         sentences = generate_sentences(
             self.model,
@@ -592,11 +596,6 @@ class LanguageModel:
         """The ids that may be proposed as next words: the words, and `</s>` with the boundary `"sentence"`."""
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
-
-    @functools.cached_property
-    def _pieces(self) -> WordPieces | None:
-        """The subwords or characters of the vocabulary as parts of words; None for a vocabulary of words."""
-        return None if parse_tokenizer(self.tokenizer_name)[0] in WORD_TOKENIZERS else WordPieces(self.vocabulary)
 
     def _find_rows(self, words: Sequence[str]) -> list[int]:
         return find_rows(words, self.vocabulary, self.tokenize)

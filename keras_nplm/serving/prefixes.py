@@ -28,12 +28,6 @@ class UnfinishedWords(tf.Module):
     Args:
         tokenizer_name: the tokenizer with its normalisation steps.
         longest: number of characters of the longest word. Of a longer word only the end is returned.
-
-    Example:
-
-    >>> contexts, words = UnfinishedWords("words", longest=5).split(tf.constant(["the val", "the "]))
-    >>> contexts.numpy().tolist(), words.numpy().tolist()
-    ([b'the ', b'the '], [b'val', b''])
     """
 
     def __init__(self, tokenizer_name: str, longest: int):
@@ -57,9 +51,6 @@ class PrefixTable(tf.Module):
     """A hash table of all prefixes of all words, each with its range of the sorted words.
 
     So the words with a prefix cost two comparisons per word. The results are those of `PrefixIndex`.
-
-    Args:
-        index: the words with their prefixes.
     """
 
     def __init__(self, index: PrefixIndex):
@@ -90,17 +81,7 @@ class PrefixTable(tf.Module):
 
 
 class PrefixGraph(PrefixTable):
-    """The vocabulary words that begin with a prefix.
-
-    Args:
-        vocabulary: the words.
-
-    Example:
-
-    >>> prefixes = PrefixGraph(Vocabulary(["value", "name", "valid"]))
-    >>> prefixes.match(tf.constant(["val", ""])).numpy().tolist()
-    [[True, False, True], [True, True, True]]
-    """
+    """The vocabulary words that begin with a prefix."""
 
     def __init__(self, vocabulary: Vocabulary):
         super().__init__(PrefixIndex(vocabulary.words, first=len(SPECIALS)))

@@ -107,7 +107,7 @@ class ServingModule(tf.Module):
         check_argument("max_text_length", in_range, f"1 to {_LONGEST:,}", max_text_length, "give a number of bytes.")
         proposed = language_model.proposed_ids
         self.top_k = min(top_k, len(proposed))
-        self.num_completions = min(top_k, len(language_model.vocabulary) - len(SPECIALS))
+        self.num_completions = top_k
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
@@ -121,6 +121,7 @@ class ServingModule(tf.Module):
         self.prefixes = self.search = None
         if base in WORD_TOKENIZERS:
             self.prefixes = PrefixGraph(vocabulary)
+            self.num_completions = min(self.num_completions, len(vocabulary) - len(SPECIALS))
             longest = self.prefixes.longest
         else:
             self.search = WordSearch(self.model, WordPieces(vocabulary), self.num_completions)
@@ -178,9 +179,9 @@ class ServingModule(tf.Module):
         """Return the most probable words of pieces that begin with `prefixes`, after the text `contexts`."""
 
         def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            before, spaces = self.search.find_spaces(contexts[rows], prefixes[rows])
+            before, begin = self.search.split_blanks(contexts[rows], prefixes[rows])
             context_ids, found = self.text.contexts(before, self.model.order, self.max_text_length)
-            words, probabilities = self.search.complete(context_ids, prefixes[rows], spaces, with_end)
+            words, probabilities = self.search.complete(context_ids, prefixes[rows], begin, with_end)
             return tf.where(found[:, None], words, ""), tf.where(found[:, None], probabilities, _NAN)
 
         specs = [tf.TensorSpec([None, self.num_completions], kind) for kind in (tf.string, tf.float32)]

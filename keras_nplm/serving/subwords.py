@@ -16,33 +16,22 @@ class SubwordGraph(tf.Module):
 
     Plain operations need no library where the model is served. TensorFlow Text would be faster, but its version of
     SentencePiece chooses differently between segmentations of equal probability, such as `0 000` and `000 0`.
-
-    Args:
-        subwords: the model.
-
-    Example:
-
-    >>> subwords = Subwords.train(["the cat sat", "the cats"], pieces=300, kind="bpe")
-    >>> graph = SubwordGraph(subwords)
-    >>> graph.encode(tf.constant([" the cats", " ☃"])).to_list() == [
-    ...     subwords.encode_ids(line).tolist() for line in ["the cats", "☃"]
-    ... ]
-    True
     """
 
     def __init__(self, subwords: Subwords):
         super().__init__()
-        pieces = subwords.list_pieces()
+        texts, ids, scores, is_symbol = zip(*subwords.list_pieces(), strict=True)
         self._is_bpe = subwords.kind == "bpe"
-        self._longest = max(len(text) for text, _, _ in pieces)  # characters of a piece
-        ids = np.array([i for _, i, _ in pieces], np.int64)
-        entries = tf.lookup.KeyValueTensorInitializer([text for text, _, _ in pieces], ids, tf.string, tf.int64)
+        self._longest = max(map(len, texts))  # characters of a piece
+        entries = tf.lookup.KeyValueTensorInitializer(texts, np.arange(len(texts)), tf.string, tf.int64)
         self._table = tf.lookup.StaticHashTable(entries, default_value=_NONE)
-        scores = np.full(max(ids) + 1, _LOG_ZERO, np.float32)
-        scores[ids] = [score for _, _, score in pieces]
-        self._scores = store_array(scores)  # by id
+        self._scores = store_array(np.array(scores, np.float32))
         self._unknown = subwords.unknown_score  # of a character that is no piece
         self._byte_ids = store_array(subwords.byte_ids)
+        parts = tf.ragged.constant(ids, tf.int32, row_splits_dtype=tf.int64)
+        self._parts, self._splits = store_array(parts.flat_values), store_array(parts.row_splits)
+        symbols = sorted((text for text, is_one in zip(texts, is_symbol, strict=True) if is_one), key=len, reverse=True)
+        self._symbols = "|".join("".join(f"\\x{{{ord(letter):x}}}" for letter in text) for text in symbols)
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of texts, each word of which follows a space: string [B], valid UTF-8, to int32 [B, (T)]."""
@@ -54,13 +43,28 @@ class SubwordGraph(tf.Module):
     def _encode_words(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the ids of words, string [C], one word after the other: int32 [T], and their words, int64 [T]."""
         is_spelled = tf.strings.regex_full_match(words, f"(?s).*{SPACE}.*")  # in bytes: SPACE stands for a space
-        split = tf.strings.unicode_split(tf.strings.join([SPACE, words]), "UTF-8")
+        words = tf.strings.join([SPACE, words])
+        if self._is_bpe and self._symbols:  # no merge crosses a user-defined symbol
+            marked = tf.strings.regex_replace(words, f"({self._symbols})", b"\xff\\1\xff")
+            segments = tf.strings.split(tf.where(is_spelled, words, marked), b"\xff")
+            is_spelled, owners = tf.gather(is_spelled, segments.value_rowids()), segments.value_rowids()
+            ids, rows = self._encode_segments(segments.flat_values, is_spelled)
+            return ids, tf.gather(owners, rows)
+        return self._encode_segments(words, is_spelled)
+
+    def _encode_segments(self, words: tf.Tensor, is_spelled: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the ids of words, or of the symbols in them and the parts between these, as `_encode_words`."""
+        split = tf.strings.unicode_split(words, "UTF-8")
         chars, rows = split.flat_values, split.value_rowids()  # [N]
         place = tf.range(tf.size(chars, tf.int64)) - tf.gather(split.row_starts(), rows)  # in the word
         ids = self._look_up(chars, place, tf.gather(is_spelled, rows))  # [N, M]
         scores = tf.where(ids == _NONE, _LOG_ZERO, tf.gather(self._scores, tf.maximum(ids, 0)))
         if self._is_bpe:
             lengths = _merge_pairs(scores, rows, tf.size(words, tf.int64))
+            if self._symbols:
+                is_symbol = tf.gather(tf.strings.regex_full_match(words, self._symbols) & ~is_spelled, rows)
+                sizes = tf.gather(split.row_lengths(), rows)
+                lengths = tf.where(is_symbol, tf.where(place + 1 == sizes, sizes, 0), lengths)
         else:
             single = tf.where(ids[:, :1] == _NONE, self._unknown, scores[:, :1])
             scores = tf.concat([single, scores[:, 1:]], axis=1)
@@ -80,31 +84,28 @@ class SubwordGraph(tf.Module):
         return tf.stack(columns, axis=1)
 
     def _spell_unknown(self, tokens: tf.Tensor, chars: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Replace each token that is no piece, a character, by its bytes."""
+        """Return the ids of tokens. Those of a token that is no piece, a character, are its bytes."""
         is_unknown = tokens == _NONE
         spelling = tf.where(is_unknown, chars, "")
-        counts = tf.where(is_unknown, tf.strings.length(chars), 1)
+        starts = tf.gather(self._splits, tf.maximum(tokens, 0))
+        sizes = tf.cast(tf.gather(self._splits, tf.maximum(tokens, 0) + 1) - starts, tf.int32)
+        counts = tf.where(is_unknown, tf.strings.length(chars), sizes)
         owner = tf.repeat(tf.range(tf.size(tokens)), counts)  # of each id, its token
+        place = tf.range(tf.size(owner)) - tf.gather(tf.cumsum(counts, exclusive=True), owner)  # in the token
         data = tf.io.decode_raw(tf.strings.join([tf.strings.reduce_join(spelling), "\0"]), tf.uint8)
         is_byte = tf.gather(is_unknown, owner)
         number = tf.where(is_byte, tf.cumsum(tf.cast(is_byte, tf.int32)) - 1, 0)
         spelled = tf.gather(self._byte_ids, tf.cast(tf.gather(data, number), tf.int32))
-        ids = tf.where(is_byte, spelled, tf.cast(tf.gather(tokens, owner), tf.int32))
-        return ids, tf.gather(rows, owner)
+        part = tf.where(is_byte, 0, tf.cast(tf.gather(starts, owner), tf.int32) + place)
+        return tf.where(is_byte, spelled, tf.gather(self._parts, part)), tf.gather(rows, owner)
 
 
 def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Find the most probable segmentation of words by dynamic programming (Viterbi), all words together.
 
-    Ties are resolved as in SentencePiece: the last piece is the longest one.
-
-    Args:
-        scores: float32 [N, M], ln P of the piece of 1 … M characters that ends at a character; -inf for none.
-        starts: int64 [C], the first character of each word.
-        lengths: int64 [C], the number of its characters, 1 or more.
-
-    Returns:
-        int64 [N], the length of the piece that ends at each character; 0 if none ends there.
+    Ties are resolved as in SentencePiece: the last piece is the longest one. From the scores [N, M] of the pieces of 1
+    … M characters that end at each character, and the first character and length of each word, it returns the length
+    of the piece that ends at each character, int64 [N]; 0 if none ends there.
     """
     longest, number = scores.shape[1], tf.size(lengths)
     by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)
@@ -145,16 +146,7 @@ def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) ->
 
 
 def _merge_pairs(scores: tf.Tensor, rows: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """Merge characters to pieces by BPE: in each word the pair of the highest score, the first one of several.
-
-    Args:
-        scores: float32 [N, M], the score of the piece of 1 … M characters that ends at a character; -inf for none.
-        rows: int64 [N], the word of each character, ascending.
-        number: C, the number of words.
-
-    Returns:
-        int64 [N], the length of the piece that ends at each character; 0 if none ends there.
-    """
+    """Merge characters to pieces by BPE, in each word the first pair of the highest score; see `_find_best_path`."""
     size, longest = tf.size(rows, tf.int64), scores.shape[1]
     places = tf.range(size)
 

@@ -5,133 +5,138 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import EOS, EOS_ID
-from keras_nplm.language_model.completion import BEAM, LONGEST_PREFIX, MOST_PIECES, WordPieces
+from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS
+from keras_nplm.language_model.completion import (
+    AFTER_SPACE,
+    LONGEST_PREFIX,
+    MOST_PIECES,
+    NEGLIGIBLE,
+    NO_SPACE,
+    SCALE,
+    WordPieces,
+    choose_beam,
+)
 from keras_nplm.serving.graph_model import GraphModel, exclude, store_array
 from keras_nplm.serving.prefixes import PrefixTable
 from keras_nplm.serving.text import character_ranges
 
 _LOG_ZERO = float("-inf")
-_BLOCK_NUMBERS = 1 << 23  # of a block [rows, beam, |V|]: 32 MiB
-_ANY, _SPACE, _NO_SPACE = range(3)  # how a word begins
+_LEAST = -1e30  # stands for -inf where -inf would give NaN
+_BLOCK_NUMBERS = 1 << 23  # of a block [rows, beam, |V|]: 64 MiB
 
 
 class _State(NamedTuple):
-    """The state of the search: K partial words of each of B rows, and the E words that have ended."""
+    """The state of the search: K partial words of each of B rows, and their best words so far."""
 
     step: tf.Tensor  # number of pieces so far
-    done: tf.Tensor  # bool [B]
     texts: tf.Tensor  # string [B, K], the partial words
     contexts: tf.Tensor  # int32 [B, K, n-1]
-    scores: tf.Tensor  # float32 [B, K, |V|], log-probabilities of the partial words and their next piece
-    ended: tf.Tensor  # float32 [B, E], log-probabilities
-    ended_texts: tf.Tensor  # string [B, E]
+    scores: tf.Tensor  # float64 [B, K, |V|], log-probabilities of the partial words and their next piece
+    ended: tf.Tensor  # float64 [B, E], log-probabilities in descending order
+    words: tf.Tensor  # string [B, E]
 
 
 class WordSearch(tf.Module):
     """A beam search for the most probable words of a model of pieces, for a batch of contexts.
 
     The results of a row are those of `keras_nplm.language_model.completion.complete_words`, and do not depend on other
-    rows. All rows advance together, one piece at a time, until each has its words.
-
-    Args:
-        model: the model as a graph.
-        pieces: the pieces of its vocabulary.
-        top_k: number of words that it returns.
-        beam: number of partial words that the search keeps.
-
-    Attributes:
-        block_rows: int, how many rows to complete at a time; see `compute_in_blocks`.
+    rows. All rows advance together, one piece at a time, until no partial word is left.
+    `block_rows` is how many rows to complete at a time; see `compute_in_blocks`.
     """
 
-    def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int, beam: int = BEAM):
+    def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int):
         super().__init__()
         self._size = len(pieces.texts)
-        self.model, self._beam, self._top_k = model, beam, top_k
-        self.block_rows = max(1, _BLOCK_NUMBERS // (beam * self._size))
+        self.model, self._top_k = model, top_k
+        self._number, self._beam = choose_beam(top_k, self._size)
+        self.block_rows = max(1, _BLOCK_NUMBERS // (self._beam * max(self._size, 4 * self._beam)))
         self._texts = tf.constant(pieces.texts)  # [|V|]
         self._last = store_array(pieces.last.astype(np.int32))  # [|V|]
-        self._begins = store_array(pieces.begins)  # [4, |V|]
-        self._has_space = store_array(pieces.has_space)  # [|V|]
+        self._begins = store_array(pieces.begins)  # [5, |V|]
+        self._is_word = np.arange(self._size) >= len(SPECIALS)
+        self._blanks = f"[{pieces.blanks}]+$"
         self._blank = f"[{character_ranges(str.isspace)}]*"
         self._prefixes = PrefixTable(pieces.index)
         padding = [self._size] * self._prefixes.most_equal
         self._sorted = store_array(np.array([*pieces.index.ids, *padding], np.int32))
 
-    def find_spaces(self, contexts: tf.Tensor, prefixes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the contexts without spaces at their ends, string [B], and how a word begins, for `complete`."""
-        before = tf.strings.regex_replace(contexts, " +$", "")
-        has_space = (before != contexts) | (contexts == "")
-        return before, tf.where(has_space, _SPACE, tf.where(prefixes == "", _ANY, _NO_SPACE))
+    def split_blanks(self, contexts: tf.Tensor, prefixes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return contexts without white space at their ends, string [B], and how a word begins, for `complete`.
+
+        The numbers, int32 [B], are rows of `WordPieces.begins`, or -1: as the last piece of the context says.
+        """
+        before = tf.strings.regex_replace(contexts, self._blanks, "")
+        has_space, is_first = before != contexts, before == ""
+        begin = tf.where(has_space, AFTER_SPACE, tf.where(prefixes == "", -1, NO_SPACE))
+        return before, tf.where(is_first, -1, begin)
 
     def complete(
-        self, context_ids: tf.Tensor, prefixes: tf.Tensor, spaces: tf.Tensor, with_end: bool
+        self, context_ids: tf.Tensor, prefixes: tf.Tensor, begin: tf.Tensor, with_end: bool
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the most probable words, string [B, k], and their probabilities, float32 [B, k].
 
-        Args:
-            context_ids: int32 [B, n-1].
-            prefixes: string [B], text that the words of a row begin with; may be empty. `</s>` has no prefix.
-            spaces: int32 [B]: whether a word may begin in any way (0), with a space (1) or without one (2).
-            with_end: whether `</s>` counts as a word.
+        The contexts are int32 [B, n-1], the prefixes string [B], and `begin`, int32 [B], is that of `split_blanks`.
         """
-        begins = tf.convert_to_tensor(self._begins)
-        begins &= with_end | (np.arange(self._size) != EOS_ID)  # [4, |V|]
         state = tf.while_loop(
-            lambda *state: (state[0] < MOST_PIECES) & ~tf.reduce_all(state[1]),
-            lambda *state: self._extend(_State(*state), prefixes, begins),
-            self._start(context_ids, prefixes, spaces, begins),
+            lambda *state: tf.reduce_any(_State(*state).scores > _LOG_ZERO),
+            lambda *state: self._extend(_State(*state), prefixes),
+            self._start(context_ids, prefixes, begin, with_end),
             shape_invariants=_State(
-                *map(tf.TensorShape, ([], [None], [None, None], [None, None, self.model.order - 1])),
+                *map(tf.TensorShape, ([], [None, None], [None, None, self.model.order - 1])),
                 *map(tf.TensorShape, ([None, None, self._size], [None, None], [None, None])),
             ),
         )
-        is_short = tf.strings.length(prefixes, unit="UTF8_CHAR") <= LONGEST_PREFIX
-        return self._rank(exclude(state.ended, is_short[:, None]), state.ended_texts)
+        padded = tf.pad(state.ended, [[0, 0], [0, self._top_k]], constant_values=_LOG_ZERO)[:, : self._top_k]
+        words = tf.pad(state.words, [[0, 0], [0, self._top_k]])[:, : self._top_k]
+        return words, tf.cast(tf.exp(padded), tf.float32)
 
-    def _start(self, context_ids: tf.Tensor, prefixes: tf.Tensor, spaces: tf.Tensor, begins: tf.Tensor) -> _State:
+    def _start(self, context_ids: tf.Tensor, prefixes: tf.Tensor, begin: tf.Tensor, with_end: bool) -> _State:
         """Return the state before the first piece: one partial word per row, which is empty."""
-        is_end, number = np.arange(self._size) == EOS_ID, tf.shape(context_ids)[0]
-        has_space, spaces = tf.convert_to_tensor(self._has_space) | is_end, spaces[:, None]
-        allowed = tf.gather(begins, tf.gather(self._last, context_ids[:, -1]))  # [B, |V|]
-        allowed &= tf.where(spaces == _SPACE, has_space, (spaces == _ANY) | ~has_space)
-        scores = exclude(tf.cast(self.model.next_log_probs(context_ids), tf.float32), allowed)
-        scores -= tf.reduce_logsumexp(scores, axis=1, keepdims=True)
+        begin = tf.where(begin < 0, tf.gather(self._last, context_ids[:, -1]), begin)
+        log_probs = tf.cast(self.model.next_log_probs(context_ids), tf.float64)
+        scores = exclude(log_probs, tf.gather(self._begins, begin))
+        scores = _round(scores - tf.maximum(tf.reduce_logsumexp(scores, axis=1, keepdims=True), _LEAST))
+        is_short = tf.strings.length(prefixes, unit="UTF8_CHAR")[:, None] <= LONGEST_PREFIX
+        texts = tf.fill([tf.size(prefixes), 1], "")
         return _State(
             step=tf.constant(0),
-            done=tf.fill([number], False),
-            texts=tf.fill([number, 1], ""),
+            texts=texts,
             contexts=context_ids[:, None],
-            scores=exclude(scores, tf.convert_to_tensor(~is_end))[:, None],
-            ended=exclude(scores[:, EOS_ID, None], (prefixes == "")[:, None]),
-            ended_texts=tf.fill([number, 1], EOS),
+            scores=self._select(scores[:, None], texts, prefixes, self._is_word & is_short[:, None]),
+            ended=scores[:, EOS_ID : EOS_ID + with_end],
+            words=tf.fill([tf.size(prefixes), int(with_end)], EOS),
         )
 
-    def _extend(self, state: _State, prefixes: tf.Tensor, begins: tf.Tensor) -> _State:
+    def _extend(self, state: _State, prefixes: tf.Tensor) -> _State:
         """Extend each partial word by a piece, keep the best ones, and add the words that may end here."""
-        number, lengths = tf.shape(prefixes)[0], tf.strings.length(prefixes)[:, None]
-        read = tf.minimum(tf.strings.length(state.texts), lengths)
-        rest = tf.strings.substr(tf.repeat(prefixes[:, None], tf.shape(read)[1], axis=1), read, lengths - read)
-        is_open = tf.reduce_any(tf.strings.length(rest) > 0)
-        scores = tf.cond(is_open, lambda: exclude(state.scores, self._fit(rest)), lambda: state.scores)
-        beam = tf.minimum(self._beam, tf.shape(scores)[1] * self._size)
-        values, best = tf.math.top_k(tf.reshape(scores, [number, tf.shape(scores)[1] * self._size]), beam)
+        number, lengths = tf.size(prefixes), tf.strings.length(prefixes)[:, None]
+        scores = tf.reshape(state.scores, [number, tf.shape(state.scores)[1] * self._size])
+        most = tf.reduce_max(tf.math.count_nonzero(scores > _LOG_ZERO, axis=1, dtype=tf.int32))
+        values, best = tf.math.top_k(scores, tf.minimum(self._beam, most))
         rows, ids = best // self._size, best % self._size
         texts = tf.gather(state.texts, rows, batch_dims=1) + tf.gather(self._texts, ids)
-        contexts = tf.gather(state.contexts, rows, batch_dims=1)[:, :, 1:]
-        contexts = tf.concat([contexts, ids[:, :, None]], axis=2)
+        contexts = tf.concat([tf.gather(state.contexts, rows, batch_dims=1), ids[:, :, None]], axis=2)[:, :, 1:]
         log_probs = self.model.next_log_probs(tf.reshape(contexts, [-1, self.model.order - 1]))
-        log_probs = tf.reshape(tf.cast(log_probs, tf.float32), [number, beam, self._size]) + values[:, :, None]
-        ends = tf.gather(begins, tf.gather(self._last, ids))  # [B, K, |V|]
-        is_word = (tf.strings.length(texts) >= tf.maximum(lengths, 1)) & ~state.done[:, None]
-        ended = exclude(tf.reduce_logsumexp(exclude(log_probs, ends), axis=2), is_word)
-        ended = tf.concat([state.ended, ended], axis=1)
-        scores = exclude(log_probs, ~ends & (np.arange(self._size) > EOS_ID))
-        padded = tf.pad(ended, [[0, 0], [0, self._top_k]], constant_values=_LOG_ZERO)
-        least = tf.math.top_k(padded, self._top_k).values[:, -1]
-        done = state.done | (least >= tf.reduce_max(scores, axis=[1, 2]))  # no word to come is among the best
-        ended_texts = tf.concat([state.ended_texts, texts], axis=1)
-        return _State(state.step + 1, done, texts, contexts, scores, ended, ended_texts)
+        log_probs = tf.reshape(_round(tf.cast(log_probs, tf.float64)), [number, -1, self._size])
+        log_probs += values[:, :, None]
+        ends = tf.gather(self._begins, tf.gather(self._last, ids))  # [B, K, |V|]
+        ended = _round(tf.reduce_logsumexp(exclude(log_probs, ends), axis=2))
+        ended, words = self._merge(
+            tf.concat([state.ended, exclude(ended, tf.strings.length(texts) >= lengths)], axis=1),
+            tf.concat([state.words, texts], axis=1),
+        )
+        padded = tf.pad(ended, [[0, 0], [0, self._number]], constant_values=_LOG_ZERO)
+        least = padded[:, self._number - 1, None, None] + NEGLIGIBLE
+        fits = ~ends & self._is_word & (log_probs >= least) & (state.step + 1 < lengths + MOST_PIECES)[:, None]
+        return _State(state.step + 1, texts, contexts, self._select(log_probs, texts, prefixes, fits), ended, words)
+
+    def _select(self, scores: tf.Tensor, texts: tf.Tensor, prefixes: tf.Tensor, fits: tf.Tensor) -> tf.Tensor:
+        """Exclude the pieces that do not fit, or with which a partial word does not begin with its prefix."""
+        lengths = tf.strings.length(prefixes)[:, None]
+        read = tf.minimum(tf.strings.length(texts), lengths)
+        rest = tf.strings.substr(tf.repeat(prefixes[:, None], tf.shape(read)[1], axis=1), read, lengths - read)
+        is_open = tf.reduce_any(tf.strings.length(rest) > 0)
+        return exclude(scores, tf.cond(is_open, lambda: fits & self._fit(rest), lambda: fits))
 
     def _fit(self, rest: tf.Tensor) -> tf.Tensor:
         """Return which pieces may come next if the text must begin with `rest`: string [B, K] to bool [B, K, |V|]."""
@@ -147,15 +152,17 @@ class WordSearch(tf.Module):
         whole = tf.reduce_any(tf.one_hot(ids, self._size + 1, True, False, dtype=tf.bool), axis=2)
         return self._prefixes.match(rest) | whole[:, :, : self._size]
 
-    def _rank(self, ended: tf.Tensor, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Merge the spellings of each word, drop bytes that are no text, and return the k most probable words."""
+    def _merge(self, ended: tf.Tensor, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Merge the spellings of words, drop bytes that are no text, and return the most probable words in order."""
         number = tf.range(tf.shape(ended)[1])
         equal = texts[:, :, None] == texts[:, None]  # [B, E, E]
-        merged = tf.reduce_logsumexp(exclude(tf.repeat(ended[:, None], tf.size(number), axis=1), equal), axis=2)
+        merged = _round(tf.reduce_logsumexp(exclude(tf.repeat(ended[:, None], tf.size(number), axis=1), equal), axis=2))
         is_first = tf.reduce_all(~equal | (number[:, None] <= number), axis=2)
         is_text = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore") == texts
         merged = exclude(merged, is_first & is_text & ~tf.strings.regex_full_match(texts, self._blank))
-        merged = tf.pad(merged, [[0, 0], [0, self._top_k]], constant_values=_LOG_ZERO)
-        values, places = tf.math.top_k(merged, self._top_k)
-        words = tf.gather(tf.pad(texts, [[0, 0], [0, self._top_k]]), places, batch_dims=1)
-        return tf.where(values > _LOG_ZERO, words, ""), tf.exp(values)
+        values, places = tf.math.top_k(merged, tf.minimum(self._beam, tf.size(number)))
+        return values, tf.where(values > _LOG_ZERO, tf.gather(texts, places, batch_dims=1), "")
+
+
+def _round(log_probs: tf.Tensor) -> tf.Tensor:
+    return tf.round(log_probs * SCALE) / SCALE

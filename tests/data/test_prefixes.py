@@ -40,6 +40,7 @@ def test_the_unfinished_word_is_the_last_token(name, text):
 
 
 @given(text=st.text("ab-' .", max_size=30), longest=st.integers(1, 5))
+@example(text="a-b", longest=1)
 def test_a_word_beyond_the_longest_stays_longer(text, longest):
     whole = split_unfinished_word(text, "words", longest=100)
     cut = split_unfinished_word(text, "words", longest)

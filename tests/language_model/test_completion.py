@@ -1,12 +1,19 @@
 """Words of subwords: the beam search finds what a search over all spellings finds."""
 
+import collections
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from keras_nplm import LanguageModel, Uniform, Vocabulary, kneser_ney
+from keras_nplm import NPLM, LanguageModel, Uniform, Vocabulary, add_words, kneser_ney
 from keras_nplm.data.shards import encode_text
 from keras_nplm.data.subwords import Subwords
-from keras_nplm.language_model.completion import WordPieces, complete_words
+from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.language_model.completion import is_letter
+from keras_nplm.models.base import NextWordModel
 
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
 
@@ -23,79 +30,141 @@ def language_model(vocabulary) -> LanguageModel:
     return LanguageModel(model, vocabulary, "sentencepiece")
 
 
-class _TwoLetters:
+class _Table(NextWordModel):
     """A model of order 2 with random probabilities over few pieces, so that all spellings can be listed."""
 
     order, boundary = 2, "sentence"
 
-    def __init__(self, vocabulary: Vocabulary, pieces: list[str]):
-        self.ids = [3, *(vocabulary.words.index(piece) for piece in pieces)]
-        weights = np.random.default_rng(0).exponential(size=(len(vocabulary), len(self.ids)))
+    def __init__(self, vocabulary: Vocabulary, pieces: list[str], seed: int):
+        self.vocabulary_size, self.words = len(vocabulary), vocabulary.words
+        self.ids = [EOS_ID, *map(vocabulary.words.index, pieces)]
+        weights = np.random.default_rng(seed).exponential(size=(len(vocabulary), len(self.ids))) ** 3
         self.probabilities = np.zeros((len(vocabulary), len(vocabulary)))
         self.probabilities[:, self.ids] = weights / weights.sum(axis=1, keepdims=True)
 
-    def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.log(self.probabilities[context_ids[:, -1]]).astype(np.float32)
+            return np.log(self.probabilities[context_ids[:, -1]])
+
+    def list_words(self, first: int, allowed: Callable[[str], bool]) -> dict[str, float]:
+        """Sum P over all spellings, each followed by whatever begins the next word."""
+        sums: dict[str, float] = collections.defaultdict(float)
+        p = self.probabilities[first]
+        starts = [i for i in self.ids if allowed(self.words[i])]
+        total = sum(p[i] for i in starts)
+        partial = [("", i, p[i] / total) for i in starts]
+        while partial:
+            text, last, probability = partial.pop()
+            if last == EOS_ID:
+                continue
+            text, p = text + self.words[last], self.probabilities[last]
+            ends = [_begins_word(text, self.words[i]) for i in self.ids]
+            sums[text.replace("▁", "")] += probability * p[self.ids][ends].sum()
+            if probability > 3e-6:
+                partial += [(text, i, probability * p[i]) for i, end in zip(self.ids, ends, strict=True) if not end]
+        return {word: probability for word, probability in sums.items() if word}
 
 
-def _list_words(model, vocabulary: Vocabulary, first: int, begins, most: int) -> dict[str, float]:
-    """Sum P over all spellings of up to `most` pieces, one piece after the other."""
-    sums: dict[str, float] = {}
-
-    def extend(spelling: list[int], probability: float) -> None:
-        name = "".join(vocabulary.words[i] for i in spelling).replace("▁", "")
-        p = model.probabilities[spelling[-1]]
-        if name:
-            end = sum(p[i] for i in model.ids if begins(spelling[-1], i))
-            sums[name] = sums.get(name, 0.0) + probability * end
-        if len(spelling) < most:
-            for i in model.ids:
-                if not begins(spelling[-1], i):
-                    extend([*spelling, i], probability * p[i])
-
-    p = model.probabilities[first]
-    starts = [i for i in model.ids if begins(first, i)]
-    total = sum(p[i] for i in starts)
-    for i in starts:
-        if i == 3:
-            sums["</s>"] = p[i] / total
-        else:
-            extend([i], p[i] / total)
-    return sums
+def _begins_word(text: str, piece: str) -> bool:
+    """Whether a piece begins a new word after a text, by its characters alone."""
+    if piece == "</s>" or piece[0] == "▁":
+        return True
+    return text[-1] != "▁" and not (is_letter(text[-1]) and is_letter(piece[0]))
 
 
-@pytest.mark.parametrize("context", ["▁the", ",", "▁"])
-def test_the_beam_finds_the_words_of_an_exhaustive_search(vocabulary, context):
-    pieces = [name for name in ("▁", "▁the", "at", "t", "▁c", ",", "我") if name in vocabulary.words]
-    assert {"▁", "▁the", "t", ","} <= {*pieces}
-    model = _TwoLetters(vocabulary, pieces)
-    letter = {name: name[-1] in "eatc" for name in pieces}
+def _follows_space(piece: str) -> bool:
+    return piece[0] == "▁" or piece == "</s>"
 
-    def begins(before: int, i: int) -> bool:
-        last, name = vocabulary.words[before], vocabulary.words[i]
-        if name in ("</s>",) or name.startswith("▁"):
-            return True
-        return last != "▁" and not (letter[last] and name[0] in "eatc")
 
-    first = vocabulary.words.index(context)
-    expected = _list_words(model, vocabulary, first, begins, 6)
-    best = sorted(expected, key=lambda word: -expected[word])[:6]
-    context_ids = np.array([first], np.int32)
-    words = complete_words(model, context_ids, WordPieces(vocabulary), top_k=9999, beam=2000)[:6]
-    assert [word for word, _ in words] == best
-    np.testing.assert_allclose([p for _, p in words], [expected[word] for word in best], rtol=0.02)  # longer spellings
-    assert [word for word, _ in complete_words(model, context_ids, WordPieces(vocabulary), top_k=4, beam=8)] == best[:4]
-    prefixed = complete_words(
-        model, np.array([first], np.int32), WordPieces(vocabulary), prefix="th", top_k=3, beam=500
-    )
-    assert [word for word, _ in prefixed] == sorted(
-        (word for word in expected if word.startswith("th")), key=lambda word: -expected[word]
-    )[:3]
+def _is_any(piece: str) -> bool:
+    return True
+
+
+_CASES = [  # text, its last token, how a word begins, prefix
+    ("", "<s>", _is_any, ""),
+    ("ab", "<s>", _is_any, "ab"),
+    ("b a", "b", _follows_space, "a"),
+    ("b\xa0\t", "b", _follows_space, ""),
+    (",", ",", _is_any, ""),
+    (",a", ",", lambda piece: not _follows_space(piece), "a"),
+]
+
+
+@given(seed=st.integers(0, 1 << 20), case=st.sampled_from(_CASES), space=st.booleans(), top_k=st.integers(1, 12))
+@settings(max_examples=12, deadline=None)
+def test_completion_equals_brute_force_over_characters(seed, case, space, top_k):
+    vocabulary = Vocabulary([*"ab,'我", *["▁"] * space])
+    text, last, allowed, prefix = case
+    if not space and last == "b":  # no piece has a space: any piece may begin a word after one
+        allowed = _is_any
+    model = _Table(vocabulary, vocabulary.words[4:], seed)
+    expected = model.list_words(vocabulary.words.index(last), allowed)
+    _check_answers(LanguageModel(model, vocabulary, "characters"), text, prefix, expected, top_k)
+
+
+def _check_answers(language_model, text: str, prefix: str, expected: dict[str, float], top_k: int) -> None:
+    found = [pair for pair in language_model.complete_prefix(text, top_k) if pair[1] > 1e-4]
+    best = sorted((p for word, p in expected.items() if word.startswith(prefix)), reverse=True)
+    np.testing.assert_allclose([p for _, p in found], [expected[word] for word, _ in found], rtol=0.01)
+    np.testing.assert_allclose([p for _, p in found], best[: len(found)], rtol=0.01)
+    assert len(found) >= min(top_k, sum(p > 2e-4 for p in best))
+    assert language_model.complete_prefix(text, 1) == language_model.complete_prefix(text, top_k)[:1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_completion_equals_brute_force_over_subwords(kind, seed):
+    vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
+    several = [name for name in vocabulary.words if name in ("▁th", "▁the", "the", "at", "th", "▁c")]
+    model = _Table(vocabulary, ["▁", "t", "h", "a", ",", *several], seed)
+    language_model = LanguageModel(model, vocabulary, "sentencepiece")
+    last = vocabulary.subwords.encode("at")[-1]
+    for text, first, prefix in (("", "<s>", ""), ("th", "<s>", "th"), ("at th", last, "th"), ("at ", last, "")):
+        allowed = _follows_space if " " in text else _is_any
+        expected = model.list_words(vocabulary.words.index(first), allowed)
+        _check_answers(language_model, text, prefix, expected, 8)
+    best = dict(language_model.next_words("at ", 20))
+    best.pop("</s>", None)
+    assert best == pytest.approx(dict(language_model.complete_prefix("at ", 20)[: len(best)]), rel=1e-3)
+
+
+@pytest.mark.parametrize("length", [24, 63, 64, 65])
+def test_long_prefixes_are_completed_up_to_64_letters(length):
+    vocabulary = Vocabulary([*"ab"])
+    ids = np.array([4] * 70 + [5, 3], np.int32)
+    language_model = LanguageModel(kneser_ney(ids, 6, 2, "sentence"), vocabulary, "characters")
+    words = language_model.complete_prefix("a" * length)
+    assert bool(words) == (length <= 64) and all(word.startswith("a" * length) for word, _ in words)
+
+
+def test_as_many_words_are_found_as_asked_for():
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    vocabulary = Vocabulary([*letters])
+    model = _Table(vocabulary, [*letters], 0)
+    model.probabilities[:] = 0
+    model.probabilities[2, 4:] = np.arange(26, 0, -1) / 702
+    model.probabilities[4:, 4:] = 0.9 / 26
+    model.probabilities[4:, EOS_ID] = 0.1
+    words = dict(LanguageModel(model, vocabulary, "characters").complete_prefix("", 600))
+    assert len(words) == 600 and {a + b for a in letters[:20] for b in letters} < {*words}
+
+
+def test_added_words_are_completed():
+    language_model = LanguageModel(NPLM(6, order=3), Vocabulary(["the", "cat"]), "words")
+    assert language_model.complete_prefix("the do") == []
+    assert [word for word, _ in add_words(language_model, ["the dog"] * 3).complete_prefix("the do")] == ["dog"]
+
+
+def test_a_word_model_without_any_mass_has_no_answers():
+    vocabulary = Vocabulary([*"ab"])
+    model = _Table(vocabulary, [*"ab"], 0)
+    model.probabilities[:] = 0
+    language_model = LanguageModel(model, vocabulary, "characters")
+    assert language_model.complete_prefix("") == language_model.complete_prefix("a ") == []
 
 
 def test_probabilities_of_all_words_sum_to_one_at_most(language_model):
-    words = language_model.next_words("the", top_k=10_000)
+    words = language_model.next_words("the", top_k=500)
     assert 0.8 < sum(p for _, p in words) <= 1 + 1e-6 and len({word for word, _ in words}) == len(words)
     assert [p for _, p in words] == sorted((p for _, p in words), reverse=True)
 
@@ -108,15 +177,8 @@ def test_whole_words_are_completed(language_model):
 
 
 def test_words_may_begin_with_a_prefix(language_model):
-    def complete(prefix: str) -> list[str]:
-        ids = language_model.vocabulary.subwords.encode_ids("the")
-        context = np.append([2], ids)[-2:].astype(np.int32)
-        pieces = WordPieces(language_model.vocabulary)
-        return [word for word, _ in complete_words(language_model.model, context, pieces, prefix=prefix, top_k=4)]
-
-    assert complete("ca")[0] == "cat" and all(word.startswith("ca") for word in complete("ca"))
-    assert complete("我")[0].startswith("我") and "</s>" not in complete("</")
-    assert all(word.startswith("<") for word in complete("<"))
+    for text in ("the ca", "☃ca", "(ca"):  # a character in bytes ends a word, too
+        assert language_model.complete_prefix(text)[0][0].startswith("ca")
 
 
 def test_a_uniform_model_completes_text(vocabulary):

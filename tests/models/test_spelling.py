@@ -55,6 +55,13 @@ def test_a_rare_character_becomes_an_escape():
     assert x == rare < model.log_prob(["ab"])[0] - 10
 
 
+def test_an_escape_is_shared_by_the_other_characters():
+    word = "".join(chr(0x4E00 + i) for i in range(20_000))
+    model = SpellingModel({word: 1, word[::-1]: 1})
+    escape, end = model._model.log_prob(np.array([[2] * 5, [2] * 4 + [1]]), np.array([1, 3]))
+    assert model.log_prob(["X"])[0] == pytest.approx(escape + end - math.log(CODE_POINTS - 20_000), abs=1e-5)
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=5), st.data())
 def test_every_string_has_a_probability(words, data):
     model = SpellingModel(dict.fromkeys(words, 1))

@@ -1,13 +1,16 @@
 """Subwords in the graph are those of Python, on any text and at the end of any text."""
 
 import functools
+import io
 import sys
 
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
 
 from keras_nplm import LanguageModel, Vocabulary, export_saved_model, kneser_ney
 from keras_nplm.data.shards import encode_text
@@ -76,6 +79,50 @@ def test_every_character_has_the_subwords_of_python(kind):
     for start in range(0, len(codes), 1 << 16):
         texts = ["".join(f"{chr(code)}a{chr(code)} " for code in codes[start : start + (1 << 16)]).encode()]
         assert _encode(kind, texts) == _expect(kind, texts)
+
+
+_SYMBOLS = ["<U+00A0>", "<mask>", "at", "<U+D800>", "<U+110000>", "x.*"]
+
+
+def _make_model(kind: str, unused: float) -> bytes:
+    """Train a model with user-defined symbols, and mark a share of its pieces as unused."""
+    model = io.BytesIO()
+    options = dict(vocab_size=330, hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity")
+    options |= dict(model_type=kind, user_defined_symbols=_SYMBOLS, remove_extra_whitespaces=False, minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=model, **options)
+    proto, random = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue()), np.random.default_rng(1)
+    for piece in proto.pieces:
+        if piece.type == piece.NORMAL and piece.piece != "▁" and random.random() < unused:
+            piece.type = piece.UNUSED
+    return proto.SerializeToString()
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
+    model, random = _make_model(kind, 0.4), np.random.default_rng(0)
+    processor, subwords = sentencepiece.SentencePieceProcessor(model_proto=model), Subwords(model)
+    letters = [*"thecaw0 <", *_SYMBOLS]
+    texts = ["".join(random.choice(letters, 20)).strip() for _ in range(100)] + [*_SYMBOLS, "<mask>" * 3, "☃at <at>"]
+    served = TextGraph(Vocabulary.from_subwords(subwords), "sentencepiece", "sentence").ids(tf.constant(texts))
+    for text, ids in zip(texts, served.to_list(), strict=True):
+        names = [subwords.words[i - 4] for i in ids]
+        pieces = [processor.encode(word, out_type=str) or ["▁"] for word in text.split(" ")]
+        assert [name.replace("<U+003C>", "<") for name in names] == [piece for each in pieces for piece in each]
+        assert ids == subwords.encode_ids(text).tolist() and subwords.decode(names) == text
+
+
+def test_an_unknown_character_costs_what_it_costs_in_sentencepiece():
+    proto = sentencepiece_model_pb2.ModelProto.FromString(_make_model("unigram", 0))
+    scores = {"▁": -5, "▁a": -5, "bc": -5, "de": -5, "▁ab": -0.05, "cd": -0.05}
+    kept = [piece for piece in proto.pieces if piece.type not in (piece.NORMAL, piece.USER_DEFINED)]
+    del proto.pieces[len(kept) :]
+    for place, piece in enumerate(kept):
+        proto.pieces[place].CopyFrom(piece)
+    for name, score in scores.items():
+        proto.pieces.add(piece=name, score=score)
+    vocabulary = Vocabulary.from_subwords(Subwords(proto.SerializeToString()))
+    served = TextGraph(vocabulary, "sentencepiece", "sentence").ids(tf.constant(["abcde"])).to_list()
+    assert [vocabulary.words[i] for i in served[0]] == vocabulary.subwords.encode("abcde") == ["▁a", "bc", "de"]
 
 
 @given(text=st.binary() | st.text().map(lambda text: text.encode("utf-16")))
