@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled, ResampledPools, count_resampled
 from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools, concatenate_texts
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.seeds import fold_seed
 
 _ROUNDS = 10  # rounds of the cipher that permutes an epoch
 _CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches, to make operations cheap per n-gram
@@ -53,7 +55,7 @@ def ngram_dataset(
         tokenizer: name of the tokenizer that splits strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
         boundary: `"sentence"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.
-        seed: seed of the permutations.
+        seed: seed of the permutations, any integer.
         drop_remainder: drop the last, smaller batch of an epoch, as training under tf.distribute needs.
         first_epoch: return an endless dataset whose epochs are numbered from this one, to resume training with
             `fit(steps_per_epoch=…)`. Default: a dataset of one epoch.
@@ -82,7 +84,11 @@ def ngram_dataset(
     >>> len(ngram_dataset(lines, order=3, batch_size=5, vocabulary=vocabulary))
     2
     """
-    ids = _encode_strings(ids, vocabulary, tokenizer)
+    if vocabulary is not None:
+        ids = np.concatenate([np.zeros(0, np.int32), *encode_text(ids, vocabulary, tokenizer)])
+    elif not isinstance(ids, ShardedIds | Resampled):
+        ids = convert_ids(ids)
+    seed = fold_seed(seed)
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
     if isinstance(ids, Resampled) and not shuffle:
@@ -167,25 +173,6 @@ def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
     return whole * size + min(max(rest - worker * size, 0), size)
 
 
-def _encode_strings(
-    text: Sequence[str] | np.ndarray | ShardedIds | Resampled, vocabulary: Vocabulary | None, tokenizer: str
-) -> np.ndarray | ShardedIds | Resampled:
-    """Return the ids of sentences that are strings; ids are returned as they are.
-
-    Raises:
-        InputError: strings come without a vocabulary, or a vocabulary comes without strings.
-    """
-    is_text = isinstance(text, str) or (isinstance(text, Sequence) and len(text) and isinstance(text[0], str))
-    if isinstance(text, str) or is_text != (vocabulary is not None):
-        raise InputError(
-            "`ids` must be token ids, or a list of strings with `vocabulary`. Received: "
-            f"{'a string' if isinstance(text, str) else 'strings' if is_text else 'ids'} "
-            f"{'with' if vocabulary is not None else 'without'} `vocabulary`. Fix: for strings add "
-            '`vocabulary=Vocabulary.build(lines, tokenizer="words")`.'
-        )
-    return np.concatenate([np.zeros(0, np.int32), *encode_text(text, vocabulary, tokenizer)]) if is_text else text
-
-
 def _open_pools(
     ids: np.ndarray | ShardedIds | Resampled,
     order: int,
@@ -213,7 +200,7 @@ def _order_resampled(
     for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
         count = count_resampled(share, len(positions))
         if count < len(positions):
-            positions = np.random.default_rng([seed % (1 << 64), text]).permutation(positions)
+            positions = np.random.default_rng([seed, text]).permutation(positions)
         cycles.append((tf.constant(positions), count))
     return tokens, cycles
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
 from keras_nplm.io.errors import InputError
 
@@ -42,7 +43,7 @@ def ngram_positions(
     if boundary not in BOUNDARIES:
         raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
     context_size = order - 1
-    ids = np.asarray(ids, np.int32)
+    ids = convert_ids(ids)
     if boundary == "stream":
         words = ids[ids != EOS_ID]
         tokens = np.concatenate([np.full(context_size, PAD_ID, np.int32), words])
@@ -103,7 +104,7 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
     held = np.zeros((0, max(order, 0)), np.int32)
     context = None  # the last n-1 tokens of the part before, if the next n-grams contain them
     is_empty = True
-    for ids in parts:
+    for ids in map(convert_ids, parts):
         if not (len(ids) and (boundary == "sentence" or (ids != EOS_ID).any())):
             continue  # without a target
         tokens, positions = ngram_positions(ids, order, boundary)
@@ -162,12 +163,12 @@ def check_ngrams(
     Raises:
         InputError: an id is out of range, or a shape is wrong.
     """
-    context_ids = np.asarray(context_ids, np.int32)
-    if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
+    context_ids = convert_ids(context_ids, "context_ids", 2)
+    if context_ids.shape[1] != order - 1:
         raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")
     check_ids(context_ids, vocabulary_size)
     if target_ids is not None:
-        target_ids = np.asarray(target_ids, np.int32)
+        target_ids = convert_ids(target_ids, "target_ids")
         if target_ids.shape != context_ids.shape[:1]:
             raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
         check_ids(target_ids, vocabulary_size if outputs is None else outputs)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_lines, check_sentences
 from keras_nplm.data.corpora.pieces import CHUNK_TOKENS, Piece, chunk_sentences, read_sentence_lines
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
@@ -19,7 +20,6 @@ from keras_nplm.data.vocabulary import (
     Vocabulary,
     check_ids,
     check_reserved,
-    check_tokens,
 )
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
@@ -38,10 +38,9 @@ def encode_chunks(
         encode: a function from tokens to ids.
 
     Raises:
-        InputError: a sentence is a string, or holds a reserved token (`<pad>`, `<s>` or `</s>`).
+        InputError: a sentence is no list of tokens, or holds a reserved token (`<pad>`, `<s>` or `</s>`).
     """
-    for chunk in chunk_sentences(sentences):
-        check_tokens(*chunk)
+    for chunk in chunk_sentences(check_sentences(sentences)):
         tokens = [token for sentence in chunk for token in (*sentence, EOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
@@ -62,14 +61,14 @@ def encode_text(
         counter: counts the characters, words and unknown words of the lines. Default: they are not counted.
 
     Raises:
-        InputError: a line holds a reserved token, or the tokenizer and the vocabulary do not match.
+        InputError: a line is no string or holds a reserved token, or the tokenizer and the vocabulary do not match.
 
     Example:
 
     >>> list(encode_text(["the cat", " ", "a cat"], Vocabulary(["the", "cat"]), "words"))
     [array([4, 5, 3, 1, 5, 3], dtype=int32)]
     """
-    tokenize, encode = vocabulary.tokenizer(tokenizer_name), vocabulary.encode
+    tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
     if vocabulary.subwords is not None:
         return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1], counter)
     if counter is not None:

@@ -152,7 +152,7 @@ class Pools:
         """Return rows of (block, first n-gram, n-gram after the last) of this worker, in the order of an epoch."""
         blocks = np.arange(len(self._blocks.ngrams))
         if self._shuffle:
-            blocks = np.random.default_rng([self._seed % (1 << 64), epoch]).permutation(blocks)
+            blocks = np.random.default_rng([self._seed, epoch]).permutation(blocks)
         rows = np.column_stack([blocks, np.zeros_like(blocks), self._blocks.ngrams[blocks]])
         return rows if self._run == (0, self.number) else slice_rows(rows, *self._run)
 

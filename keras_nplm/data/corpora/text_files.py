@@ -3,11 +3,13 @@
 import dataclasses
 import glob
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from keras_nplm.data.arguments import check_items
 from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_sentence_lines, run_task
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
@@ -25,7 +27,7 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
         RunError: an object store cannot be reached.
     """
     paths: dict[Path, None] = {}
-    for pattern in patterns:
+    for pattern in map(os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")):
         if is_remote(pattern):
             found = list(map(fetch_file, expand_pattern(pattern)))
         else:
