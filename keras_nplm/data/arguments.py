@@ -88,19 +88,20 @@ def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Seq
             yield list(check_items(sentence, f"{argument}[{position}]", wanted="a list of tokens"))
 
 
-def convert_ids(ids: Any, argument: str = "ids", dimensions: int = 1) -> np.ndarray:
+def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> np.ndarray:
     """Check an argument that takes token ids, and return them as an int32 array.
 
     Raises:
-        InputError: it is no array of integers of so many dimensions, or an id does not fit.
+        InputError: it is no array of integers with so many dimensions (None: any number), or an id does not fit.
     """
-    if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and ids.ndim == dimensions:
+    if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and dimensions in (None, ids.ndim):
         return ids
     try:
         array = np.asarray(list(ids) if isinstance(ids, Iterator) else ids)
     except (ValueError, OverflowError):  # lists of different lengths
         array = np.empty((), object)
-    if array.ndim == dimensions and not array.size:
+    holds = dimensions in (None, array.ndim)
+    if holds and not array.size:
         return array.astype(np.int32)
     is_text = array.dtype.kind in "UST" or isinstance(next(iter(array.flat), None), str)
     received = "strings" if is_text and array.ndim else f"{_describe(ids)}, {array.dtype} {list(array.shape)}"
@@ -109,8 +110,7 @@ def convert_ids(ids: Any, argument: str = "ids", dimensions: int = 1) -> np.ndar
         if is_text
         else "pass an array of token ids."
     )
-    wanted = f"token ids, an array of integers with {dimensions} dimension(s)"
-    check_argument(argument, array.dtype.kind in "iu" and array.ndim == dimensions, wanted, received, fix)
+    check_argument(argument, holds and array.dtype.kind in "iu", "token ids, an array of integers", received, fix)
     fits = int(array.min()) >= -(1 << 31) and int(array.max()) < 1 << 31
     check_argument(argument, fits, "ids of 32 bits", f"{array.min()} to {array.max()}", fix)
     return array.astype(np.int32)

@@ -42,6 +42,9 @@ def ngram_dataset(
     of all n-grams that takes no memory: a small cipher of i gives place i. Iterating again gives a new epoch with a new
     permutation. A dataset with the same seed has the same sequence of epochs.
 
+    `tf.train.Checkpoint(iterator=iter(dataset))` restores the place within an epoch. With `first_epoch` the next epochs
+    follow as they would have; otherwise a new process counts its epochs from 0.
+
     An array of ids is held in memory. Of shards about 4 million ids are in memory at a time, and the shuffle has two
     levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks. With
     `Resampled` texts an epoch has a share of the n-grams of each text.
@@ -147,6 +150,8 @@ def ngram_dataset(
     # no parallel call needs tuning, and `fit` would wait up to a minute for the tuning thread when an iterator ends
     options = tf.data.Options()
     options.autotune.enabled = False
+    # a checkpoint of an iterator has the number of its epoch, and needs neither the counter nor a reader of shards
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     if first_epoch is not None:
         return tf.data.Dataset.counter(first_epoch, 1).flat_map(batched).with_options(options)
     if not pools:

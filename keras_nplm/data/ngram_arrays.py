@@ -163,12 +163,12 @@ def check_ngrams(
     Raises:
         InputError: an id is out of range, or a shape is wrong.
     """
-    context_ids = convert_ids(context_ids, "context_ids", 2)
-    if context_ids.shape[1] != order - 1:
+    context_ids = convert_ids(context_ids, "context_ids", None)
+    if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
         raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")
     check_ids(context_ids, vocabulary_size)
     if target_ids is not None:
-        target_ids = convert_ids(target_ids, "target_ids")
+        target_ids = convert_ids(target_ids, "target_ids", None)
         if target_ids.shape != context_ids.shape[:1]:
             raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
         check_ids(target_ids, vocabulary_size if outputs is None else outputs)

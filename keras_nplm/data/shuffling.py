@@ -8,6 +8,7 @@ from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.seeds import fold_seed
 
 BLOCK = 1 << 17  # ids that are read together: 512 KiB
 POOL = 32  # blocks whose n-grams are permuted together
@@ -142,7 +143,7 @@ class Pools:
         part: tuple[int, int] = (0, 1),
     ):
         self._blocks = Blocks(ids, order, boundary, BLOCK, targets_below)
-        self._shuffle, self._seed, self._pool = shuffle, seed, POOL
+        self._shuffle, self._seed, self._pool = shuffle, fold_seed(seed), POOL
         self.number = int(self._blocks.ngrams.sum())
         self.count = -(-len(self._blocks.ngrams) // self._pool)
         worker, workers = part

@@ -309,7 +309,7 @@ class LanguageModel:
         The second value is a function to call after the ids were read, which returns the size of the text.
         """
         if isinstance(text, str):
-            wanted = f"lines of text, token ids or a split ({', '.join(SPLITS)})"
+            wanted = f"lines of text, token ids or one of {', '.join(SPLITS)}"
             check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
             if self.corpus is None:
                 raise InputError(

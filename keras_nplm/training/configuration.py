@@ -261,8 +261,8 @@ _NAMED: dict[str, tuple[str, dict]] = {
     ),
     "modern-pointer": ("modern with a pointer to 240 words of context, which it can repeat", _MODERN_POINTER),
     "modern-large": ("256 words of context, 6 residual blocks, for 100 million words and GPUs", _LARGE),
-    "phone": ("1 million subwords, below 2 MB in 8 bits; use with --tokenizer sentencepiece --pieces 4000", _PHONE),
-    "names": ("characters of names, one name a line; use with --token character", _NAMES),
+    "phone": ("1 million subwords, below 2 MB in 8 bits; --tokenizer sentencepiece --pieces 4000", _PHONE),
+    "names": ("characters of names, one name a line; --token character", _NAMES),
     "mlp1": ("row MLP1 of the paper's Table 1: n=5, h=50, m=60, direct connections", _MLP1),
     "mlp3": ("row MLP3: n=5, no hidden layer, m=60, direct connections", _MLP1 | dict(hidden_units=0, epochs=4)),
     "mlp5": ("row MLP5: n=5, h=50, m=30, direct connections", _MLP1 | dict(embedding_dim=30, epochs=6)),
@@ -277,10 +277,11 @@ _NAMED: dict[str, tuple[str, dict]] = {
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
 NAMED_OPTIONS = {name: options for name, (_, options) in _NAMED.items()}  # the differences from `Configuration()`
+TEXT_OPTIONS = {"names": {"tokenizer": CHARACTERS}, "phone": {"tokenizer": SUBWORDS, "pieces": 4000}}  # if not given
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 
 
-_CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,-]+")  # text files have no name to repeat
+_CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")  # text files have no name to repeat
 
 
 def train_command(config: dict) -> str | None:
@@ -305,18 +306,21 @@ def train_command(config: dict) -> str | None:
     words += ["--corpus", corpus] if corpus != "python_reference" else []
     base, steps = parse_tokenizer(config.get("tokenizer", "words"))
     words += ["--token", "character"] if base == CHARACTERS else []
-    words += ["--tokenizer", base] if corpus.startswith("tfds:") and base not in (CHARACTERS, SUBWORDS) else []
     if base == SUBWORDS:
         if "pieces_file" in config:
             return None
         words += ["--tokenizer", SUBWORDS]
         for name in ("pieces", "pieces_kind"):
-            if config.get(name, OPTIONS[name].default) != OPTIONS[name].default:
+            if config.get(name, OPTIONS[name].default) != TEXT_OPTIONS.get(nearest, {}).get(
+                name, OPTIONS[name].default
+            ):
                 words += [OPTIONS[name].flag, str(config[name])]
     words += ["--normalise", *steps] if steps else []
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
+    if base not in (CHARACTERS, SUBWORDS) and (corpus.startswith("tfds:") or nearest in TEXT_OPTIONS):
+        words += ["--tokenizer", base]
     without = ("min_count", "max_size") if base == SUBWORDS else ()
     return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
 

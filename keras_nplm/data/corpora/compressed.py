@@ -27,7 +27,7 @@ _READ = 1 << 9  # compressed bytes at a time, which expand to 16 MiB at most
 
 
 def decode_lines(file: BinaryIO, name: str, start: int = 0, stop: int | None = None) -> Iterator[str]:
-    """Decode the UTF-8 lines of an open binary file, without line ends (LF or CR LF) and without a byte order mark.
+    """Decode the UTF-8 lines of an open binary file, without line ends (LF, CR LF or CR) and without a byte order mark.
 
     Args:
         file: the file, at the position `start`.
@@ -51,7 +51,7 @@ def decode_lines(file: BinaryIO, name: str, start: int = 0, stop: int | None = N
             raise utf8_error(name, line, offset) from error
         if "\0" in text:  # UTF-16 text without a byte order mark is full of them
             raise utf8_error(name, line, offset)
-        yield text.rstrip("\r\n")
+        yield from text.rstrip("\r\n").split("\r")
         offset += len(line)
         if offset == stop:
             return
