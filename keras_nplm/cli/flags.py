@@ -12,7 +12,7 @@ from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, Option, name_flag
-from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, TEXT_OPTIONS, Configuration
+from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, TOKENIZERS, Configuration
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
@@ -244,7 +244,7 @@ def read_tokenizer(options: argparse.Namespace) -> str:
 
 def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the tokenizer, and the number of subwords if any, of the named configuration."""
-    return TEXT_OPTIONS.get(getattr(options, "config", None), {"tokenizer": OPTIONS["tokenizer"].default})
+    return TOKENIZERS.get(getattr(options, "config", None), {"tokenizer": OPTIONS["tokenizer"].default})
 
 
 def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:

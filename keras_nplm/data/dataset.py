@@ -1,6 +1,7 @@
 """The tf.data pipeline: token ids to shuffled batches of (context_ids [B, n-1], target_ids [B])."""
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.seeds import fold_seed
 
 _ROUNDS = 10  # rounds of the cipher that permutes an epoch
+_MULTIPLIER = 0x9E37  # 2**16 / golden ratio
 _CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches, to make operations cheap per n-gram
 
 
@@ -133,7 +135,7 @@ def ngram_dataset(
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
-            epoch_seed = tf.cast(tf.stack([seed, epoch, 0]), tf.int32) if shuffle else None
+            epoch_seed = _make_key(seed, epoch, 0) if shuffle else None
             epoch_positions = _select_positions(cycles, epoch) if cycles else positions
             return _build_chunks(
                 tokens, epoch_positions, order, chunk, first, used, number, epoch_seed, (local_size, *part)
@@ -162,6 +164,13 @@ def ngram_dataset(
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
     dataset = numbers.flat_map(batched).with_options(options)
     return dataset if batches < 0 else dataset.apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def _make_key(seed: int, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
+    """Return the key of a permutation, int32 [3]. The cipher uses 8 bits or more of each number: mix in the others."""
+    digest = hashlib.sha256(str(seed >> 8).encode()).digest()[:12] if seed >> 8 else bytes(12)
+    numbers = tf.stack([seed & 0xFF, epoch, number + (epoch >> 8) * _MULTIPLIER])
+    return tf.bitwise.bitwise_xor(tf.cast(numbers, tf.int32), tf.constant(np.frombuffer(digest, np.int32)))
 
 
 def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
@@ -277,7 +286,7 @@ def _build_pool_chunks(
 
         def of_pool(tokens: tf.Tensor, positions: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
-            pool_seed = tf.cast(tf.stack([seed, epoch, 1 + pool]), tf.int32) if shuffle else None
+            pool_seed = _make_key(seed, epoch, 1 + pool) if shuffle else None
             size = tf.size(positions)
             return _build_chunks(tokens, positions, order, chunk, first, size, size, pool_seed)
 

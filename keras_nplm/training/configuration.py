@@ -277,7 +277,7 @@ _NAMED: dict[str, tuple[str, dict]] = {
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
 NAMED_OPTIONS = {name: options for name, (_, options) in _NAMED.items()}  # the differences from `Configuration()`
-TEXT_OPTIONS = {"names": {"tokenizer": CHARACTERS}, "phone": {"tokenizer": SUBWORDS, "pieces": 4000}}  # if not given
+TOKENIZERS = {"names": {"tokenizer": CHARACTERS}, "phone": {"tokenizer": SUBWORDS, "pieces": 4000}}  # without flags
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 
 
@@ -305,22 +305,21 @@ def train_command(config: dict) -> str | None:
     words = ["keras-nplm", "train"]
     words += ["--corpus", corpus] if corpus != "python_reference" else []
     base, steps = parse_tokenizer(config.get("tokenizer", "words"))
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    chosen = Configuration(**{name: config[name] for name in names if name in config})
+    nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
     words += ["--token", "character"] if base == CHARACTERS else []
+    if base not in (CHARACTERS, SUBWORDS) and (corpus.startswith("tfds:") or nearest in TOKENIZERS):
+        words += ["--tokenizer", base]
     if base == SUBWORDS:
         if "pieces_file" in config:
             return None
         words += ["--tokenizer", SUBWORDS]
         for name in ("pieces", "pieces_kind"):
-            if config.get(name, OPTIONS[name].default) != TEXT_OPTIONS.get(nearest, {}).get(
-                name, OPTIONS[name].default
-            ):
-                words += [OPTIONS[name].flag, str(config[name])]
+            default = OPTIONS[name].default
+            if (value := config.get(name, default)) != TOKENIZERS.get(nearest, {}).get(name, default):
+                words += [OPTIONS[name].flag, str(value)]
     words += ["--normalise", *steps] if steps else []
-    names = [field.name for field in dataclasses.fields(Configuration)]
-    chosen = Configuration(**{name: config[name] for name in names if name in config})
-    nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
-    if base not in (CHARACTERS, SUBWORDS) and (corpus.startswith("tfds:") or nearest in TEXT_OPTIONS):
-        words += ["--tokenizer", base]
     without = ("min_count", "max_size") if base == SUBWORDS else ()
     return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
 
