@@ -169,7 +169,7 @@ def ngram_dataset(
 def _make_key(seed: int, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
     """Return the key of a permutation, int32 [3]. The cipher uses 8 bits or more of each number: mix in the others."""
     digest = hashlib.sha256(str(seed >> 8).encode()).digest()[:12] if seed >> 8 else bytes(12)
-    numbers = tf.stack([seed & 0xFF, epoch, number + (epoch >> 8) * _MULTIPLIER])
+    numbers = tf.stack([seed & 0xFF, epoch, number + epoch // 256 * _MULTIPLIER])
     return tf.bitwise.bitwise_xor(tf.cast(numbers, tf.int32), tf.constant(np.frombuffer(digest, np.int32)))
 
 
