@@ -38,7 +38,7 @@ def check_items(
 
     Example:
 
-    >>> list(check_items(np.array(["the cat", "a dog"])))
+    >>> list(check_items(("the cat", "a dog")))
     ['the cat', 'a dog']
     >>> list(check_items(["the cat", None]))
     Traceback (most recent call last):
@@ -65,11 +65,7 @@ def check_lines(lines: Any, argument: str = "lines") -> Iterator[str]:
 
 
 def check_text(text: Any, argument: str) -> str:
-    """Check an argument that takes one string.
-
-    Raises:
-        InputError: it is no string.
-    """
+    """Check an argument that takes one string."""
     check_argument(argument, isinstance(text, str), "one string", _describe(text), "pass strings one by one.")
     return text
 

@@ -174,13 +174,7 @@ def _make_key(seed: int, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor
 
 
 def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
-    """Count the n-grams of a part of an epoch: the w-th N-th of each batch.
-
-    Example:
-
-    >>> [_count_part(13, 8, (worker, 2)) for worker in range(2)]  # of the last batch, 4 n-grams and 1
-    [8, 5]
-    """
+    """Count the n-grams of a part of an epoch: the w-th N-th of each batch."""
     worker, workers = part
     size = batch_size // workers
     whole, rest = divmod(number, batch_size)

@@ -25,13 +25,7 @@ _ENCODE_AGAIN = "Fix: encode the corpus again."
 
 
 def name_shard(split: str, number: int) -> str:
-    """Return the file name of a shard.
-
-    Example:
-
-    >>> name_shard("train", 7)
-    'train.00007.ids'
-    """
+    """Return the file name of a shard."""
     return f"{split}.{number:05d}.ids"
 
 

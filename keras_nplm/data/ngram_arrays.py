@@ -68,13 +68,7 @@ def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.n
 
 
 def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
-    """Extract all n-grams of a text, int32 [N, n], in the order of the text; for the arguments see `ngram_positions`.
-
-    Example:
-
-    >>> extract_ngrams(np.array([7, 8, 3], np.int32), order=2, boundary="sentence").tolist()
-    [[2, 7], [7, 8], [8, 3]]
-    """
+    """Extract all n-grams of a text, int32 [N, n], in the order of the text; see `ngram_positions`."""
     return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
 
 
@@ -130,13 +124,7 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
-    """List the ids that can be predicted: `<unk>`, all words, and with boundary `"sentence"` also `</s>`.
-
-    Example:
-
-    >>> predicted_ids(6, "stream"), predicted_ids(6, "sentence")
-    (array([1, 4, 5]), array([1, 3, 4, 5]))
-    """
+    """List the ids that can be predicted: `<unk>`, all words, and with boundary `"sentence"` also `</s>`."""
     ids = np.arange(vocabulary_size)
     return ids[(ids == UNK_ID) | (ids > EOS_ID) | ((ids == EOS_ID) & (boundary == "sentence"))]
 
@@ -176,22 +164,7 @@ def check_ngrams(
 
 
 def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Find the distinct rows of an array of contexts.
-
-    Args:
-        context_ids: int32 [B, n-1].
-        keep_order: whether the distinct rows keep the order of their first occurrence. Default: in no particular order.
-
-    Returns:
-        contexts, int32 [G, n-1]: the distinct rows. which, int32 [B]: the index of each row, so
-        that `contexts[which]` equals `context_ids`.
-
-    Example:
-
-    >>> contexts, which = find_distinct_rows(np.array([[4, 5], [6, 7], [4, 5]], np.int32))
-    >>> len(contexts), contexts[which].tolist()
-    (2, [[4, 5], [6, 7], [4, 5]])
-    """
+    """Find the distinct rows of an array of contexts."""
     key = np.zeros(len(context_ids), np.uint64)
     for column in context_ids.T:
         key = (key ^ column.astype(np.uint64)) * HASH_MULTIPLIER

@@ -16,20 +16,7 @@ RESAMPLED_POOL = 1 << 22  # approximate number of n-grams that are permuted toge
 
 
 def count_resampled(share: float, number: int) -> int:
-    """Count the n-grams of a text in one epoch: round(c N).
-
-    Args:
-        share: c in (0, 1].
-        number: N, the number of n-grams in the text.
-
-    Raises:
-        InputError: the result is 0.
-
-    Example:
-
-    >>> count_resampled(0.1, 1234)
-    123
-    """
+    """Count the n-grams of a text in one epoch: round(c N)."""
     count = round(float(share) * int(number))
     if not count:
         raise InputError(

@@ -15,23 +15,7 @@ POOL = 32  # blocks whose n-grams are permuted together
 
 
 class Blocks:
-    """A text cut into blocks of ids, which are read one by one.
-
-    An n-gram belongs to the block of its target. Its context may begin in an earlier block.
-
-    Args:
-        ids: the text, each sentence closed by `</s>`.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        size: number of ids in a block.
-        targets_below: skip n-grams whose target id is this or higher. Default: no limit.
-
-    Attributes:
-        ngrams: the number of n-grams in each block, int64.
-
-    Raises:
-        InputError: an option is out of range, the text is empty, or a shard cannot be read.
-    """
+    """A text cut into blocks of ids, read one by one. An n-gram belongs to the block of its target."""
 
     def __init__(self, ids: ShardedIds, order: int, boundary: str, size: int, targets_below: int | None = None):
         ngram_positions(np.array([EOS_ID + 1, EOS_ID]), order, boundary)  # checks the options
@@ -54,14 +38,7 @@ class Blocks:
         return targets if self._targets_below is None else targets & (ids < self._targets_below)
 
     def load(self, block: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a block and arrange its n-grams as `ngram_positions` does, with the first contexts from the text before.
-
-        Returns:
-            tokens int32 and positions int32, one for each n-gram of the block.
-
-        Raises:
-            InputError: a shard cannot be read.
-        """
+        """Read a block: its n-grams as `ngram_positions` arranges them, with contexts from the text before."""
         start = block * self._size
         ids = self._ids.read(start, min(start + self._size, len(self._ids)))
         tokens, positions = ngram_positions(ids, self._order, self._boundary, self._targets_below)
@@ -85,21 +62,7 @@ class Blocks:
 
 
 def concatenate_texts(texts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Concatenate texts that `ngram_positions` arranged.
-
-    Args:
-        texts: (tokens, positions) of each text.
-
-    Returns:
-        tokens, int32: all texts. positions: for each text its positions in `tokens`, int32.
-
-    Example:
-
-    >>> parts = [(np.array([0, 7, 8]), np.array([1, 2])), (np.array([0, 9]), np.array([1]))]
-    >>> tokens, positions = concatenate_texts(parts)
-    >>> tokens.tolist(), [part.tolist() for part in positions]
-    ([0, 7, 8, 0, 9], [[1, 2], [4]])
-    """
+    """Concatenate texts that `ngram_positions` arranged."""
     tokens, positions, size = [np.zeros(0, np.int32)], [], 0
     for part, part_positions in texts:
         tokens.append(part)
@@ -163,11 +126,7 @@ class Pools:
         return find_pool(np.add.reduceat(stop - first, np.arange(0, len(first), self._pool)), ngrams)
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them.
-
-        Raises:
-            InputError: a shard cannot be read.
-        """
+        """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them."""
         rows = self._order_blocks(epoch)[pool * self._pool : (pool + 1) * self._pool]
         return merge_blocks(load_rows(self._blocks, rows[rows[:, 1] < rows[:, 2]]))
 
@@ -196,13 +155,7 @@ def merge_blocks(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.nd
 
 
 def find_pool(sizes: np.ndarray, ngrams: int) -> tuple[int, int]:
-    """Find the place after the first `ngrams` n-grams: a pool, and how many of its n-grams to skip.
-
-    Example:
-
-    >>> find_pool(np.array([10, 10, 10]), 14)
-    (1, 4)
-    """
+    """Find the place after the first `ngrams` n-grams: a pool, and how many of its n-grams to skip."""
     ends = np.cumsum(sizes)
     pool = int(np.searchsorted(ends, ngrams, side="right"))
     return pool, int(ngrams - (ends[pool - 1] if pool else 0))

@@ -82,27 +82,12 @@ class TextCounter:
 
 
 def name_text_counts(shard: str) -> str:
-    """Return the name of the file with the text counts of a shard.
-
-    Example:
-
-    >>> name_text_counts("train.00007.ids")
-    'train.00007.unknown.tsv'
-    """
+    """Return the name of the file with the text counts of a shard."""
     return f"{shard.removesuffix('.ids')}.unknown.tsv"
 
 
 def write_word_counts(path: str | os.PathLike, counts: Mapping[str, int], totals: Mapping[str, int]) -> None:
-    """Write words with their counts: a line of JSON with totals and a checksum, then lines `word<TAB>count`.
-
-    Args:
-        path: the file.
-        counts: words without white space, with their counts.
-        totals: further counts.
-
-    Raises:
-        RunError: the file cannot be written.
-    """
+    """Write words with their counts: a line of JSON with totals and a checksum, then lines `word<TAB>count`."""
     lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode("utf-8", "surrogatepass")
     head = json.dumps({**totals, "types": len(counts), "crc32": zlib.crc32(lines)})
     with replace_file(path) as temporary:
@@ -110,22 +95,7 @@ def write_word_counts(path: str | os.PathLike, counts: Mapping[str, int], totals
 
 
 def read_word_counts(path: str | os.PathLike, totals: Sequence[str] = ()) -> tuple[dict[str, int], dict[str, int]]:
-    """Read words with their counts, and the totals, as `write_word_counts` wrote them.
-
-    Args:
-        path: the file.
-        totals: the names of the totals that the file must hold.
-
-    Raises:
-        InputError: the file is absent or damaged.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "unknown.tsv"
-    >>> write_word_counts(path, {"cow": 2}, {"words": 7})
-    >>> read_word_counts(path, ["words"])
-    ({'cow': 2}, {'words': 7})
-    """
+    """Read words with their counts, and the totals, as `write_word_counts` wrote them."""
     head, _, lines = read_text(path).partition("\n")
     described = parse_json(path, head)
     check_fields(path, described, dict.fromkeys((*totals, "types", "crc32"), int))

@@ -306,16 +306,7 @@ class Vocabulary:
 
 
 class WordIds(dict):
-    """A dictionary from words to ids. An out-of-vocabulary word is `<unk>`. Twice as fast as Keras's StringLookup.
-
-    Args:
-        words: the words in the order of their ids, special tokens included.
-
-    Example:
-
-    >>> WordIds(["<pad>", "<unk>", "<s>", "</s>", "the"]).look_up(["the", "cow"])
-    array([4, 1], dtype=int32)
-    """
+    """A dictionary from words to ids. An out-of-vocabulary word is `<unk>`. Twice as fast as Keras's StringLookup."""
 
     def __init__(self, words: Sequence[str]):
         super().__init__((word, place) for place, word in enumerate(words))
@@ -329,11 +320,7 @@ class WordIds(dict):
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
-    """Check that ids are in the range of a vocabulary.
-
-    Raises:
-        InputError: an id is negative, or `vocabulary_size` or more.
-    """
+    """Check that ids are in the range of a vocabulary."""
     if ids.size and (ids.min() < 0 or ids.max() >= vocabulary_size):
         outside = ids.min() if ids.min() < 0 else ids.max()
         raise InputError(

@@ -119,18 +119,7 @@ def add_words(
 def count_new_words(
     language_model: LanguageModel, sentences: Iterable[str], words: Iterable[str] | None = None, min_count: int = 1
 ) -> dict[str, int]:
-    """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first.
-
-    Raises:
-        InputError: no word can be added, or a given word is in the vocabulary or too rare in the text.
-
-    Example:
-
-    >>> from keras_nplm import Uniform, Vocabulary
-    >>> language_model = LanguageModel(Uniform(6, "sentence"), Vocabulary(["the", "cat"]), "words")
-    >>> count_new_words(language_model, ["the dog", "a cat", "the cat sees the dog"])
-    {'dog': 2, 'a': 1, 'sees': 1}
-    """
+    """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first."""
     if min_count < 1:
         raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
     lines = check_lines(sentences, "sentences")
@@ -161,11 +150,7 @@ def count_new_words(
 
 
 def _check_frequencies(frequencies: Mapping[str, float], words: list[str]) -> np.ndarray:
-    """Return the frequencies of the words, float [J].
-
-    Raises:
-        InputError: a word has no frequency, or the frequencies are not positive or sum to 1 or more.
-    """
+    """Return the frequencies of the words, float [J]."""
     if missing := [word for word in words if word not in frequencies]:
         raise InputError(f"`frequencies` must have each new word. Missing: {missing[0]!r}.")
     shares = np.array([frequencies[word] for word in words], np.float64)

@@ -325,18 +325,7 @@ def train_command(config: dict) -> str | None:
 
 
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:
-    """List the flags that turn a named configuration into another one.
-
-    Args:
-        configuration: the wanted configuration.
-        base: the name of the other one.
-        without: options that are left out.
-
-    Example:
-
-    >>> list_flags(Configuration(order=5, layer_norm=False), "small")
-    ['--order', '5', '--no-layer-norm']
-    """
+    """List the flags that turn a named configuration into another one."""
     words: list[str] = []
     for option in _list_differences(configuration, base):
         flag, value = OPTIONS[option].flag, getattr(configuration, option)
