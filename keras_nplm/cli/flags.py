@@ -12,7 +12,7 @@ from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, Option, name_flag
-from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, Configuration
+from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, TOKENIZERS, Configuration
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
@@ -115,7 +115,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_data_dir(parser: argparse._ActionsContainer) -> None:
     """Add the directory of downloaded corpora."""
-    help = "directory of the archive of Brown or a TFDS set (default: TFDS_DATA_DIR, else ~/tensorflow_datasets)"
+    help = "directory of TFDS sets and of archives, also of Brown (default: TFDS_DATA_DIR, else ~/tensorflow_datasets)"
     parser.add_argument("--data-dir", metavar="DIR", help=help)
 
 
@@ -157,8 +157,8 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
         )
     help = "shares of train, validation and test lines if only --train is given (default: 0.8 0.1 0.1)"
     group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=_FRACTIONS, help=help)
-    add_flag(group, OPTIONS["token"])
-    add_flag(group, OPTIONS["tokenizer"])
+    for name in ("token", "tokenizer"):  # without the flag `--config` decides
+        add_flag(group, OPTIONS[name], default=None)
     for name in ("pieces", "pieces_kind"):
         add_flag(group, dataclasses.replace(OPTIONS[name], optional=True), default=None)
     help = "trained sentencepiece .model to use instead of training one (default: none)"
@@ -231,13 +231,20 @@ def read_tokenizer(options: argparse.Namespace) -> str:
     Raises:
         InputError: two flags contradict each other.
     """
+    if options.token is None and options.tokenizer is None:
+        return _get_text_options(options)["tokenizer"]
     if options.token != "character":
-        return options.tokenizer
+        return options.tokenizer or OPTIONS["tokenizer"].default
     if options.tokenizer == SUBWORDS:
         raise InputError(
             "`--tokenizer sentencepiece` must be left out with `--token character`. Fix: drop one of them."
         )
     return CHARACTERS
+
+
+def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the tokenizer, and the number of subwords if any, of the named configuration."""
+    return TOKENIZERS.get(getattr(options, "config", None), {"tokenizer": OPTIONS["tokenizer"].default})
 
 
 def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
@@ -263,6 +270,8 @@ def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
             )
     if "pieces_file" in given and len(given) > 1:
         raise InputError("`--pieces-file` must be given without `--pieces` and `--pieces-kind`. Fix: drop one of them.")
+    if "pieces" in (named := _get_text_options(options)) and "pieces_file" not in given:
+        given = {"pieces": named["pieces"]} | given
     fields = {"pieces": "pieces", "pieces_kind": "kind", "pieces_file": "file"}
     return SubwordOptions(**{fields[name]: value for name, value in given.items()})
 

@@ -1,19 +1,23 @@
 """The tf.data pipeline: token ids to shuffled batches of (context_ids [B, n-1], target_ids [B])."""
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled, ResampledPools, count_resampled
 from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools, concatenate_texts
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.seeds import fold_seed
 
 _ROUNDS = 10  # rounds of the cipher that permutes an epoch
+_MULTIPLIER = 0x9E37  # 2**16 / golden ratio
 _CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches, to make operations cheap per n-gram
 
 
@@ -40,6 +44,9 @@ def ngram_dataset(
     of all n-grams that takes no memory: a small cipher of i gives place i. Iterating again gives a new epoch with a new
     permutation. A dataset with the same seed has the same sequence of epochs.
 
+    `tf.train.Checkpoint(iterator=iter(dataset))` restores the place within an epoch. With `first_epoch` the next epochs
+    follow as they would have; otherwise a new process counts its epochs from 0.
+
     An array of ids is held in memory. Of shards about 4 million ids are in memory at a time, and the shuffle has two
     levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks. With
     `Resampled` texts an epoch has a share of the n-grams of each text.
@@ -53,7 +60,7 @@ def ngram_dataset(
         tokenizer: name of the tokenizer that splits strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
         boundary: `"sentence"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.
-        seed: seed of the permutations.
+        seed: seed of the permutations, any integer.
         drop_remainder: drop the last, smaller batch of an epoch, as training under tf.distribute needs.
         first_epoch: return an endless dataset whose epochs are numbered from this one, to resume training with
             `fit(steps_per_epoch=…)`. Default: a dataset of one epoch.
@@ -82,7 +89,11 @@ def ngram_dataset(
     >>> len(ngram_dataset(lines, order=3, batch_size=5, vocabulary=vocabulary))
     2
     """
-    ids = _encode_strings(ids, vocabulary, tokenizer)
+    if vocabulary is not None:
+        ids = np.concatenate([np.zeros(0, np.int32), *encode_text(ids, vocabulary, tokenizer)])
+    elif not isinstance(ids, ShardedIds | Resampled):
+        ids = convert_ids(ids)
+    seed = fold_seed(seed)
     if batch_size < 1:
         raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
     if isinstance(ids, Resampled) and not shuffle:
@@ -126,7 +137,7 @@ def ngram_dataset(
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
-            epoch_seed = tf.cast(tf.stack([seed, epoch, 0]), tf.int32) if shuffle else None
+            epoch_seed = _make_key(seed, epoch, 0) if shuffle else None
             epoch_positions = _select_positions(cycles, epoch) if cycles else positions
             return _build_chunks(
                 tokens, epoch_positions, order, chunk, first, used, number, epoch_seed, (local_size, *part)
@@ -143,6 +154,8 @@ def ngram_dataset(
     # no parallel call needs tuning, and `fit` would wait up to a minute for the tuning thread when an iterator ends
     options = tf.data.Options()
     options.autotune.enabled = False
+    # a checkpoint of an iterator has the number of its epoch, and needs neither the counter nor a reader of shards
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     if first_epoch is not None:
         return tf.data.Dataset.counter(first_epoch, 1).flat_map(batched).with_options(options)
     if not pools:
@@ -155,37 +168,19 @@ def ngram_dataset(
     return dataset if batches < 0 else dataset.apply(tf.data.experimental.assert_cardinality(batches))
 
 
+def _make_key(seed: int, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
+    """Return the key of a permutation, int32 [3]. The cipher uses 8 bits or more of each number: mix in the others."""
+    digest = hashlib.sha256(str(seed >> 8).encode()).digest()[:12] if seed >> 8 else bytes(12)
+    numbers = tf.stack([seed & 0xFF, epoch, number + epoch // 256 * _MULTIPLIER])
+    return tf.bitwise.bitwise_xor(tf.cast(numbers, tf.int32), tf.constant(np.frombuffer(digest, np.int32)))
+
+
 def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
-    """Count the n-grams of a part of an epoch: the w-th N-th of each batch.
-
-    Example:
-
-    >>> [_count_part(13, 8, (worker, 2)) for worker in range(2)]  # of the last batch, 4 n-grams and 1
-    [8, 5]
-    """
+    """Count the n-grams of a part of an epoch: the w-th N-th of each batch."""
     worker, workers = part
     size = batch_size // workers
     whole, rest = divmod(number, batch_size)
     return whole * size + min(max(rest - worker * size, 0), size)
-
-
-def _encode_strings(
-    text: Sequence[str] | np.ndarray | ShardedIds | Resampled, vocabulary: Vocabulary | None, tokenizer: str
-) -> np.ndarray | ShardedIds | Resampled:
-    """Return the ids of sentences that are strings; ids are returned as they are.
-
-    Raises:
-        InputError: strings come without a vocabulary, or a vocabulary comes without strings.
-    """
-    is_text = isinstance(text, str) or (isinstance(text, Sequence) and len(text) and isinstance(text[0], str))
-    if isinstance(text, str) or is_text != (vocabulary is not None):
-        raise InputError(
-            "`ids` must be token ids, or a list of strings with `vocabulary`. Received: "
-            f"{'a string' if isinstance(text, str) else 'strings' if is_text else 'ids'} "
-            f"{'with' if vocabulary is not None else 'without'} `vocabulary`. Fix: for strings add "
-            '`vocabulary=Vocabulary.build(lines, tokenizer="words")`.'
-        )
-    return np.concatenate([np.zeros(0, np.int32), *encode_text(text, vocabulary, tokenizer)]) if is_text else text
 
 
 def _open_pools(
@@ -215,7 +210,7 @@ def _order_resampled(
     for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
         count = count_resampled(share, len(positions))
         if count < len(positions):
-            positions = np.random.default_rng([seed % (1 << 64), text]).permutation(positions)
+            positions = np.random.default_rng([seed, text]).permutation(positions)
         cycles.append((tf.constant(positions), count))
     return tokens, cycles
 
@@ -287,7 +282,7 @@ def _build_pool_chunks(
 
         def of_pool(tokens: tf.Tensor, positions: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
-            pool_seed = tf.cast(tf.stack([seed, epoch, 1 + pool]), tf.int32) if shuffle else None
+            pool_seed = _make_key(seed, epoch, 1 + pool) if shuffle else None
             size = tf.size(positions)
             return _build_chunks(tokens, positions, order, chunk, first, size, size, pool_seed)
 

@@ -25,13 +25,7 @@ _ENCODE_AGAIN = "Fix: encode the corpus again."
 
 
 def name_shard(split: str, number: int) -> str:
-    """Return the file name of a shard.
-
-    Example:
-
-    >>> name_shard("train", 7)
-    'train.00007.ids'
-    """
+    """Return the file name of a shard."""
     return f"{split}.{number:05d}.ids"
 
 
@@ -178,15 +172,19 @@ class EncodedCorpus:
         ends = np.cumsum([number for number, _ in self.splits["train"].get("shares", [(len(paths), 1.0)])])
         return [ShardedIds(paths[a:b], self.vocabulary_size) for a, b in itertools.pairwise([0, *ends])]
 
-    def count_tokens_per_epoch(self) -> int:
-        """Count the tokens of the training split, one `</s>` per sentence included, each text by its share.
+    def count_tokens_per_epoch(self, boundary: str = "sentence") -> int:
+        """Count the targets of the training split, each text by its share: in a stream no `</s>` is one.
 
         Raises:
             InputError: a shard is absent or truncated.
         """
+        texts, ends = self._open_training_texts(), [0] * len(self._shares)
+        if boundary == "stream":
+            sentences = self.splits["train"]["sentences"]
+            ends = [sentences] if len(texts) == 1 else [text.frequencies()[EOS_ID] for text in texts]
         return sum(
-            count_resampled(share, len(text))
-            for text, share in zip(self._open_training_texts(), self._shares, strict=True)
+            count_resampled(share, len(text) - number)
+            for text, share, number in zip(texts, self._shares, ends, strict=True)
         )
 
     def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:

@@ -280,13 +280,7 @@ def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
 
 
 def describe_text(corpus: Corpus) -> dict:
-    """Describe text files or a TFDS set, to notice changed text: the content of each file, the pieces of each split.
-
-    The directory of a TFDS set names its version, which stands for its content.
-
-    Returns:
-        `{"files": …, "pieces": …}`, JSON values only, or `{}` for a corpus without pieces.
-    """
+    """Describe text files or a TFDS set, to notice changed text: the content of each file, the pieces of each split."""
     if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         return {}
     pieces = {split: list(map(_describe_piece, text.pieces)) for split, text in corpus.splits.items()}

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
 from keras_nplm.io.errors import InputError
 
@@ -42,7 +43,7 @@ def ngram_positions(
     if boundary not in BOUNDARIES:
         raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
     context_size = order - 1
-    ids = np.asarray(ids, np.int32)
+    ids = convert_ids(ids)
     if boundary == "stream":
         words = ids[ids != EOS_ID]
         tokens = np.concatenate([np.full(context_size, PAD_ID, np.int32), words])
@@ -67,13 +68,7 @@ def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.n
 
 
 def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
-    """Extract all n-grams of a text, int32 [N, n], in the order of the text; for the arguments see `ngram_positions`.
-
-    Example:
-
-    >>> extract_ngrams(np.array([7, 8, 3], np.int32), order=2, boundary="sentence").tolist()
-    [[2, 7], [7, 8], [8, 3]]
-    """
+    """Extract all n-grams of a text, int32 [N, n], in the order of the text; see `ngram_positions`."""
     return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
 
 
@@ -103,7 +98,7 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
     held = np.zeros((0, max(order, 0)), np.int32)
     context = None  # the last n-1 tokens of the part before, if the next n-grams contain them
     is_empty = True
-    for ids in parts:
+    for ids in map(convert_ids, parts):
         if not (len(ids) and (boundary == "sentence" or (ids != EOS_ID).any())):
             continue  # without a target
         tokens, positions = ngram_positions(ids, order, boundary)
@@ -129,13 +124,7 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
-    """List the ids that can be predicted: `<unk>`, all words, and with boundary `"sentence"` also `</s>`.
-
-    Example:
-
-    >>> predicted_ids(6, "stream"), predicted_ids(6, "sentence")
-    (array([1, 4, 5]), array([1, 3, 4, 5]))
-    """
+    """List the ids that can be predicted: `<unk>`, all words, and with boundary `"sentence"` also `</s>`."""
     ids = np.arange(vocabulary_size)
     return ids[(ids == UNK_ID) | (ids > EOS_ID) | ((ids == EOS_ID) & (boundary == "sentence"))]
 
@@ -162,12 +151,12 @@ def check_ngrams(
     Raises:
         InputError: an id is out of range, or a shape is wrong.
     """
-    context_ids = np.asarray(context_ids, np.int32)
+    context_ids = convert_ids(context_ids, "context_ids", None)
     if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
         raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")
     check_ids(context_ids, vocabulary_size)
     if target_ids is not None:
-        target_ids = np.asarray(target_ids, np.int32)
+        target_ids = convert_ids(target_ids, "target_ids", None)
         if target_ids.shape != context_ids.shape[:1]:
             raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
         check_ids(target_ids, vocabulary_size if outputs is None else outputs)
@@ -175,22 +164,7 @@ def check_ngrams(
 
 
 def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Find the distinct rows of an array of contexts.
-
-    Args:
-        context_ids: int32 [B, n-1].
-        keep_order: whether the distinct rows keep the order of their first occurrence. Default: in no particular order.
-
-    Returns:
-        contexts, int32 [G, n-1]: the distinct rows. which, int32 [B]: the index of each row, so
-        that `contexts[which]` equals `context_ids`.
-
-    Example:
-
-    >>> contexts, which = find_distinct_rows(np.array([[4, 5], [6, 7], [4, 5]], np.int32))
-    >>> len(contexts), contexts[which].tolist()
-    (2, [[4, 5], [6, 7], [4, 5]])
-    """
+    """Find the distinct rows of an array of contexts."""
     key = np.zeros(len(context_ids), np.uint64)
     for column in context_ids.T:
         key = (key ^ column.astype(np.uint64)) * HASH_MULTIPLIER

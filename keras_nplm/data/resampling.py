@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.corpora.text_files import check_share
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.shuffling import Blocks, find_pool, load_rows, merge_blocks, slice_rows
@@ -15,20 +16,7 @@ RESAMPLED_POOL = 1 << 22  # approximate number of n-grams that are permuted toge
 
 
 def count_resampled(share: float, number: int) -> int:
-    """Count the n-grams of a text in one epoch: round(c N).
-
-    Args:
-        share: c in (0, 1].
-        number: N, the number of n-grams in the text.
-
-    Raises:
-        InputError: the result is 0.
-
-    Example:
-
-    >>> count_resampled(0.1, 1234)
-    123
-    """
+    """Count the n-grams of a text in one epoch: round(c N)."""
     count = round(float(share) * int(number))
     if not count:
         raise InputError(
@@ -76,7 +64,7 @@ class Resampled:
         texts = list(texts)
         if not texts:
             raise InputError("`texts` must have at least one (ids, share). Received: [].")
-        self.texts = [text if isinstance(text, ShardedIds) else np.asarray(text, np.int32) for text, _ in texts]
+        self.texts = [text if isinstance(text, ShardedIds) else convert_ids(text) for text, _ in texts]
         self.shares = [check_share(share) for _, share in texts]
 
     @property
@@ -118,7 +106,7 @@ class ResampledPools:
         targets_below: int | None = None,
         part: tuple[int, int] = (0, 1),
     ):
-        self._seed = seed % (1 << 64)
+        self._seed = seed
         texts = [text if isinstance(text, ShardedIds) else _ArrayIds(text) for text in resampled.texts]
         self._texts = [Blocks(text, order, boundary, RESAMPLED_BLOCK, targets_below) for text in texts]
         self._cycles = [self._order_blocks(number, text.ngrams) for number, text in enumerate(self._texts)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_lines, check_sentences
 from keras_nplm.data.corpora.pieces import CHUNK_TOKENS, Piece, chunk_sentences, read_sentence_lines
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
@@ -19,7 +20,6 @@ from keras_nplm.data.vocabulary import (
     Vocabulary,
     check_ids,
     check_reserved,
-    check_tokens,
 )
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
@@ -31,17 +31,8 @@ DTYPE = np.dtype("<i4")
 def encode_chunks(
     sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray]
 ) -> Iterator[np.ndarray]:
-    """Encode sentences as ids, each closed by `</s>`, in chunks of whole sentences and about 2**18 ids.
-
-    Args:
-        sentences: lists of tokens.
-        encode: a function from tokens to ids.
-
-    Raises:
-        InputError: a sentence is a string, or holds a reserved token (`<pad>`, `<s>` or `</s>`).
-    """
-    for chunk in chunk_sentences(sentences):
-        check_tokens(*chunk)
+    """Encode sentences as ids, each closed by `</s>`, in chunks of whole sentences and about 2**18 ids."""
+    for chunk in chunk_sentences(check_sentences(sentences)):
         tokens = [token for sentence in chunk for token in (*sentence, EOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
@@ -53,23 +44,8 @@ def encode_chunks(
 def encode_text(
     lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, counter: TextCounter | None = None
 ) -> Iterator[np.ndarray]:
-    """Encode lines of text as ids, each closed by `</s>`, in chunks as `encode_chunks`. Blank lines are skipped.
-
-    Args:
-        lines: lines of text.
-        vocabulary: the vocabulary. An out-of-vocabulary word becomes `<unk>`.
-        tokenizer_name: name of the tokenizer; see `keras_nplm.data.tokenizers.get_tokenizer`.
-        counter: counts the characters, words and unknown words of the lines. Default: they are not counted.
-
-    Raises:
-        InputError: a line holds a reserved token, or the tokenizer and the vocabulary do not match.
-
-    Example:
-
-    >>> list(encode_text(["the cat", " ", "a cat"], Vocabulary(["the", "cat"]), "words"))
-    [array([4, 5, 3, 1, 5, 3], dtype=int32)]
-    """
-    tokenize, encode = vocabulary.tokenizer(tokenizer_name), vocabulary.encode
+    """Encode lines of text as ids, each closed by `</s>`, in chunks as `encode_chunks`. Blank lines are skipped."""
+    tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
     if vocabulary.subwords is not None:
         return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1], counter)
     if counter is not None:
@@ -115,16 +91,7 @@ def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 class PieceEncoder:
-    """A task for `run_in_processes`: encode a piece of text as a shard, and count its characters and words.
-
-    The shard is written whole or not at all. A file beside it holds the counts; see `TextCounter`.
-
-    Args:
-        tokenizer: name of the tokenizer.
-        words: all words of the vocabulary in the order of their ids.
-        directory: directory of the shards.
-        subwords: the SentencePiece model in base64, if the words are subwords.
-    """
+    """A task for `run_in_processes`: encode a piece of text as a shard, and count its characters and words."""
 
     def __init__(self, tokenizer: str, words: Sequence[str], directory: str, subwords: str | None = None):
         model = Subwords(base64.b64decode(subwords)) if subwords else None
@@ -178,11 +145,7 @@ class ShardedIds:
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Read the ids `start` to `stop`, int32 [stop - start].
-
-        Raises:
-            InputError: a shard is absent, was truncated meanwhile, or holds ids outside the vocabulary.
-        """
+        """Read the ids `start` to `stop`, int32 [stop - start]."""
         ids = np.empty(stop - start, np.int32)
         place = start
         while place < stop:

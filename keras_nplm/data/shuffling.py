@@ -8,29 +8,14 @@ from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.seeds import fold_seed
 
 BLOCK = 1 << 17  # ids that are read together: 512 KiB
 POOL = 32  # blocks whose n-grams are permuted together
 
 
 class Blocks:
-    """A text cut into blocks of ids, which are read one by one.
-
-    An n-gram belongs to the block of its target. Its context may begin in an earlier block.
-
-    Args:
-        ids: the text, each sentence closed by `</s>`.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        size: number of ids in a block.
-        targets_below: skip n-grams whose target id is this or higher. Default: no limit.
-
-    Attributes:
-        ngrams: the number of n-grams in each block, int64.
-
-    Raises:
-        InputError: an option is out of range, the text is empty, or a shard cannot be read.
-    """
+    """A text cut into blocks of ids, read one by one. An n-gram belongs to the block of its target."""
 
     def __init__(self, ids: ShardedIds, order: int, boundary: str, size: int, targets_below: int | None = None):
         ngram_positions(np.array([EOS_ID + 1, EOS_ID]), order, boundary)  # checks the options
@@ -53,14 +38,7 @@ class Blocks:
         return targets if self._targets_below is None else targets & (ids < self._targets_below)
 
     def load(self, block: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a block and arrange its n-grams as `ngram_positions` does, with the first contexts from the text before.
-
-        Returns:
-            tokens int32 and positions int32, one for each n-gram of the block.
-
-        Raises:
-            InputError: a shard cannot be read.
-        """
+        """Read a block: its n-grams as `ngram_positions` arranges them, with contexts from the text before."""
         start = block * self._size
         ids = self._ids.read(start, min(start + self._size, len(self._ids)))
         tokens, positions = ngram_positions(ids, self._order, self._boundary, self._targets_below)
@@ -84,21 +62,7 @@ class Blocks:
 
 
 def concatenate_texts(texts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Concatenate texts that `ngram_positions` arranged.
-
-    Args:
-        texts: (tokens, positions) of each text.
-
-    Returns:
-        tokens, int32: all texts. positions: for each text its positions in `tokens`, int32.
-
-    Example:
-
-    >>> parts = [(np.array([0, 7, 8]), np.array([1, 2])), (np.array([0, 9]), np.array([1]))]
-    >>> tokens, positions = concatenate_texts(parts)
-    >>> tokens.tolist(), [part.tolist() for part in positions]
-    ([0, 7, 8, 0, 9], [[1, 2], [4]])
-    """
+    """Concatenate texts that `ngram_positions` arranged."""
     tokens, positions, size = [np.zeros(0, np.int32)], [], 0
     for part, part_positions in texts:
         tokens.append(part)
@@ -142,7 +106,7 @@ class Pools:
         part: tuple[int, int] = (0, 1),
     ):
         self._blocks = Blocks(ids, order, boundary, BLOCK, targets_below)
-        self._shuffle, self._seed, self._pool = shuffle, seed, POOL
+        self._shuffle, self._seed, self._pool = shuffle, fold_seed(seed), POOL
         self.number = int(self._blocks.ngrams.sum())
         self.count = -(-len(self._blocks.ngrams) // self._pool)
         worker, workers = part
@@ -152,7 +116,7 @@ class Pools:
         """Return rows of (block, first n-gram, n-gram after the last) of this worker, in the order of an epoch."""
         blocks = np.arange(len(self._blocks.ngrams))
         if self._shuffle:
-            blocks = np.random.default_rng([self._seed % (1 << 64), epoch]).permutation(blocks)
+            blocks = np.random.default_rng([self._seed, epoch]).permutation(blocks)
         rows = np.column_stack([blocks, np.zeros_like(blocks), self._blocks.ngrams[blocks]])
         return rows if self._run == (0, self.number) else slice_rows(rows, *self._run)
 
@@ -162,11 +126,7 @@ class Pools:
         return find_pool(np.add.reduceat(stop - first, np.arange(0, len(first), self._pool)), ngrams)
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them.
-
-        Raises:
-            InputError: a shard cannot be read.
-        """
+        """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them."""
         rows = self._order_blocks(epoch)[pool * self._pool : (pool + 1) * self._pool]
         return merge_blocks(load_rows(self._blocks, rows[rows[:, 1] < rows[:, 2]]))
 
@@ -195,13 +155,7 @@ def merge_blocks(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.nd
 
 
 def find_pool(sizes: np.ndarray, ngrams: int) -> tuple[int, int]:
-    """Find the place after the first `ngrams` n-grams: a pool, and how many of its n-grams to skip.
-
-    Example:
-
-    >>> find_pool(np.array([10, 10, 10]), 14)
-    (1, 4)
-    """
+    """Find the place after the first `ngrams` n-grams: a pool, and how many of its n-grams to skip."""
     ends = np.cumsum(sizes)
     pool = int(np.searchsorted(ends, ngrams, side="right"))
     return pool, int(ngrams - (ends[pool - 1] if pool else 0))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.forms import name_companion, remove_companion
 from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
 from keras_nplm.io.checksums import identify_content
@@ -112,7 +113,7 @@ class Subwords:
             raise InputError(f"`pieces` must be {MIN_PIECES} to {_MAX_PIECES:,}. Received: {pieces}.")
         if kind not in PIECES_KINDS:
             raise InputError(f"`kind` must be one of {', '.join(PIECES_KINDS)}. Received: {kind!r}.")
-        sample = _sample_lines(lines)
+        sample = _sample_lines(check_lines(lines))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:
             raise InputError("The text of the subwords must have at least one word. Fix: give more text.")

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.text import split_fields
@@ -51,6 +52,7 @@ def check_steps(steps: Sequence[str]) -> tuple[str, ...]:
     >>> check_steps(["numbers", "lower"])
     ('lower', 'numbers')
     """
+    steps = list(check_lines(steps, "normalise"))
     if unknown := [step for step in steps if step not in STEPS]:
         raise InputError(f"`normalise` must be some of {', '.join(STEPS)}. Received: {unknown[0]!r}.")
     return tuple(step for step in STEPS if step in steps)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
 from keras_nplm.data.forms import get_forms_path, read_forms, write_forms
 from keras_nplm.data.subwords import Subwords, get_subwords_path, read_subwords, write_subwords
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
@@ -57,7 +58,7 @@ class Vocabulary:
     """
 
     def __init__(self, words: Sequence[str], forms: Mapping[str, str] | None = None, subwords: Subwords | None = None):
-        seen = set(SPECIALS)
+        seen, words = set(SPECIALS), list(check_lines(words, "words"))
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
                 raise InputError(f"Duplicate word {word!r} in the vocabulary (line {place + 1}). Fix: remove one.")
@@ -153,12 +154,13 @@ class Vocabulary:
             raise InputError(
                 "Subwords are trained, not counted. Fix: use `Vocabulary.from_subwords(Subwords.train(lines, pieces))`."
             )
-        if tokenizer is not None:
-            sentences = map(get_tokenizer(tokenizer), sentences)
+        if tokenizer is None:
+            sentences = check_sentences(sentences)
+        else:
+            sentences = map(get_tokenizer(tokenizer), check_lines(sentences, "sentences"))
         with tempfile.TemporaryDirectory() as directory:
             counts = WordCounts(directory)
             for sentence in sentences:
-                check_tokens(sentence)
                 counts.update(sentence)
             return cls.from_counts(counts.pairs(), min_count=min_count, max_size=max_size)
 
@@ -169,7 +171,7 @@ class Vocabulary:
         """Build the vocabulary from word counts. Only the selected words need fit in memory.
 
         Args:
-            counts: (word, count), each word once, in any order.
+            counts: (word, count), each word once, in any order; or a dictionary.
             min_count: see `build`.
             max_size: see `build`.
 
@@ -186,7 +188,7 @@ class Vocabulary:
         if max_size is not None and max_size < 1:
             raise InputError(f"`max_size` must be 1 or more. Received: {max_size}.")
         kept, types = [], 0
-        counts = iter(counts)
+        counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
             check_reserved(some)
             types += len(some)
@@ -237,7 +239,7 @@ class Vocabulary:
         >>> Vocabulary(["cat"]).with_words(["dog"]).words[4:]
         ['cat', 'dog']
         """
-        return Vocabulary([*self.words[len(SPECIALS) :], *words], self.forms, self.subwords)
+        return Vocabulary([*self.words[len(SPECIALS) :], *check_lines(words, "words")], self.forms, self.subwords)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the words to `path`, one a line, and beside it `forms.tsv` or `sentencepiece.model`, if any."""
@@ -280,10 +282,16 @@ class Vocabulary:
         Raises:
             InputError: a token holds a lone surrogate, as a command-line argument with bytes that are not UTF-8 does.
         """
-        ids = self._ids.look_up(tokens)
+        if not isinstance(tokens, list):
+            tokens = list(check_lines(tokens, "tokens"))
+        try:
+            ids = self._ids.look_up(tokens)
+        except TypeError:  # an item that cannot be hashed
+            list(check_lines(tokens, "tokens"))
+            raise
         if (ids == UNK_ID).any():
             try:
-                "".join(tokens).encode("utf-8")
+                "".join(check_lines(tokens, "tokens")).encode("utf-8")
             except UnicodeEncodeError as error:
                 raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
         return ids
@@ -294,22 +302,13 @@ class Vocabulary:
         Raises:
             InputError: an id is out of range.
         """
-        ids = np.asarray(ids, dtype=np.int64)
+        ids = convert_ids(ids)
         check_ids(ids, len(self))
         return [self.words[i] for i in ids]
 
 
 class WordIds(dict):
-    """A dictionary from words to ids. An out-of-vocabulary word is `<unk>`. Twice as fast as Keras's StringLookup.
-
-    Args:
-        words: the words in the order of their ids, special tokens included.
-
-    Example:
-
-    >>> WordIds(["<pad>", "<unk>", "<s>", "</s>", "the"]).look_up(["the", "cow"])
-    array([4, 1], dtype=int32)
-    """
+    """A dictionary from words to ids. An out-of-vocabulary word is `<unk>`. Twice as fast as Keras's StringLookup."""
 
     def __init__(self, words: Sequence[str]):
         super().__init__((word, place) for place, word in enumerate(words))
@@ -323,36 +322,12 @@ class WordIds(dict):
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
-    """Check that ids are in the range of a vocabulary.
-
-    Raises:
-        InputError: an id is negative, or `vocabulary_size` or more.
-    """
+    """Check that ids are in the range of a vocabulary."""
     if ids.size and (ids.min() < 0 or ids.max() >= vocabulary_size):
         outside = ids.min() if ids.min() < 0 else ids.max()
         raise InputError(
             f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Fix: use the vocabulary of the model."
         )
-
-
-def check_tokens(*sentences: Sequence[str]) -> None:
-    """Check that sentences are lists of tokens. A string would be taken for a list of its characters.
-
-    Raises:
-        InputError: a sentence is a string.
-
-    Example:
-
-    >>> check_tokens(["the", "cat"], "the cat")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    keras_nplm.io.errors.InputError: A sentence must be a list of tokens. Received: the string 'the cat'. Fix: ...
-    """
-    for sentence in sentences:
-        if isinstance(sentence, str):
-            raise InputError(
-                f"A sentence must be a list of tokens. Received: the string {sentence[:80]!r}. Fix: split it, as with "
-                "`split_words`."
-            )
 
 
 def check_reserved(tokens: Iterable[str]) -> None:

@@ -18,20 +18,7 @@ _PARTS = 64  # parts of a run: the same part of all runs is merged at a time
 
 
 class WordCounts:
-    """Word frequencies, counted in bounded memory.
-
-    Args:
-        directory: an existing directory for the runs of more than `types_in_memory` different words.
-        types_in_memory: the number of different words to hold in memory, beside the words of one call.
-
-    Example:
-
-    >>> counts = WordCounts(getfixture("tmp_path"), types_in_memory=1)
-    >>> counts.update(["the", "cat"])
-    >>> counts.update(["the", "dog"])
-    >>> sorted(counts.pairs())
-    [('cat', 1), ('dog', 1), ('the', 2)]
-    """
+    """Word frequencies, counted in bounded memory."""
 
     def __init__(self, directory: str | os.PathLike, types_in_memory: int | None = None):
         self.runs: list[Path] = []
@@ -84,12 +71,7 @@ def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]
 
 
 class PieceCounter:
-    """A task for `run_in_processes`: count the words of pieces of text.
-
-    Args:
-        tokenizer: name of the tokenizer.
-        directory: an existing directory for the runs.
-    """
+    """A task for `run_in_processes`: count the words of pieces of text."""
 
     def __init__(self, tokenizer: str, directory: str):
         self._tokenize = get_tokenizer(tokenizer)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.shards import encode_text
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError, check_argument
@@ -44,8 +45,7 @@ def adapt(
         option.check(value)
     kind = type(language_model.model).__name__
     check_argument("model", language_model.kind == "nplm", "an NPLM", kind, "train one with `keras-nplm train`.")
-    check_argument("text", not isinstance(text, str), "lines of text", "one string", "pass `text.splitlines()`.")
-    encoded = encode_text(text, language_model.vocabulary, language_model.tokenizer_name)
+    encoded = encode_text(check_lines(text, "text"), language_model.vocabulary, language_model.tokenizer_name)
     train_ids, held_out_ids = _split_lines(np.concatenate([np.zeros(0, np.int32), *encoded]), held_out)
 
     from keras_nplm.models.adaptation import adapt_network

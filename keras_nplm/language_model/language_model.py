@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_lines, check_text, convert_ids, holds_ids
+from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
@@ -342,6 +344,8 @@ class LanguageModel:
         The second value is a function to call after the ids were read, which returns the size of the text.
         """
         if isinstance(text, str):
+            wanted = f"lines of text, token ids or one of {', '.join(SPLITS)}"
+            check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
             if self.corpus is None:
                 raise InputError(
                     f"The model directory has no corpus/, so the split {text!r} is not available. "
@@ -349,11 +353,11 @@ class LanguageModel:
                 )
             corpus, split = self.corpus, text
             return corpus.ids(split), lambda: TextSize.of_split(corpus, split, self.boundary, self.spelling)
-        if isinstance(text, Sequence | np.ndarray) and len(text) and not isinstance(text[0], str):
-            ids = np.asarray(text, np.int32)
+        if holds_ids(text):
+            ids = convert_ids(text)
             return ids, lambda: self._measure_ids(ids)
         counter = _LineCounter(self)
-        return counter.encode(text), counter.measure
+        return counter.encode(check_lines(text, "text")), counter.measure
 
     def _measure_ids(self, ids: np.ndarray) -> TextSize:
         """Return the size of the text that ids stand for."""
@@ -372,7 +376,7 @@ class LanguageModel:
         counts: ScoringCounts | None = None,
         dynamic: bool | DynamicSettings = False,
     ) -> Iterator[SentenceScore]:
-        """Yield the log-probability of each sentence; see `keras_nplm.language_model.scoring.score_sentences`.
+        """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
         Args:
             sentences: texts, which may be an iterator over a large file. Sentences do not see each other as context.
@@ -383,10 +387,11 @@ class LanguageModel:
         Raises:
             InputError: a sentence holds a reserved token, or the model has nothing that learns.
         """
+        lines = check_lines(sentences, "sentences")
         model = self._make_dynamic(dynamic)[1] if dynamic else self.model
-        own, options = (model, self.vocabulary, self.tokenize, self.boundary), {"in_order": bool(dynamic)}
-        for batch in batch_sentences(sentences):
-            yield from score_sentences(*own, batch, min_log_prob=min_log_prob, counts=counts, **options)
+        own = model, self.vocabulary, self.tokenize, self.boundary
+        options = dict(min_log_prob=min_log_prob, counts=counts, in_order=bool(dynamic))
+        return (score for batch in batch_sentences(lines) for score in score_sentences(*own, batch, **options))
 
     def rescore(
         self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME
@@ -430,6 +435,7 @@ class LanguageModel:
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        check_text(context, "context")
         if self.vocabulary.subwords is not None:
             return self._search_words(context, "", top_k, with_end=self.boundary == "sentence")
         log_probs = self.model.next_log_probs(self._context_of(self._word_ids(context))[None])[0, self.proposed_ids]
@@ -461,6 +467,7 @@ class LanguageModel:
         """
         if top_k < 1:
             raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        check_text(text, "text")
         if isinstance(index := self._index, WordPieces):
             return self._search_words(*split_unfinished(text), top_k, with_end=False)
         context, prefix = split_unfinished_word(text, self.tokenizer_name, index.longest)
@@ -519,6 +526,7 @@ class LanguageModel:
         Raises:
             InputError: an option is out of range, or the prompt holds a reserved token.
         """
+        check_text(prompt, "prompt")
         pieces = None if self.vocabulary.subwords is None else self._index
         prompt_ids = self._word_ids(prompt if pieces is None else prompt.rstrip(" "))
         sentences = generate_sentences(
@@ -598,7 +606,7 @@ class LanguageModel:
         return np.arange(first, len(self.vocabulary))
 
     def _find_rows(self, words: Sequence[str]) -> list[int]:
-        return find_rows(words, self.vocabulary, self.tokenize)
+        return find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
 
     def _word_ids(self, text: str) -> np.ndarray:
         tokens = self.tokenize(text)

@@ -1,10 +1,11 @@
 """Add out-of-vocabulary words to a trained network, with weights estimated from a text, without training."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.tokenizers import uses_lemmas
@@ -18,8 +19,8 @@ PRIOR_TOKENS = 10_000
 
 def add_words(
     language_model: LanguageModel,
-    sentences: Sequence[str],
-    words: Sequence[str] | None = None,
+    sentences: Iterable[str],
+    words: Iterable[str] | None = None,
     min_count: int = 1,
     *,
     rule: str = "likelihood",
@@ -97,6 +98,7 @@ def add_words(
         raise InputError(f"`rule` must be one of {', '.join(RULES)}. Received: {rule!r}.")
     if prior_tokens < 1:
         raise InputError(f"`prior_tokens` must be 1 or more. Received: {prior_tokens}.")
+    sentences = list(check_lines(sentences, "sentences"))
     counts = count_new_words(language_model, sentences, words, min_count)
     new_words = list(counts)
     vocabulary = language_model.vocabulary.with_words(new_words)
@@ -110,23 +112,13 @@ def add_words(
 
 
 def count_new_words(
-    language_model: LanguageModel, sentences: Sequence[str], words: Sequence[str] | None = None, min_count: int = 1
+    language_model: LanguageModel, sentences: Iterable[str], words: Iterable[str] | None = None, min_count: int = 1
 ) -> dict[str, int]:
-    """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first.
-
-    Raises:
-        InputError: no word can be added, or a given word is in the vocabulary or too rare in the text.
-
-    Example:
-
-    >>> from keras_nplm import Uniform, Vocabulary
-    >>> language_model = LanguageModel(Uniform(6, "sentence"), Vocabulary(["the", "cat"]), "words")
-    >>> count_new_words(language_model, ["the dog", "a cat", "the cat sees the dog"])
-    {'dog': 2, 'a': 1, 'sees': 1}
-    """
+    """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first."""
     if min_count < 1:
         raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
-    counts = Counter(token for sentence in sentences for token in language_model.tokenize(sentence))
+    lines = check_lines(sentences, "sentences")
+    counts = Counter(token for line in lines for token in language_model.tokenize(line))
     check_reserved(counts)
     if not counts:
         raise InputError("The text must have 1 word or more. Received: 0. Fix: give lines of text with the new words.")
@@ -138,6 +130,7 @@ def count_new_words(
                 f"The text has no out-of-vocabulary word with `min_count` {min_count}. Fix: lower `min_count`, or give "
                 "more text."
             )
+    words = list(check_lines(words, "words"))
     for word in words:
         if word in known:
             raise InputError(f"The word {word!r} is already in the vocabulary. Fix: leave it out.")

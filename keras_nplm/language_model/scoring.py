@@ -70,28 +70,7 @@ def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
 def build_sentence_ngrams(
     sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, order: int, boundary: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Build the n-grams of tokenized sentences, each sentence with a context of its own.
-
-    The first context of a sentence is filled with `<s>` and the sentence ends with `</s>`. With the boundary
-    `"stream"` the first context is filled with `<pad>` and there is no `</s>`.
-
-    Args:
-        sentences: S sequences of tokens.
-        vocabulary: maps tokens to ids.
-        order: n.
-        boundary: `"stream"` or `"sentence"`.
-
-    Returns:
-        n-grams int32 [N, n], and the index of each one's sentence, int64 [N], ascending.
-
-    Raises:
-        InputError: a sentence holds a reserved token.
-
-    Example:
-
-    >>> build_sentence_ngrams([["cat"], ["a", "cat"]], Vocabulary(["cat"]), 2, "stream")[0].tolist()
-    [[0, 4], [0, 1], [1, 4]]
-    """
+    """Build the n-grams of tokenized sentences, each sentence with a context of its own."""
     tokens, positions, owners = _arrange_sentences(sentences, vocabulary, order, boundary)
     return gather_ngrams(tokens, positions, order), owners
 

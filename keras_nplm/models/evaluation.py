@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.data.tokenizers import parse_tokenizer
@@ -37,7 +38,7 @@ def log_probs(
         InputError: the text is empty, or `boundary` differs from the model's.
     """
     if not isinstance(ids, Iterator):
-        whole = np.asarray(ids, np.int32)
+        whole = convert_ids(ids)
         ids = (whole[part] for part in row_blocks(len(whole), _PART_SIZE))
     size = min(_BLOCK_SIZE, max(1, _BLOCK_IDS // model.order))
     for ngrams in ngram_blocks(ids, model.order, choose_boundary(model, boundary), size):

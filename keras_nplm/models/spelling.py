@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_items, check_lines
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.text_counts import read_word_counts, write_word_counts
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID, Vocabulary
@@ -53,8 +54,8 @@ class SpellingModel:
     """
 
     def __init__(self, counts: Mapping[str, int]):
-        if not counts or "" in counts:
-            raise InputError(f"A spelling model needs words of 1 character or more. Received: {dict(counts)!r:.60}.")
+        if not isinstance(counts, Mapping) or not counts or "" in counts:
+            raise InputError(f"A spelling model needs words of 1 character or more. Received: {counts!r:.60}.")
         self.counts = dict(counts)
 
     @classmethod
@@ -76,7 +77,7 @@ class SpellingModel:
         {'dog': 3, 'cat': 1, 'the': 1}
         """
         counts: Counter[str] = Counter()
-        for part in unknown_words:
+        for part in check_items(unknown_words, "unknown_words", Mapping, "an iterable of dictionaries of counts"):
             counts.update(part)
             if len(counts) > 16 * MAX_WORDS:  # bounded memory: the frequent words of a large text stay
                 counts = Counter(dict(_select(counts)))
@@ -118,6 +119,7 @@ class SpellingModel:
         >>> float(np.exp(SpellingModel({"a": 1, "aa": 1}).log_prob(["", "a", "aa", "aaa"])).sum()) < 1
         True
         """
+        words = list(check_lines(words, "words"))
         result = np.zeros(len(words))
         if not len(words):
             return result

@@ -50,7 +50,7 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
     The rules were tuned on validation splits of 3,000 to 5 million tokens: `keras-nplm study default`.
 
     Args:
-        tokens: int, N, tokens of the training text, with one `</s>` per sentence.
+        tokens: int, N, predicted tokens of the training text: with one `</s>` per sentence, unless it is a stream.
         types: int, |V|, size of the vocabulary, special tokens included.
         characters: whether tokens are characters.
         **given: options that are not chosen.
@@ -145,7 +145,7 @@ class AdaptiveConfiguration:
         """Choose the other options: see `choose_configuration`.
 
         Args:
-            tokens: int, tokens of the training text, with one `</s>` per sentence.
+            tokens: int, predicted tokens of the training text.
             types: int, size of the vocabulary.
             characters: whether tokens are characters.
             replicas: int, number of replicas. The batch size becomes a multiple of it, unless it is given.

@@ -261,8 +261,8 @@ _NAMED: dict[str, tuple[str, dict]] = {
     ),
     "modern-pointer": ("modern with a pointer to 240 words of context, which it can repeat", _MODERN_POINTER),
     "modern-large": ("256 words of context, 6 residual blocks, for 100 million words and GPUs", _LARGE),
-    "phone": ("1 million subwords, below 2 MB in 8 bits; use with --tokenizer sentencepiece --pieces 4000", _PHONE),
-    "names": ("characters of names, one name a line; use with --token character", _NAMES),
+    "phone": ("1 million subwords, below 2 MB in 8 bits; --tokenizer sentencepiece --pieces 4000", _PHONE),
+    "names": ("characters of names, one name a line; --token character", _NAMES),
     "mlp1": ("row MLP1 of the paper's Table 1: n=5, h=50, m=60, direct connections", _MLP1),
     "mlp3": ("row MLP3: n=5, no hidden layer, m=60, direct connections", _MLP1 | dict(hidden_units=0, epochs=4)),
     "mlp5": ("row MLP5: n=5, h=50, m=30, direct connections", _MLP1 | dict(embedding_dim=30, epochs=6)),
@@ -277,10 +277,11 @@ _NAMED: dict[str, tuple[str, dict]] = {
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
 NAMED_OPTIONS = {name: options for name, (_, options) in _NAMED.items()}  # the differences from `Configuration()`
+TOKENIZERS = {"names": {"tokenizer": CHARACTERS}, "phone": {"tokenizer": SUBWORDS, "pieces": 4000}}  # without flags
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 
 
-_CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,-]+")  # text files have no name to repeat
+_CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")  # text files have no name to repeat
 
 
 def train_command(config: dict) -> str | None:
@@ -304,36 +305,27 @@ def train_command(config: dict) -> str | None:
     words = ["keras-nplm", "train"]
     words += ["--corpus", corpus] if corpus != "python_reference" else []
     base, steps = parse_tokenizer(config.get("tokenizer", "words"))
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    chosen = Configuration(**{name: config[name] for name in names if name in config})
+    nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
     words += ["--token", "character"] if base == CHARACTERS else []
-    words += ["--tokenizer", base] if corpus.startswith("tfds:") and base not in (CHARACTERS, SUBWORDS) else []
+    if base not in (CHARACTERS, SUBWORDS) and (corpus.startswith("tfds:") or nearest in TOKENIZERS):
+        words += ["--tokenizer", base]
     if base == SUBWORDS:
         if "pieces_file" in config:
             return None
         words += ["--tokenizer", SUBWORDS]
         for name in ("pieces", "pieces_kind"):
-            if config.get(name, OPTIONS[name].default) != OPTIONS[name].default:
-                words += [OPTIONS[name].flag, str(config[name])]
+            default = OPTIONS[name].default
+            if (value := config.get(name, default)) != TOKENIZERS.get(nearest, {}).get(name, default):
+                words += [OPTIONS[name].flag, str(value)]
     words += ["--normalise", *steps] if steps else []
-    names = [field.name for field in dataclasses.fields(Configuration)]
-    chosen = Configuration(**{name: config[name] for name in names if name in config})
-    nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
     without = ("min_count", "max_size") if base == SUBWORDS else ()
     return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
 
 
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:
-    """List the flags that turn a named configuration into another one.
-
-    Args:
-        configuration: the wanted configuration.
-        base: the name of the other one.
-        without: options that are left out.
-
-    Example:
-
-    >>> list_flags(Configuration(order=5, layer_norm=False), "small")
-    ['--order', '5', '--no-layer-norm']
-    """
+    """List the flags that turn a named configuration into another one."""
     words: list[str] = []
     for option in _list_differences(configuration, base):
         flag, value = OPTIONS[option].flag, getattr(configuration, option)

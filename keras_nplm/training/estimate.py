@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_items
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
@@ -338,6 +339,7 @@ def _mix(
     uniform: bool,
 ) -> dict:
     """Load, mix, evaluate and write."""
+    directories = list(check_items(directories, "directories", str | os.PathLike, "a list of model directories"))
     parts = [LanguageModel.load(directory) for directory in directories]
     _check_match(directories, parts)
     vocabulary, boundary = parts[0].vocabulary, parts[0].boundary

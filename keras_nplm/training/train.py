@@ -160,7 +160,7 @@ def _run(
     chief = is_chief(devices)
 
     def choose(encoded: EncodedCorpus) -> Configuration:
-        counts = encoded.count_tokens_per_epoch(), encoded.vocabulary_size
+        counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
         characters = parse_tokenizer(encoded.tokenizer)[0] == CHARACTERS
         return requested.choose(*counts, characters=characters, replicas=devices.num_replicas_in_sync)
 
@@ -176,7 +176,7 @@ def _run(
         print(f"The run in {name_source(directory)} is finished: reading its metrics.json.", file=sys.stderr)
         return _read_finished_run(directory) if chief else {}
     if chief and not requested.is_complete:
-        tokens = encoded.count_tokens_per_epoch()
+        tokens = encoded.count_tokens_per_epoch(configuration.boundary)
         print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
     with remove_config_if_refused(directory, unless=directory / "last.npz"):
         targets = TrainingTargets.of(configuration, encoded)

@@ -1,12 +1,14 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.shuffling as shuffling
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoding import encode_sentences
+from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
@@ -143,6 +145,50 @@ def test_an_endless_dataset_has_the_epochs_of_a_finite_one():
     assert [ngram for _ in range(3) for ngram in _collect(finite)] == _collect(endless)
 
 
+@pytest.mark.parametrize("where", [*PLACES, "resampled", "resampled shards"])
+@pytest.mark.parametrize("first_epoch", [None, 0])
+def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, where, first_epoch):
+    ids = place_ids(np.arange(4, 76), where.split()[-1].replace("resampled", "memory"))
+    text = Resampled([(ids, 0.6)]) if "resampled" in where else ids
+
+    def build():
+        return ngram_dataset(text, 3, 4, seed=5, first_epoch=first_epoch)
+
+    dataset = build()
+    epoch = int(ngram_dataset(text, 3, 4).cardinality())
+    if first_epoch is None:
+        list(dataset)
+        iterator = iter(dataset)  # of the second epoch
+    else:
+        iterator = iter(dataset)
+        for _ in range(epoch):
+            next(iterator)
+    for _ in range(3):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "checkpoint"))
+    restored = iter(build())
+    tf.train.Checkpoint(iterator=restored).restore(path).assert_consumed()
+    left = epoch - 3 if first_epoch is None else 2 * epoch
+    for _ in range(left):
+        np.testing.assert_array_equal(next(restored)[1], next(iterator)[1])
+    if first_epoch is None:
+        assert next(restored, None) is next(iterator, None) is None
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_all_bits_of_a_seed_count(place_ids, where):
+    ids = place_ids(np.arange(4, 76), where)
+    seeds = (0, 1, 1 << 8, 1 << 20, 1 << 31, 1 << 32, (1 << 32) + 1, 1 << 64, (1 << 64) + 1, 10**30, -1, 2**32 - 1)
+    orders = {tuple(_targets(ngram_dataset(ids, 3, 80, seed=seed)).tolist()) for seed in seeds}
+    assert len(orders) == len(seeds)
+    assert {tuple(_targets(ngram_dataset(ids, 3, 80, seed=np.int64(1))).tolist())} <= orders
+    far = [_targets(ngram_dataset(ids, 3, 80, first_epoch=epoch).take(1)).tolist() for epoch in (0, 256, 512)]
+    assert far[0] != far[1] != far[2] != far[0]
+    for seed in (None, 1.5, "1"):
+        with pytest.raises(InputError, match="`seed` must be an integer. Received"):
+            ngram_dataset(ids, 3, 80, seed=seed)
+
+
 @pytest.mark.parametrize(
     "where, boundary, shuffle, drop_remainder",
     [
@@ -204,10 +250,13 @@ def test_strings_give_the_ngrams_of_their_tokens():
         np.testing.assert_array_equal(mine[1], wanted[1])
 
 
-@pytest.mark.parametrize("text, given", [(["a b"], "strings without"), ("a b", "a string with"), ([4, 3], "ids with")])
-def test_strings_need_a_vocabulary(text, given):
-    vocabulary = None if "without" in given else Vocabulary(["a", "b"])
-    with pytest.raises(InputError, match=f"Received: {given} `vocabulary`"):
+@pytest.mark.parametrize(
+    "text, message",
+    [(["a b"], "Received: strings.* give `vocabulary`"), ("a b", "Received: 'a b'"), ([4, 3], "Received: token ids")],
+)
+def test_strings_need_a_vocabulary(text, message):
+    vocabulary = None if "give" in message else Vocabulary(["a", "b"])
+    with pytest.raises(InputError, match=message):
         ngram_dataset(text, order=2, batch_size=1, vocabulary=vocabulary)
 
 

@@ -185,5 +185,5 @@ def test_processes_read_a_tfds_set_in_parallel_to_the_same_bytes(tmp_path, monke
 
 def test_text_of_a_tfds_set_that_is_not_utf8_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tfds, "builder", lambda _: Texts([b"caf\xe9"], data_dir=str(tmp_path)))
-    with pytest.raises(InputError, match=r"The text of the TFDS set in .* must be UTF-8"):
+    with pytest.raises(InputError, match=r"Example \d+ of the \w+ split in .* is not UTF-8 text"):
         list(open_corpus("tfds:texts").sentences("train"))

@@ -56,7 +56,7 @@ def test_last_lines_are_held_out(general, monkeypatch):
     [
         ([], {}, "2 lines"),
         (["the cat sat", " "], {}, "2 lines"),
-        ("the cat\nthe dog", {}, "lines of text"),
+        ("the cat\nthe dog", {}, "`text` must be .* Received: 'the cat"),
         (LINES, {"held_out": 1.0}, "held_out"),
         (LINES, {"epochs": 0}, "epochs"),
         (LINES, {"seed": -1}, "seed"),

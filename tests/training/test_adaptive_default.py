@@ -119,16 +119,18 @@ def _weights(directory):
 
 
 @pytest.mark.usefixtures("no_report")
-def test_the_printed_command_gives_the_same_run(tmp_path, text, capsys):
-    command = ["train", "--train", str(text), "--output", str(tmp_path / "model"), *TINY]
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+def test_the_printed_command_gives_the_same_run(tmp_path, text, capsys, boundary):
+    command = ["train", "--train", str(text), "--output", str(tmp_path / "model"), *TINY, "--boundary", boundary]
     assert main(command) == 0
     printed = re.search(r"^Options chosen for ([\d,]+) tokens and (\d+) types.*\n(.*)$", capsys.readouterr().err, re.M)
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     split = json.loads((tmp_path / "model" / "corpus" / "corpus.json").read_text())["splits"]["train"]
     types = len((tmp_path / "model" / "vocabulary.txt").read_text().splitlines())
-    assert printed[1] == f"{split['tokens'] + split['sentences']:,}"
+    tokens = split["tokens"] + (split["sentences"] if boundary == "sentence" else 0)  # those that are predicted
+    assert printed[1] == f"{tokens:,}"
     assert int(printed[2]) == types
-    chosen = choose_configuration(split["tokens"] + split["sentences"], types, **_read_tiny())
+    chosen = choose_configuration(tokens, types, boundary=boundary, **_read_tiny())
     assert {name: config[name] for name in dataclasses.asdict(chosen)} == dataclasses.asdict(chosen)
     words = shlex.split(printed[3])
     assert words[: len(command) + 1] == ["keras-nplm", *command]

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from keras_nplm import CONFIGURATIONS, Configuration, InputError
+from keras_nplm.cli.flags import open_named_corpus
+from keras_nplm.cli.main import build_parser
 from keras_nplm.io.options import OPTIONS
-from keras_nplm.training.configuration import DESCRIPTIONS, SMALL, train_command
+from keras_nplm.training.configuration import DESCRIPTIONS, SMALL, TOKENIZERS, train_command
 
 
 def test_fields_have_the_types_and_defaults_of_the_table():
@@ -84,7 +86,30 @@ def test_the_ngram_order_is_that_of_the_near_words():
 def test_train_command_names_the_configuration(name):
     config = {"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS[name])}
     named = {"mlp1": "bengio2003"}.get(name, name)
-    assert train_command(config) == f"keras-nplm train --corpus brown --config {named}"
+    words = " --tokenizer words" if name in TOKENIZERS else ""  # they would bring a different one
+    assert train_command(config) == f"keras-nplm train --corpus brown{words} --config {named}"
+
+
+@pytest.mark.parametrize(
+    "flags, tokenizer, pieces",
+    [
+        ("--config names", "characters", None),
+        ("--config names --token word", "words", None),
+        ("--config phone", "sentencepiece", 4000),
+        ("--config phone --pieces 500", "sentencepiece", 500),
+        ("--config phone --tokenizer sentencepiece", "sentencepiece", 4000),
+        ("--config phone --token character", "characters", None),
+        ("--config modern", "words", None),
+        ("--tokenizer sentencepiece", "sentencepiece", 8000),
+        ("", "words", None),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "ngram"])
+def test_a_named_configuration_brings_its_tokenizer(command, flags, tokenizer, pieces):
+    options = build_parser().parse_args([command, "--output", "model", *flags.split()])
+    corpus = open_named_corpus(options)
+    assert corpus.tokenizer == tokenizer
+    assert pieces is None or corpus.subwords.pieces == pieces
 
 
 def test_train_command_lists_options_beside_the_configuration():

@@ -116,9 +116,9 @@ def open_corpus(
             `keras_nplm.data.tokenizers.STEPS`.
         subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000 unigram pieces, trained
             on the text.
-        data_dir: directory of the archives of Brown and of TFDS sets. Absent archives are downloaded to it. A
-            `gs://` or `s3://` directory is only read. Default: the environment variable `TFDS_DATA_DIR`, else
-            `~/tensorflow_datasets`.
+        data_dir: directory of prepared TFDS sets, and of the archives of Brown and of TFDS sets. Absent archives are
+            downloaded to it. A `gs://` or `s3://` directory is only read. Default: the environment variable
+            `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
 
     Raises:
         InputError: the name is unknown, a file is missing, an archive cannot be downloaded, or lemmas are wanted

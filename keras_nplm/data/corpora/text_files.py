@@ -9,6 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from keras_nplm.data.arguments import check_items
 from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_sentence_lines, run_task
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
@@ -22,7 +23,7 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     Remote files, `gs://` and `s3://`, are downloaded to a cache, and listed as its files.
     """
     paths: dict[Path, None] = {}
-    for pattern in patterns:
+    for pattern in map(os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")):
         if is_remote(pattern):
             found = list(map(fetch_file, expand_pattern(pattern)))
         else:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from keras_nplm.data.corpora.pieces import Examples, Piece
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import summarize_error
+from keras_nplm.io.text import decode_lines
 
 _VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has no validation split
 _CATALOG = "https://www.tensorflow.org/datasets/catalog"
@@ -29,8 +31,9 @@ def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[st
     are read in the order in which the files of the set store them.
 
     Args:
-        name: name of the set, such as `"lm1b"`.
-        data_dir: directory of its archives, or where they are downloaded to. Default: TFDS's own directory.
+        name: name of the set, such as `"lm1b"` or `"wiki40b/en:1.3.0"`; see `tfds.builder`.
+        data_dir: directory of the prepared set, or else of its archives, or where they are downloaded to. Default:
+            TFDS's own directory.
         tokenizer: name of the tokenizer.
 
     Raises:
@@ -73,10 +76,10 @@ def _cut_examples(builder: tfds.core.DatasetBuilder, feature: str, split: str, l
 
 
 def read_examples(examples: Examples) -> Iterator[str]:
-    """Read the lines of a range of examples of a prepared TFDS set, in any process that sees its directory.
+    """Read the lines of a range of examples of a prepared TFDS set, each example as `decode_lines` reads a file.
 
     Raises:
-        InputError: the directory holds no prepared set, or its text is not UTF-8.
+        InputError: the directory holds no prepared set, or as `decode_lines`.
     """
     directory = examples.directory
     if directory not in _BUILDERS:
@@ -87,21 +90,16 @@ def read_examples(examples: Examples) -> Iterator[str]:
     read = tfds.core.ReadInstruction(examples.split, from_=examples.start, to=examples.stop, unit="abs")
     texts = _BUILDERS[directory].as_dataset(split=read, shuffle_files=False, read_config=config)
     texts = texts.map(lambda example: example[examples.feature])
-    for batch in texts.batch(_BATCH).prefetch(2).as_numpy_iterator():
-        for text in batch:
-            try:
-                yield from text.decode("utf-8").split("\n")
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"The text of the TFDS set in {directory} must be UTF-8 ({error}). Fix: choose a different set."
-                ) from error
+    batches = texts.batch(_BATCH).prefetch(2).as_numpy_iterator()
+    for number, text in enumerate(itertools.chain.from_iterable(batches), examples.start):
+        yield from decode_lines(io.BytesIO(text), f"Example {number} of the {examples.split} split in {directory}")
 
 
 def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
     if name.startswith("huggingface:"):  # TFDS would ask for the list of its sets for half a minute
         check_host(_HUGGING_FACE, name, fix="save the text to files and name them with --train.")
     with _refuse_errors(f"TFDS cannot open {name!r}", fix=f"choose a text set of {_CATALOG}."):
-        builder = tfds.builder(name)
+        builder = _find_builder(name, data_dir)
     if not _list_text_features(builder):
         received = ", ".join(builder.info.features or {}) or "no features"
         raise InputError(f"The TFDS set {name!r} must have a text feature. Received: {received}.")
@@ -116,6 +114,16 @@ def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilde
             download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
         )
     return builder
+
+
+def _find_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """Find a set that is prepared in `data_dir`, as TFDS itself does, or else a set of TFDS's own directories."""
+    if data_dir:
+        with contextlib.suppress(Exception):  # not there; a namespace has a directory of its own
+            builder = tfds.builder(name, data_dir=data_dir)
+            if builder.is_prepared():
+                return builder
+    return tfds.builder(name)
 
 
 @contextlib.contextmanager

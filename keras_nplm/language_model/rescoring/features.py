@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_items
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.language_model.rescoring.nbest import NBestList
@@ -50,7 +51,7 @@ def add_scores(lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAM
 def batch_lists(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
     """Yield batches of N-best lists with about a megabyte of text each."""
     batch, size = [], 0
-    for nbest in lists:
+    for nbest in check_items(lists, "lists", NBestList, "an iterable of N-best lists"):
         batch.append(nbest)
         size += sum(map(len, nbest.texts)) + len(nbest)
         if size >= _CHARACTERS:

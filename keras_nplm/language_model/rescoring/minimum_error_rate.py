@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.seeds import fold_seed
 
 _MOST_ROUNDS = 100  # line searches along the best direction, from one start
 _MAX_STEP = 1e150
@@ -184,7 +185,7 @@ def minimise_error(
         raise InputError(f"`restarts` must be 0 or more. Received: {restarts}.")
     spread = _compute_spread(candidates)
     scaled = dataclasses.replace(candidates, features=candidates.features / spread)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(fold_seed(seed))
     number = candidates.features.shape[1]
     initial = [np.asarray(start, np.float64) * spread for start in starts]
     initial += list(random.normal(size=(restarts, number)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import keras_nplm.language_model.rescoring.line_formats as line_formats
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields
 
@@ -43,6 +44,9 @@ class NBestList:
     lines: list[str] | None = None
     new_features: tuple[str, ...] = ()
     totals: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        self.texts = list(check_lines(self.texts, "texts"))
 
     def __len__(self) -> int:
         return len(self.texts)

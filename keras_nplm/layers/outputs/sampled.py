@@ -9,6 +9,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
+from keras_nplm.io.seeds import fold_seed
 from keras_nplm.layers.ops import Tensor, log_sum_exp, noise_loss, rows
 from keras_nplm.layers.outputs.base import (
     BiasedOutput,
@@ -65,7 +66,7 @@ class SampledOutput(BiasedOutput):
         self.held_out_mass = held_out_mass
         self.self_normalisation = self_normalisation
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = keras.random.SeedGenerator(None if seed is None else fold_seed(seed))
 
     def build(self, input_shape: tuple) -> None:
         super().build(input_shape)

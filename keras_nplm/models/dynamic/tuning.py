@@ -5,6 +5,7 @@ import hashlib
 
 import numpy as np
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
@@ -200,4 +201,4 @@ def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> li
 
 def _head(ids: np.ndarray, tokens: int) -> np.ndarray:
     """Return the first ids of a text, with that many words and as many sentence ends at most."""
-    return np.asarray(ids[: 2 * tokens], np.int32)
+    return convert_ids(ids)[: 2 * tokens]

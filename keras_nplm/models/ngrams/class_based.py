@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 
+from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
@@ -127,6 +128,7 @@ def class_based(
     >>> round(float(p.sum()), 6), bool(p[6:8].sum() > 0.8)
     (1.0, True)
     """
+    ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
     counts = np.bincount(ids, minlength=vocabulary_size)
     counts[EOS_ID] *= boundary == "sentence"

@@ -3,7 +3,9 @@ import urllib.error
 import urllib.request
 
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
+from etils import epath
 
 from keras_nplm import open_corpus
 from keras_nplm.cli.main import main
@@ -14,6 +16,64 @@ def test_a_tfds_set_gives_the_sentences_of_its_builder():
     corpus = open_corpus("tfds:python_reference", tokenizer="whitespace")
     for split in SPLITS:
         assert list(corpus.sentences(split)) == list(open_corpus().sentences(split))
+
+
+TEXT = "\ufeffone\r\ntwo\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight\n\n\r\nlast\r"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> str:
+    """A directory with two versions of a set and a set with a configuration, which no code describes."""
+    directory = str(tmp_path_factory.mktemp("sets"))
+    for name, version, config in (("my_set", "1.0.0", None), ("my_set", "1.2.0", None), ("other", "2.0.0", "plain")):
+        tfds.dataset_builders.store_as_tfds_dataset(
+            name=name,
+            version=version,
+            config=config,
+            data_dir=directory,
+            features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
+            split_datasets={
+                split: tf.data.Dataset.from_tensors({"text": f"{TEXT}\n{split} {version}"}) for split in SPLITS
+            },
+            disable_shuffling=True,
+        )
+    return directory
+
+
+@pytest.mark.parametrize(
+    "name, version",
+    [
+        ("my_set", "1.2.0"),
+        ("my_set:1.0.0", "1.0.0"),
+        ("my_set:1.*.*", "1.2.0"),
+        ("other", "2.0.0"),
+        ("other/plain:2.0.0", "2.0.0"),
+    ],
+)
+def test_a_prepared_set_is_found_as_tfds_finds_it(prepared, name, version):
+    corpus = open_corpus(f"tfds:{name}", tokenizer="whitespace", data_dir=prepared)
+    for split in SPLITS:
+        assert list(corpus.sentences(split))[-1] == [split, version]
+
+
+def test_the_set_of_a_namespace_is_found_beside_a_data_directory(prepared, tmp_path):
+    from tensorflow_datasets.core.community import config, register_path, registry
+
+    mine = config.NamespaceConfig(paths=[epath.Path(prepared)])
+    register = register_path.DataDirRegister(namespaces={"mine": mine})
+    registry.community_register().add_namespace("mine", mine, [register])
+    corpus = open_corpus("tfds:mine:my_set", tokenizer="whitespace", data_dir=str(tmp_path))
+    assert list(corpus.sentences("test"))[-1] == ["test", "1.2.0"]
+
+
+def test_examples_have_the_lines_of_files(prepared, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(f"{TEXT}\ntest 1.2.0", encoding="utf-8", newline="")
+    named = {split: [str(path)] for split in SPLITS}
+    expected = list(open_corpus(**named, tokenizer="sentencepiece").sentences("test"))
+    corpus = open_corpus("tfds:my_set", tokenizer="sentencepiece", data_dir=prepared)
+    assert list(corpus.sentences("test")) == expected
+    assert expected == ["one", "two\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight", "last", "test 1.2.0"]
 
 
 def _refuse(name, capsys, arguments=()) -> str:

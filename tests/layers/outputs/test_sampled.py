@@ -63,6 +63,14 @@ def test_words_are_sampled_as_often_as_the_proposal_says(seed, k):
     assert often[0] == often[2] == 0  # <pad> and <s> are never predicted
 
 
+def test_all_bits_of_a_seed_count_in_the_samples():
+    outputs = [SampledSoftmax(V, num_sampled=9, seed=seed) for seed in (1, (1 << 32) + 1, (1 << 64) + 1, -1)]
+    for output in outputs:
+        output.build((None, W))
+    assert len({tuple(_samples(output).tolist()) for output in outputs}) == 4
+    assert outputs[1].get_config()["seed"] == (1 << 32) + 1
+
+
 def test_words_that_are_never_predicted_are_never_sampled():
     output = SampledSoftmax(V, num_sampled=4, seed=0)
     output.build((None, W))

@@ -1,0 +1,130 @@
+"""Checks of the arguments that hold lines of text, sentences of tokens or token ids."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_nplm.io.errors import check_argument
+
+_FIXES = {
+    str: "put it into a list, or split it, as by `splitlines()`.",
+    bytes: "decode it, as by `.decode('utf-8')`.",
+    os.PathLike: "open the file, as by `open(path, encoding='utf-8')`.",
+    Mapping: "pass its keys or its values.",
+    Sequence: "join tokens by spaces, or pass lists of tokens where these are wanted.",
+    np.integer | int: "decode ids by `Vocabulary.decode`, or pass them where ids are wanted.",
+}
+
+
+def check_items(
+    items: Any, argument: str = "lines", kind: Any = str, wanted: str = "a list or an iterator of strings"
+) -> Iterator[Any]:
+    """Check an argument that takes several strings, or several items of a different kind, and iterate over them.
+
+    Any list, array, generator or open text file will do. Strings, files and dictionaries could be iterated over, too,
+    but their items are characters, bytes or keys.
+
+    Args:
+        items: the argument.
+        argument: its name, for the error.
+        kind: the class of an item, or a tuple or union of classes.
+        wanted: the accepted values, in words.
+
+    Raises:
+        InputError: `items` is one string, bytes, a path, a dictionary, a table, or cannot be iterated over. Or, while
+            the result is iterated over, an item is of a different kind; the error has its position.
+
+    Example:
+
+    >>> list(check_items(("the cat", "a dog")))
+    ['the cat', 'a dog']
+    >>> list(check_items(["the cat", None]))
+    Traceback (most recent call last):
+    keras_nplm.io.errors.InputError: `lines` must be a list or an iterator of strings. Received: None (NoneType) at
+    position 1. Fix: remove it or replace it.
+    """
+    is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(items, "columns")
+    holds = isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one
+    check_argument(argument, holds, wanted, _describe(items), _find_fix(items))
+    return _check_each(items, argument, kind, wanted)
+
+
+def _check_each(items: Iterable, argument: str, kind: Any, wanted: str) -> Iterator[Any]:
+    for position, item in enumerate(items):
+        if not isinstance(item, kind):
+            fix = _find_fix(item) if kind is str else f"pass objects of the class {kind.__name__}."
+            check_argument(argument, False, wanted, f"{_describe(item)} at position {position}", fix)
+        yield item
+
+
+def check_lines(lines: Any, argument: str = "lines") -> Iterator[str]:
+    """Check an argument that takes lines of text as `check_items` does, and iterate over them without line ends."""
+    return (line.rstrip("\r\n") for line in check_items(lines, argument))
+
+
+def check_text(text: Any, argument: str) -> str:
+    """Check an argument that takes one string."""
+    check_argument(argument, isinstance(text, str), "one string", _describe(text), "pass strings one by one.")
+    return text
+
+
+def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Sequence[str]]:
+    """Check an argument that takes sentences, which are lists of tokens, and iterate over them.
+
+    Raises:
+        InputError: as `check_items`, and a token is no string.
+    """
+    wanted = "a list or an iterator of sentences, each a list of tokens"
+    for position, sentence in enumerate(check_items(sentences, argument, object, wanted)):
+        if type(sentence) is list and {*map(type, sentence)} <= {str}:  # fast
+            yield sentence
+        else:
+            yield list(check_items(sentence, f"{argument}[{position}]", wanted="a list of tokens"))
+
+
+def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> np.ndarray:
+    """Check an argument that takes token ids, and return them as an int32 array.
+
+    Raises:
+        InputError: it is no array of integers with so many dimensions (None: any number), or an id does not fit.
+    """
+    if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and dimensions in (None, ids.ndim):
+        return ids
+    try:
+        array = np.asarray(list(ids) if isinstance(ids, Iterator) else ids)
+    except (ValueError, OverflowError):  # lists of different lengths
+        array = np.empty((), object)
+    holds = dimensions in (None, array.ndim)
+    if holds and not array.size:
+        return array.astype(np.int32)
+    is_text = array.dtype.kind in "UST" or isinstance(next(iter(array.flat), None), str)
+    received = "strings" if is_text and array.ndim else f"{_describe(ids)}, {array.dtype} {list(array.shape)}"
+    fix = (
+        "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
+        if is_text
+        else "pass an array of token ids."
+    )
+    check_argument(argument, holds and array.dtype.kind in "iu", "token ids, an array of integers", received, fix)
+    fits = int(array.min()) >= -(1 << 31) and int(array.max()) < 1 << 31
+    check_argument(argument, fits, "ids of 32 bits", f"{array.min()} to {array.max()}", fix)
+    return array.astype(np.int32)
+
+
+def holds_ids(text: Any) -> bool:
+    """Whether an argument that takes lines or ids holds ids."""
+    if isinstance(text, np.ndarray):
+        return text.dtype.kind in "iu"
+    is_sequence = isinstance(text, Sequence) and not isinstance(text, bytes | bytearray)
+    return is_sequence and bool(len(text)) and isinstance(text[0], int | np.integer)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return "token ids"
+    return f"{value!r:.80} ({type(value).__name__})"
+
+
+def _find_fix(value: Any) -> str:
+    return next((fix for kind, fix in _FIXES.items() if isinstance(value, kind)), "remove it or replace it.")
