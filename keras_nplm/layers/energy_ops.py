@@ -58,14 +58,7 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
     if not loop:
         tiles = tf.split(words, _tiles(words.shape[0], _WORDS))
         return tf.concat([_energies(contexts, tile, v) for tile in tiles], axis=1)
-    forward, backward = _context_by_context(*words.shape, contexts.dtype)
-
-    @tf.custom_gradient
-    def with_gradient(contexts: Tensor, words: Tensor, v: Tensor) -> tuple[Tensor, Callable]:
-        detached = map(tf.stop_gradient, (contexts, words, v))  # or an eager tape would keep [|V|, h] of every context
-        return forward(*detached), lambda upstream: backward(contexts, words, v, upstream)
-
-    return with_gradient(contexts, words, tf.convert_to_tensor(v))
+    return _context_by_context(*words.shape, contexts.dtype)(contexts, words, tf.convert_to_tensor(v))
 
 
 def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tensor) -> Tensor:
@@ -140,8 +133,8 @@ def _fused(function: Callable) -> Callable:
 
 
 @functools.cache
-def _context_by_context(size: int, units: int, dtype: Any) -> tuple[Callable, Callable]:
-    """Return two graphs: the energies [B, |V|], and the gradients with respect to z, t and v."""
+def _context_by_context(size: int, units: int, dtype: Any) -> Callable:
+    """Return a graph of the energies [B, |V|], with its gradient; it holds no weights, as TensorFlow never frees it."""
     import tensorflow as tf
 
     def forward(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
@@ -165,9 +158,9 @@ def _context_by_context(size: int, units: int, dtype: Any) -> tuple[Callable, Ca
         _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
         return of_contexts.stack() * v, of_words * v, of_v
 
-    of_some, of_all, of_units = (tf.TensorSpec(shape, dtype) for shape in ([None, units], [size, units], [units]))
-    upstream = tf.TensorSpec([None, size], dtype)
-    return (
-        tf.function(forward, [of_some, of_all, of_units], autograph=False),
-        tf.function(backward, [of_some, of_all, of_units, upstream], autograph=False),
-    )
+    @tf.custom_gradient
+    def with_gradient(contexts: Tensor, words: Tensor, v: Tensor) -> tuple[Tensor, Callable]:
+        return forward(contexts, words, v), lambda upstream: backward(contexts, words, v, upstream)
+
+    signature = [tf.TensorSpec(shape, dtype) for shape in ([None, units], [size, units], [units])]
+    return tf.function(with_gradient, signature, autograph=False)

@@ -17,6 +17,21 @@ _MOST = 64  # tiles at most
 _FACTORS = 16  # numbers that are multiplied before one logarithm is taken
 
 
+def set_width(argument: str, ids: Tensor, width: int | None) -> Tensor:
+    """Return ids [B, width] whose static width is known; a pipeline of tf.data may not know it before it runs."""
+    if keras.backend.backend() != "tensorflow" or not hasattr(ids, "shape") or width is None:
+        return ids
+    import tensorflow as tf
+
+    shape = tf.TensorShape(ids.shape)
+    if shape.rank is not None and (shape.rank != 2 or shape[1] is not None):
+        return ids
+    received, text = tf.shape(ids), f"`{argument}` must be [B, {width}]. Fix: give the n-1 words before the target."
+    fits = tf.equal(tf.size(received), 2) & tf.equal(received[-1], width)
+    with tf.control_dependencies([tf.debugging.Assert(fits, [f"{text} Received:", received])]):
+        return tf.ensure_shape(ids, [None, width])
+
+
 def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
     """Return `variable[ids]`: an embedding lookup with a sparse gradient.
 
