@@ -438,4 +438,12 @@ def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
 
 def penalty(weight_decay: float) -> keras.regularizers.Regularizer | None:
     """Return the L2 penalty λ/2 |θ|² of the paper's weight decay λ, whose gradient is λ θ. None if λ is 0."""
-    return keras.regularizers.L2(weight_decay / 2) if weight_decay else None
+    return _Penalty(weight_decay / 2) if weight_decay else None
+
+
+class _Penalty(keras.regularizers.L2):
+    """L2 in the dtype of Keras's losses, whatever the dtype of the weights."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "bfloat16" else x
+        return ops.cast(super().__call__(x), keras.backend.floatx())

@@ -29,7 +29,7 @@ class LikelihoodTraining(ReplicatedTraining):
     def add_training_metrics(self) -> None:
         """Create the metric `perplexity` and the mean of per-example losses."""
         self.perplexity = metrics.Perplexity()
-        self.mean = _Mean(name="mean")
+        self.mean = _Mean(name="mean", dtype=self.prob.sum_dtype)
 
     def call_is_own(self) -> bool:
         """Return whether no subclass overrides `call`."""
@@ -92,7 +92,8 @@ class LikelihoodTraining(ReplicatedTraining):
         is_ids = tf.is_tensor(y) and (y.dtype.is_integer or self.loss is None)
         if is_ids and (y.shape.rank is None or None in y.shape[1:]):
             fix = "`y` must be [B] or [B, 1] ids. Fix: give one target for each context. Received:"
-            with tf.control_dependencies([tf.debugging.Assert(tf.equal(tf.size(y), tf.shape(x)[0]), [fix, tf.shape(y)])]):
+            fits = tf.equal(tf.size(y), tf.shape(x)[0])
+            with tf.control_dependencies([tf.debugging.Assert(fits, [fix, tf.shape(y)])]):
                 y = tf.reshape(y, [-1])
         if tf.is_tensor(sample_weight) and sample_weight.shape.rank is None:
             sample_weight = tf.reshape(sample_weight, [-1])
@@ -185,7 +186,7 @@ class LikelihoodTraining(ReplicatedTraining):
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         mean = self.mean(loss, loss, sample_weight)
         mean = self.weight_by_examples(mean, loss) if training else mean
-        return mean + super().compute_loss(training=training) if self.losses else mean
+        return mean + ops.cast(super().compute_loss(training=training), mean.dtype) if self.losses else mean
 
     def _update_metrics(
         self, loss: Tensor, features: Tensor, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool

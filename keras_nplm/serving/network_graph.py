@@ -53,4 +53,5 @@ class NetworkGraph(GraphModel):
         logits = network.prob.logits(network.features(context_ids))
         logits_of_words = exclude(logits[:, first:], fits)
         top, ids = find_top_k(logits_of_words, k)  # only k log-probabilities are needed, so logits are not normalised
-        return ids + first, tf.exp(top - tf.reduce_logsumexp(logits, axis=-1, keepdims=True))
+        top -= tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+        return ids + first, tf.cast(tf.exp(top), tf.float32)

@@ -244,7 +244,8 @@ def _unknown(rank: bool, width: int = ORDER - 1, columns: tuple = (), weights: b
     arrays = [np.resize(CONTEXTS, (64, width)), targets, *([np.ones(64, np.float32)] if weights else [])]
     shapes = [tf.TensorSpec(None if rank else [None] * a.ndim, a.dtype) for a in arrays]
     batches = [[a[:40] for a in arrays], [a[40:] for a in arrays]]
-    return tf.data.Dataset.from_generator(lambda: map(tuple, batches), output_signature=tuple(shapes))
+    data = tf.data.Dataset.from_generator(lambda: map(tuple, batches), output_signature=tuple(shapes))
+    return data.apply(tf.data.experimental.assert_cardinality(2))
 
 
 @pytest.mark.parametrize("rank", [False, True])
