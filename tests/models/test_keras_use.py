@@ -15,6 +15,7 @@ from keras_nplm import (
     Perplexity,
     TanhHidden,
 )
+from keras_nplm.models.dynamic.network import DynamicNPLM, DynamicSettings, measure_mean_squares
 
 V, ORDER = 30, 4
 RNG = np.random.default_rng(0)
@@ -35,7 +36,7 @@ def _build_model(**options) -> NPLM:
     "output", ["full", *(pytest.param(name, marks=pytest.mark.long) for name in ("nce", "adaptive", "energy"))]
 )
 def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
-    model = _build_model(output=output, dtype=dtype)
+    model = _build_model(output=output, dtype=dtype, weight_decay=0.1 if output in ("full", "adaptive") else 0.0)
     chosen = model.log_prob(CONTEXTS, TARGETS)
     np.testing.assert_allclose(chosen, model.next_log_probs(CONTEXTS)[np.arange(64), TARGETS], atol=1e-4)
     probabilities = np.asarray(model(CONTEXTS)).astype(np.float64)
@@ -43,6 +44,9 @@ def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
     np.testing.assert_allclose(np.log(probabilities)[np.arange(64), TARGETS], chosen, atol=atol)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
     model.compile("sgd")
+    ngrams, settings = np.column_stack([CONTEXTS, TARGETS]), DynamicSettings(rule="rms", chunk=16)
+    dynamic = DynamicNPLM(model, settings, measure_mean_squares(model, ngrams, 16))
+    assert np.isfinite(dynamic.log_prob(CONTEXTS, TARGETS)).all()
     history = model.fit(CONTEXTS, TARGETS, validation_data=(CONTEXTS, TARGETS), verbose=0).history
     assert np.isfinite([value for values in history.values() for value in values]).all()
 
