@@ -64,7 +64,7 @@ def attach_gradient(gradient: Callable, results: list[Tensor], inputs: list[Tens
     """Return results with the gradients `gradient(upstream, inputs, saved)` with respect to inputs. TensorFlow only.
 
     `tf.custom_gradient` registers a closure for each graph, for ever, and with it all weights of a network. Here
-    `gradient`, a function of a module, is registered once. A SavedModel cannot hold it: it is for training only.
+    `gradient`, a function of a module, is registered once. A loaded SavedModel has NaN instead.
     """
     import tensorflow as tf
 
@@ -85,6 +85,8 @@ def _register_gradient(gradient: Callable, results: int, inputs: int) -> str:
     import tensorflow as tf
 
     def of_identity(op: Any, *upstream: Tensor) -> list[Tensor | None]:
+        if op is None:  # of a graph that is saved: TensorFlow asks without the tensors
+            return [tf.cast(tf.fill(tf.shape(tensor), float("nan")), tensor.dtype) for tensor in upstream]
         tensors = list(op.inputs)
         of_inputs = gradient(upstream[:results], tensors[results:][:inputs], tensors[results + inputs :])
         return [None] * results + list(of_inputs) + [None] * (len(tensors) - results - inputs)
