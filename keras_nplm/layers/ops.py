@@ -116,12 +116,7 @@ def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times as fast as sums of
     scattered rows.
 
-    Args:
-        ids: int [N].
-        values: float [N, …].
-
-    Returns:
-        int [D] and float [D, …], D <= N. The ids ascend, except within a function that XLA compiles.
+    The ids ascend, except within a function that XLA compiles.
 
     Example:
 
@@ -189,19 +184,9 @@ def linear_softmax(
 def linear_log_prob(
     features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, which: Tensor | None = None
 ) -> Tensor:
-    """Return ln P(target | context) of a linear softmax, without storing [B, V] logits. For evaluation only.
+    """Return ln P(target | context) of a linear softmax, float [T], without storing [B, V] logits. For evaluation only.
 
-        ln P(t | context) = y_t - ln Z,    y = b + U f
-
-    Args:
-        features: float32 [B, w], f.
-        kernel: weight U, [V, w].
-        bias: weight b, [V].
-        target_ids: int [T], in range.
-        which: int [T], the row of the features that is the context of each target. Default: target i has row i.
-
-    Returns:
-        float32 [T], nats.
+    `which`, int [T], is the row of the features of each target. None: target i has row i.
     """
     log_z = log_normaliser(features, kernel, bias)
     if which is not None:
@@ -212,28 +197,11 @@ def linear_log_prob(
 def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor) -> Tensor:
     """Return the logits of the targets only, y_t = b_t + U_t f, float [B]."""
     row, offset = (ops.cast(rows(weight, target_ids), features.dtype) for weight in (kernel, bias))
-    return multiply_rows(features, row) + offset
-
-
-def multiply_rows(a: Tensor, b: Tensor) -> Tensor:
-    """Return the scalar product of each row of a with the same row of b, float [N], for [N, w] and [N, w]."""
-    return ops.sum(a * b, axis=-1)
+    return ops.sum(features * row, axis=-1) + offset
 
 
 def mask_vectors(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Return vectors * mask. On TensorFlow a mask of ones costs no pass over the vectors, forward or backward.
-
-    Args:
-        vectors: float [B, n, m].
-        mask: float [B, n, 1], without a gradient.
-
-    Example:
-
-    >>> mask = ops.convert_to_tensor([[[1.0], [0.0]]])
-    >>> mask_vectors(ops.convert_to_tensor([[[2.0, 3.0], [4.0, 5.0]]]), mask).numpy()
-    array([[[2., 3.],
-            [0., 0.]]], dtype=float32)
-    """
+    """Return vectors * mask. On TensorFlow a mask of ones costs no pass over the vectors, forward or backward."""
     if keras.backend.backend() != "tensorflow":
         return vectors * mask
     import tensorflow as tf
@@ -242,18 +210,7 @@ def mask_vectors(vectors: Tensor, mask: Tensor) -> Tensor:
 
 
 def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    """Return log Z of a linear softmax, without storing [B, V] logits. For evaluation only.
-
-        ln Z = ln sum_i exp(b_i + U_i f)
-
-    Args:
-        features: float32 [B, w], f.
-        kernel: weight U, [V, w].
-        bias: weight b, [V].
-
-    Returns:
-        float32 [B], nats.
-    """
+    """Return ln Z of a linear softmax, float [B], without storing [B, V] logits. For evaluation only."""
     if keras.backend.backend() != "tensorflow":
         return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
     import tensorflow as tf
@@ -281,9 +238,6 @@ def log_sum_exp(logits: Tensor) -> Tensor:
 
     On TensorFlow the gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
     would overflow or underflow without it.
-
-    Args:
-        logits: float [B, k], y.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.logsumexp(logits, axis=-1)
@@ -312,10 +266,6 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
         d loss / d s_j = σ(s_j) + 2 α ln Z exp(s_j) / Z,    σ(s) = exp(s) / (1 + exp(s))
 
     On TensorFlow all of it comes from one exponential per logit, unless a sum of them overflows or underflows.
-
-    Args:
-        logits: float [B, k], s.
-        self_normalisation: float, α.
 
     Example:
 

@@ -61,6 +61,9 @@ def test_export_needs_no_signature(tmp_path):
     model.export(tmp_path / "served", verbose=False)
     served = tf.saved_model.load(tmp_path / "served")
     np.testing.assert_allclose(served.serve(tf.constant(CONTEXTS)), model(CONTEXTS), rtol=1e-5)
+    tf.saved_model.save(model, tmp_path / "saved")
+    serve = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    np.testing.assert_allclose(*serve(tf.constant(CONTEXTS)).values(), model(CONTEXTS), rtol=1e-5)  # int32
 
 
 def test_layers_accept_float_ids_and_any_integer():
