@@ -10,7 +10,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.shapes import check_averages, number_of_blocks
-from keras_nplm.layers.ops import Tensor, mask_vectors, penalty, rows
+from keras_nplm.layers.ops import Tensor, mask_vectors, penalty, rows, set_width
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -91,6 +91,7 @@ class ContextEmbedding(keras.layers.Layer):
     def vectors(self, context_ids: Tensor, training: bool = False) -> Tensor:
         """Return C(w) of each context word, float [B, n-1, m]."""
         context_ids = ops.cast(context_ids, "int32")  # Keras feeds floats to a functional model by default
+        context_ids = set_width("context_ids", context_ids, self.context_size)
         fits = len(context_ids.shape) == 2 and self.context_size in (None, context_ids.shape[1])
         check_argument(
             "context_ids",

@@ -49,9 +49,11 @@ class DirectConnection(keras.layers.Layer):
         without such a kernel (adaptive) has no W.
         """
         self._fused = lambda: output.input_columns(slice(-width, None))  # a function: Keras would track the output
-        self.built = True
+        self.build((None, width))
 
     def build(self, input_shape: tuple) -> None:
+        if self._fused is not None:
+            return
         self._W = self.add_weight(
             name="W",
             shape=(self.units, input_shape[-1]),

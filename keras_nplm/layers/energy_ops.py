@@ -3,12 +3,11 @@
 import functools
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import keras
 from keras import ops
 
-from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.ops import Tensor, attach_gradient
 
 _CONTEXTS, _WORDS = 16, 640  # of a block, whose hidden units fit the cache
 _CACHED = 1 << 17  # hidden units of a tile without XLA, which would fuse the operations on them
@@ -58,14 +57,34 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
     if not loop:
         tiles = tf.split(words, _tiles(words.shape[0], _WORDS))
         return tf.concat([_energies(contexts, tile, v) for tile in tiles], axis=1)
-    forward, backward = _context_by_context(*words.shape, contexts.dtype)
+    inputs = [contexts, words, tf.convert_to_tensor(v)]
+    detached, table, weights = map(tf.stop_gradient, inputs)  # or an eager tape would keep [|V|, h] of every context
+    tiles = tf.split(table, _tiles(table.shape[0], max(1, _CACHED // table.shape[1])))
 
-    @tf.custom_gradient
-    def with_gradient(contexts: Tensor, words: Tensor, v: Tensor) -> tuple[Tensor, Callable]:
-        detached = map(tf.stop_gradient, (contexts, words, v))  # or an eager tape would keep [|V|, h] of every context
-        return forward(*detached), lambda upstream: backward(contexts, words, v, upstream)
+    def compute_context(z: Tensor) -> Tensor:
+        return tf.concat([_energies(z[None], tile, weights)[0] for tile in tiles], axis=0)
 
-    return with_gradient(contexts, words, tf.convert_to_tensor(v))
+    output = tf.TensorSpec([table.shape[0]], table.dtype)
+    result = tf.map_fn(compute_context, detached, fn_output_signature=output)
+    return attach_gradient(_all_energies_gradient, [result], inputs, [])[0]
+
+
+def _all_energies_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+    import tensorflow as tf
+
+    (upstream,), (contexts, words, v) = upstream, inputs
+
+    def add(i: Tensor, of_contexts: Tensor, of_words: Tensor, of_v: Tensor) -> tuple[Tensor, ...]:
+        a = tf.tanh(words + contexts[i])  # [|V|, h]
+        slope = (1 - tf.square(a)) * upstream[i, :, None]
+        of_v += tf.linalg.matvec(a, upstream[i], transpose_a=True)
+        return i + 1, of_contexts.write(i, tf.reduce_sum(slope, axis=0)), of_words + slope, of_v
+
+    number = tf.shape(contexts)[0]
+    start = tf.TensorArray(contexts.dtype, number, element_shape=[contexts.shape[1]])
+    begin = 0, start, tf.zeros_like(words), tf.zeros_like(v)
+    _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
+    return [of_contexts.stack() * v, of_words * v, of_v]
 
 
 def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tensor) -> Tensor:
@@ -137,37 +156,3 @@ def _fused(function: Callable) -> Callable:
     import tensorflow as tf
 
     return tf.function(function, jit_compile=True, autograph=False)
-
-
-@functools.cache
-def _context_by_context(size: int, units: int, dtype: Any) -> tuple[Callable, Callable]:
-    """Return two graphs: the energies [B, |V|], and the gradients with respect to z, t and v."""
-    import tensorflow as tf
-
-    def forward(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
-        tiles = tf.split(words, _tiles(size, max(1, _CACHED // units)))
-
-        def compute_context(z: Tensor) -> Tensor:
-            return tf.concat([_energies(z[None], tile, v)[0] for tile in tiles], axis=0)
-
-        return tf.map_fn(compute_context, contexts, fn_output_signature=tf.TensorSpec([size], dtype))
-
-    def backward(contexts: Tensor, words: Tensor, v: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        def add(i: Tensor, of_contexts: Tensor, of_words: Tensor, of_v: Tensor) -> tuple[Tensor, ...]:
-            a = tf.tanh(words + contexts[i])  # [|V|, h]
-            slope = (1 - tf.square(a)) * upstream[i, :, None]
-            of_v += tf.linalg.matvec(a, upstream[i], transpose_a=True)
-            return i + 1, of_contexts.write(i, tf.reduce_sum(slope, axis=0)), of_words + slope, of_v
-
-        number = tf.shape(contexts)[0]
-        start = tf.TensorArray(contexts.dtype, number, element_shape=[units])
-        begin = 0, start, tf.zeros_like(words), tf.zeros_like(v)
-        _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
-        return of_contexts.stack() * v, of_words * v, of_v
-
-    of_some, of_all, of_units = (tf.TensorSpec(shape, dtype) for shape in ([None, units], [size, units], [units]))
-    upstream = tf.TensorSpec([None, size], dtype)
-    return (
-        tf.function(forward, [of_some, of_all, of_units], autograph=False),
-        tf.function(backward, [of_some, of_all, of_units, upstream], autograph=False),
-    )

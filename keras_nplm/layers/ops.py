@@ -1,5 +1,6 @@
 """Costly operations that are faster in TensorFlow than in `keras.ops`: rows of a matrix, log Z in tiles of words."""
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -14,6 +15,21 @@ _WHOLE = 1 << 22  # logits in one tile at most: for fewer, joining the gradients
 _LEAST = 512  # words of a tile at least: a matrix product with fewer is slow
 _MOST = 64  # tiles at most
 _FACTORS = 16  # numbers that are multiplied before one logarithm is taken
+
+
+def set_width(argument: str, ids: Tensor, width: int | None) -> Tensor:
+    """Return ids [B, width] whose static width is known; a pipeline of tf.data may not know it before it runs."""
+    if keras.backend.backend() != "tensorflow" or not hasattr(ids, "shape") or width is None:
+        return ids
+    import tensorflow as tf
+
+    shape = tf.TensorShape(ids.shape)
+    if shape.rank is not None and (shape.rank != 2 or shape[1] is not None):
+        return ids
+    received, text = tf.shape(ids), f"`{argument}` must be [B, {width}]. Fix: give the n-1 words before the target."
+    fits = tf.equal(tf.size(received), 2) & tf.equal(received[-1], width)
+    with tf.control_dependencies([tf.debugging.Assert(fits, [f"{text} Received:", received])]):
+        return tf.ensure_shape(ids, [None, width])
 
 
 def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
@@ -39,19 +55,45 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
     if not sum_gradient:
         return tf.gather(variable.value, ids)  # a gather from the variable itself: reading it first would copy it
     distinct, place = tf.unique(tf.reshape(ids, [-1]))
-    vectors = _spread_rows(tf, tf.gather(variable.value, distinct), place)
+    vectors = tf.gather(variable.value, distinct)
+    vectors = tf.gather(tf.reshape(vectors, tf.shape(vectors)), place)  # the gradient of a reshape is dense: the sum
     return tf.reshape(vectors, tf.concat([tf.shape(ids), tf.shape(vectors)[1:]], axis=0))
 
 
-def _spread_rows(tf: ModuleType, vectors: Tensor, place: Tensor) -> Tensor:
-    """Return vectors[place], with a dense gradient: the sum over the places of each vector."""
+def attach_gradient(gradient: Callable, results: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> tuple:
+    """Return results with the gradients `gradient(upstream, inputs, saved)` with respect to inputs. TensorFlow only.
 
-    @tf.custom_gradient
-    def spread(vectors: Tensor) -> tuple[Tensor, Callable]:
-        number = tf.shape(vectors)[0]
-        return tf.gather(vectors, place), lambda gradient: tf.math.unsorted_segment_sum(gradient, place, number)
+    `tf.custom_gradient` registers a closure for each graph, for ever, and with it all weights of a network. Here
+    `gradient`, a function of a module, is registered once. A loaded SavedModel has NaN instead.
+    """
+    import tensorflow as tf
 
-    return spread(vectors)
+    if tf.executing_eagerly():  # nothing is registered
+        attach = tf.custom_gradient(lambda *given: (tuple(results), lambda *up: gradient(up, given, saved)))
+        return attach(*inputs)
+
+    def mark(*tensors: Tensor) -> list[Tensor]:
+        name = _register_gradient(gradient, len(results), len(inputs))
+        with tf.compat.v1.get_default_graph().gradient_override_map({"IdentityN": name}):
+            return tf.identity_n(tensors)[: len(results)]
+
+    return tuple(tf.function(mark, autograph=False)(*results, *inputs, *saved))  # a tape reads the map in calls only
+
+
+@functools.cache
+def _register_gradient(gradient: Callable, results: int, inputs: int) -> str:
+    import tensorflow as tf
+
+    def of_identity(op: Any, *upstream: Tensor) -> list[Tensor | None]:
+        if op is None:  # of a graph that is saved: TensorFlow asks without the tensors
+            return [tf.cast(tf.fill(tf.shape(tensor), float("nan")), tensor.dtype) for tensor in upstream]
+        tensors = list(op.inputs)
+        of_inputs = gradient(upstream[:results], tensors[results:][:inputs], tensors[results + inputs :])
+        return [None] * results + list(of_inputs) + [None] * (len(tensors) - results - inputs)
+
+    name = f"{gradient.__module__}.{gradient.__qualname__}-{results}-{inputs}"
+    tf.RegisterGradient(name)(of_identity)
+    return name
 
 
 def multiply_transposed(a: Tensor, b: Tensor) -> Tensor:
@@ -74,12 +116,7 @@ def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times as fast as sums of
     scattered rows.
 
-    Args:
-        ids: int [N].
-        values: float [N, …].
-
-    Returns:
-        int [D] and float [D, …], D <= N. The ids ascend, except within a function that XLA compiles.
+    The ids ascend, except within a function that XLA compiles.
 
     Example:
 
@@ -134,28 +171,22 @@ def linear_softmax(
         return ops.logsumexp(logits, axis=-1), chosen, mean
     import tensorflow as tf
 
-    def softmax(features: Tensor, kernel: Tensor, bias: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], Callable]:
-        return _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, expected)
-
-    return tf.custom_gradient(softmax)(features, tf.convert_to_tensor(kernel.value), tf.convert_to_tensor(bias.value))
+    kernel, bias = (tf.convert_to_tensor(weight.value) for weight in (kernel, bias))
+    wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
+    log_z, target_logit = _tiled_softmax(tf, features, kernel, bias, target_ids, dtype, wide)
+    if expected is None:
+        return log_z, target_logit, tf.zeros_like(target_logit)
+    features, kernel, bias = (tf.cast(tensor, wide) for tensor in (features, kernel, bias))
+    mean_row = tf.linalg.matvec(kernel, expected, transpose_a=True)  # [w]
+    return log_z, target_logit, tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
 
 
 def linear_log_prob(
     features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, which: Tensor | None = None
 ) -> Tensor:
-    """Return ln P(target | context) of a linear softmax, without storing [B, V] logits. For evaluation only.
+    """Return ln P(target | context) of a linear softmax, float [T], without storing [B, V] logits. For evaluation only.
 
-        ln P(t | context) = y_t - ln Z,    y = b + U f
-
-    Args:
-        features: float32 [B, w], f.
-        kernel: weight U, [V, w].
-        bias: weight b, [V].
-        target_ids: int [T], in range.
-        which: int [T], the row of the features that is the context of each target. Default: target i has row i.
-
-    Returns:
-        float32 [T], nats.
+    `which`, int [T], is the row of the features of each target. None: target i has row i.
     """
     log_z = log_normaliser(features, kernel, bias)
     if which is not None:
@@ -166,68 +197,20 @@ def linear_log_prob(
 def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor) -> Tensor:
     """Return the logits of the targets only, y_t = b_t + U_t f, float [B]."""
     row, offset = (ops.cast(rows(weight, target_ids), features.dtype) for weight in (kernel, bias))
-    return multiply_rows(features, row) + offset
-
-
-def multiply_rows(a: Tensor, b: Tensor) -> Tensor:
-    """Return the scalar product of each row of a with the same row of b, float [N], for [N, w] and [N, w].
-
-    On TensorFlow its gradient has no repeated copy of the upstream gradient, which the gradient of `sum` has.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return ops.sum(a * b, axis=-1)
-    import tensorflow as tf
-
-    @tf.custom_gradient
-    def multiply(a: Tensor, b: Tensor) -> tuple[Tensor, Callable]:
-        return tf.reduce_sum(a * b, axis=-1), lambda upstream: (upstream[:, None] * b, upstream[:, None] * a)
-
-    return multiply(a, b)
+    return ops.sum(features * row, axis=-1) + offset
 
 
 def mask_vectors(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Return vectors * mask. On TensorFlow a mask of ones costs no pass over the vectors, forward or backward.
-
-    Args:
-        vectors: float [B, n, m].
-        mask: float [B, n, 1], without a gradient.
-
-    Example:
-
-    >>> mask = ops.convert_to_tensor([[[1.0], [0.0]]])
-    >>> mask_vectors(ops.convert_to_tensor([[[2.0, 3.0], [4.0, 5.0]]]), mask).numpy()
-    array([[[2., 3.],
-            [0., 0.]]], dtype=float32)
-    """
+    """Return vectors * mask. On TensorFlow a mask of ones costs no pass over the vectors, forward or backward."""
     if keras.backend.backend() != "tensorflow":
         return vectors * mask
     import tensorflow as tf
 
-    is_needed = tf.reduce_any(tf.not_equal(mask, 1))
-
-    @tf.custom_gradient
-    def multiply(vectors: Tensor) -> tuple[Tensor, Callable]:
-        def apply(tensor: Tensor) -> Tensor:
-            return tf.cond(is_needed, lambda: tensor * mask, lambda: tensor)
-
-        return apply(vectors), apply
-
-    return multiply(vectors)
+    return tf.cond(tf.reduce_any(tf.not_equal(mask, 1)), lambda: vectors * mask, lambda: vectors)
 
 
 def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    """Return log Z of a linear softmax, without storing [B, V] logits. For evaluation only.
-
-        ln Z = ln sum_i exp(b_i + U_i f)
-
-    Args:
-        features: float32 [B, w], f.
-        kernel: weight U, [V, w].
-        bias: weight b, [V].
-
-    Returns:
-        float32 [B], nats.
-    """
+    """Return ln Z of a linear softmax, float [B], without storing [B, V] logits. For evaluation only."""
     if keras.backend.backend() != "tensorflow":
         return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
     import tensorflow as tf
@@ -255,27 +238,25 @@ def log_sum_exp(logits: Tensor) -> Tensor:
 
     On TensorFlow the gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
     would overflow or underflow without it.
-
-    Args:
-        logits: float [B, k], y.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.logsumexp(logits, axis=-1)
     import tensorflow as tf
 
-    @tf.custom_gradient
-    def log_z(logits: Tensor) -> tuple[Tensor, Callable]:
-        power = tf.exp(logits)
-        z = tf.reduce_sum(power, axis=-1)
+    power = tf.exp(logits)
+    z = tf.reduce_sum(power, axis=-1)
 
-        def shifted() -> tuple[Tensor, ...]:
-            log_z = tf.reduce_logsumexp(logits, axis=-1)
-            return log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
+    def shifted() -> tuple[Tensor, ...]:
+        log_z = tf.reduce_logsumexp(logits, axis=-1)
+        return log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
 
-        log_z, weight, total = tf.cond(_in_range(tf, z), lambda: (tf.math.log(z), power, z), shifted)
-        return log_z, lambda upstream: weight * (upstream / total)[:, None]
+    log_z, *saved = tf.cond(_in_range(tf, z), lambda: (tf.math.log(z), power, z), shifted)
+    return attach_gradient(_log_sum_exp_gradient, [log_z], [logits], saved)[0]
 
-    return log_z(logits)
+
+def _log_sum_exp_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+    weight, total = saved
+    return [weight * (upstream[0] / total)[:, None]]
 
 
 def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
@@ -285,10 +266,6 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
         d loss / d s_j = σ(s_j) + 2 α ln Z exp(s_j) / Z,    σ(s) = exp(s) / (1 + exp(s))
 
     On TensorFlow all of it comes from one exponential per logit, unless a sum of them overflows or underflows.
-
-    Args:
-        logits: float [B, k], s.
-        self_normalisation: float, α.
 
     Example:
 
@@ -300,44 +277,36 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
         return ops.sum(ops.softplus(logits), axis=-1) + self_normalisation * ops.square(log_z)
     import tensorflow as tf
 
-    @tf.custom_gradient
-    def loss(logits: Tensor) -> tuple[Tensor, Callable]:
-        power = tf.exp(logits)
-        z = tf.reduce_sum(power, axis=-1)
+    power = tf.exp(logits)
+    z = tf.reduce_sum(power, axis=-1)
 
-        def plain() -> tuple[Tensor, ...]:
-            one = 1 + power
-            return _sum_logs(tf, one), power / one, tf.math.log(z), power, z
+    def plain() -> tuple[Tensor, ...]:
+        one = 1 + power
+        return _sum_logs(tf, one), power / one, tf.math.log(z), power, z
 
-        def stable() -> tuple[Tensor, ...]:
-            softplus, log_z = tf.reduce_sum(tf.math.softplus(logits), axis=-1), tf.reduce_logsumexp(logits, axis=-1)
-            return softplus, tf.sigmoid(logits), log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
+    def stable() -> tuple[Tensor, ...]:
+        softplus, log_z = tf.reduce_sum(tf.math.softplus(logits), axis=-1), tf.reduce_logsumexp(logits, axis=-1)
+        return softplus, tf.sigmoid(logits), log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
 
-        softplus, sigma, log_z, weight, total = tf.cond(_in_range(tf, z, greatest=1e3), plain, stable)
+    loss, *saved, log_z, weight, total = tf.cond(_in_range(tf, z, greatest=1e3), plain, stable)
+    if self_normalisation:
+        loss += self_normalisation * tf.square(log_z)
+        saved += [weight, 2 * self_normalisation * log_z / total]
+    return attach_gradient(_noise_gradient, [loss], [logits], saved)[0]
 
-        def gradient(upstream: Tensor) -> Tensor:
-            if not self_normalisation:
-                return sigma * upstream[:, None]
-            of_log_z = 2 * self_normalisation * log_z / total
-            return (sigma + weight * of_log_z[:, None]) * upstream[:, None]
 
-        return softplus + self_normalisation * tf.square(log_z), gradient
-
-    return loss(logits)
+def _noise_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+    slope = saved[0]  # σ
+    if len(saved) > 1:
+        slope += saved[1] * saved[2][:, None]
+    return [slope * upstream[0][:, None]]
 
 
 def _tiled_softmax(
-    tf: ModuleType,
-    features: Tensor,
-    kernel: Tensor,
-    bias: Tensor,
-    target_ids: Tensor,
-    dtype: str | keras.DTypePolicy | None,
-    expected: Tensor | None,
-) -> tuple[tuple[Tensor, Tensor, Tensor], Callable]:
-    """Return the values of `linear_softmax` and the function of its gradient, for `tf.custom_gradient`."""
-    given, low, table = features.dtype, tf.cast(features, dtype), tf.cast(kernel, dtype)
-    weight_dtype, wide = kernel.dtype, tf.float64 if kernel.dtype == tf.float64 else tf.float32
+    tf: ModuleType, features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, dtype: Any, wide: Any
+) -> tuple[Tensor, Tensor]:
+    """Return log Z and the target logits of `linear_softmax`."""
+    inputs, low, table = [features, kernel, bias], tf.cast(features, dtype), tf.cast(kernel, dtype)
     features, bias = tf.cast(features, wide), tf.cast(bias, wide)
     sizes = _tiles(features, kernel)
     tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
@@ -363,32 +332,29 @@ def _tiled_softmax(
     z, weighted, tiles, shift = tf.cond(_in_range(tf, plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted)
     target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
-    mean_row = None if expected is None else tf.linalg.matvec(tf.cast(kernel, wide), expected, transpose_a=True)  # [w]
-    mean_logit = tf.zeros_like(target_logit)
-    if expected is not None:
-        mean_logit = tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
+    results, saved = [tf.math.log(z[:, 0]) + shift[:, 0], target_logit], [z, weighted, target_ids, target_rows, *tiles]
+    return attach_gradient(_softmax_gradient, results, inputs, saved)
 
-    def gradient(d_log_z: Tensor, d_target: Tensor, d_mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        share = d_log_z[:, None] / z  # [B, 1]
-        d_features = share * weighted + d_target[:, None] * target_rows
-        scaled = tf.cast(features * share, dtype)
-        if len(tiles) == 1:
-            d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), wide)
-            d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], wide)
-        else:  # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large one before
-            scaled = tf.concat([scaled, tf.cast(share, dtype)], axis=-1)
-            products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
-            d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide)
-            d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), wide)
-        if expected is not None:
-            d_features += d_mean[:, None] * mean_row
-            d_kernel += expected[:, None] * tf.reduce_sum(d_mean[:, None] * features, axis=0)
-            d_bias += expected * tf.reduce_sum(d_mean)
-        d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
-        d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
-        return tf.cast(d_features, given), tf.cast(d_kernel, weight_dtype), tf.cast(d_bias, weight_dtype)
 
-    return (tf.math.log(z[:, 0]) + shift[:, 0], target_logit, mean_logit), gradient
+def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+    import tensorflow as tf
+
+    (d_log_z, d_target), (z, weighted, target_ids, target_rows, *tiles) = upstream, saved
+    dtype, wide, features = tiles[0].dtype, z.dtype, tf.cast(inputs[0], z.dtype)
+    share = d_log_z[:, None] / z  # [B, 1]
+    d_features = share * weighted + d_target[:, None] * target_rows
+    scaled = tf.cast(features * share, dtype)
+    if len(tiles) == 1:
+        d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), wide)
+        d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], wide)
+    else:  # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large one before
+        scaled = tf.concat([scaled, tf.cast(share, dtype)], axis=-1)
+        products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
+        d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide)
+        d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), wide)
+    d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
+    d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
+    return [tf.cast(gradient, x.dtype) for gradient, x in zip([d_features, d_kernel, d_bias], inputs, strict=True)]
 
 
 def _logits(tf: ModuleType, features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
@@ -424,4 +390,12 @@ def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
 
 def penalty(weight_decay: float) -> keras.regularizers.Regularizer | None:
     """Return the L2 penalty λ/2 |θ|² of the paper's weight decay λ, whose gradient is λ θ. None if λ is 0."""
-    return keras.regularizers.L2(weight_decay / 2) if weight_decay else None
+    return _Penalty(weight_decay / 2) if weight_decay else None
+
+
+class _Penalty(keras.regularizers.L2):
+    """L2 in the dtype of Keras's losses, whatever the dtype of the weights."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "bfloat16" else x
+        return ops.cast(super().__call__(x), keras.backend.floatx())

@@ -28,9 +28,10 @@ def sum_over_replicas(gradients: list) -> list:
 
     packed = [gradient for gradient in gradients if is_packed(gradient)]
     others = [gradient for gradient in gradients if gradient is not None and not is_packed(gradient)]
+    others = [tf.cast(gradient, _sent_dtype(gradient)) for gradient in others]
     gathered = iter(gather_slices(packed, replica) if packed else [])
     summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, others) if others else [])
-    return [None if g is None else next(gathered if is_packed(g) else summed) for g in gradients]
+    return [None if g is None else tf.cast(next(gathered if is_packed(g) else summed), g.dtype) for g in gradients]
 
 
 def gather_slices(gradients: "list[tf.IndexedSlices]", replica: "tf.distribute.ReplicaContext") -> list:

@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_nplm.models.metrics as metrics  # not `from`: the module may be half imported, see io.import_hooks
 from keras_nplm.io.errors import check_argument
-from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.ops import Tensor, set_width
 from keras_nplm.models.gradients import sum_gradients_first
 from keras_nplm.models.replicas import ReplicatedTraining
 
@@ -29,7 +29,7 @@ class LikelihoodTraining(ReplicatedTraining):
     def add_training_metrics(self) -> None:
         """Create the metric `perplexity` and the mean of per-example losses."""
         self.perplexity = metrics.Perplexity()
-        self.mean = _Mean(name="mean")
+        self.mean = _Mean(name="mean", dtype=self.prob.sum_dtype)
 
     def call_is_own(self) -> bool:
         """Return whether no subclass overrides `call`."""
@@ -81,7 +81,29 @@ class LikelihoodTraining(ReplicatedTraining):
                 callback.mode = "min"  # Keras looks for the direction among the metrics of `compile` only
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
 
+    def _set_shapes(self, *args: Any) -> tuple:
+        """Return a batch with the shapes that a pipeline of tf.data may not know: contexts [B, n-1], targets [B]."""
+        if keras.backend.backend() != "tensorflow":
+            return args
+        import tensorflow as tf
+
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
+        x = set_width("context_ids", x, self.order - 1)
+        is_ids = tf.is_tensor(y) and (y.dtype.is_integer or self.loss is None)
+        if is_ids and (y.shape.rank is None or None in y.shape[1:]):
+            fix = "`y` must be [B] or [B, 1] ids. Fix: give one target for each context. Received:"
+            fits = tf.equal(tf.size(y), tf.shape(x)[0])
+            with tf.control_dependencies([tf.debugging.Assert(fits, [fix, tf.shape(y)])]):
+                y = tf.reshape(y, [-1])
+        if tf.is_tensor(sample_weight) and sample_weight.shape.rank is None:
+            sample_weight = tf.reshape(sample_weight, [-1])
+        return ((x, y, sample_weight),)
+
+    def predict_step(self, *args: Any) -> Tensor:
+        return super().predict_step(*self._set_shapes(*args))
+
     def train_step(self, *args: Any) -> dict:
+        args = self._set_shapes(*args)
         if not self._trains_on_features():
             return self.add_worker_dimension(super().train_step(*args))
         import tensorflow as tf
@@ -97,6 +119,7 @@ class LikelihoodTraining(ReplicatedTraining):
         return self.add_worker_dimension(logs)
 
     def test_step(self, *args: Any) -> dict:
+        args = self._set_shapes(*args)
         if not self._trains_on_features():
             return self.add_worker_dimension(super().test_step(*args))
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
@@ -163,7 +186,7 @@ class LikelihoodTraining(ReplicatedTraining):
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         mean = self.mean(loss, loss, sample_weight)
         mean = self.weight_by_examples(mean, loss) if training else mean
-        return mean + super().compute_loss(training=training) if self.losses else mean
+        return mean + ops.cast(super().compute_loss(training=training), mean.dtype) if self.losses else mean
 
     def _update_metrics(
         self, loss: Tensor, features: Tensor, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool

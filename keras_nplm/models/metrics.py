@@ -16,8 +16,9 @@ class Perplexity(keras.metrics.Mean):
     passed in counts: the caller leaves out `</s>` or out-of-vocabulary tokens where they should not count.
 
     Call arguments:
-        y_true: int [B], the targets. Or negative log-likelihoods in nats, float [B], if `y_pred` is left out.
-        y_pred: float [B, |V|], probabilities, or logits if `from_logits`.
+        y_true: int [B], the targets. Or negative log-likelihoods in nats, float [B], if `y_pred` is left out. A target
+            outside 0 to |V|-1 gives NaN.
+        y_pred: float [B, |V|], probabilities, or logits if `from_logits`. All shapes may have more dimensions.
         sample_weight: weights of the tokens, float [B]. Default: 1 each.
 
     Args:
@@ -53,8 +54,11 @@ class Perplexity(keras.metrics.Mean):
         values = y_true
         if y_pred is not None:
             log_probs = ops.log_softmax(y_pred) if self.from_logits else ops.log(ops.maximum(y_pred, LEAST_PROBABILITY))
-            targets = ops.cast(ops.reshape(y_true, (-1, 1)), "int32")
-            values = -ops.take_along_axis(log_probs, targets, axis=-1)[:, 0]
+            targets, size = ops.cast(y_true, "int32"), y_pred.shape[-1]
+            targets = ops.expand_dims(targets, -1) if len(targets.shape) < len(log_probs.shape) else targets
+            values = -ops.take_along_axis(log_probs, ops.clip(targets, 0, size - 1), axis=-1)
+            known = ops.logical_and(targets >= 0, targets < size)
+            values = ops.where(known, values, float("nan"))[..., 0]
         super().update_state(values, sample_weight)
 
     def result(self) -> Tensor:

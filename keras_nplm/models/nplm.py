@@ -15,7 +15,7 @@ from keras_nplm.io.options import check_option
 from keras_nplm.layers.context import ContextEmbedding, build_context
 from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.hidden import build_hidden
-from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.ops import Tensor, set_width
 from keras_nplm.layers.outputs import Output, build_output
 from keras_nplm.layers.pointer import LARGEST_VOCABULARY, Pointer, append_copies
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
@@ -196,6 +196,11 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], self.prob.num_outputs)
 
+    @property
+    def input_dtype(self) -> str:
+        """The dtype of inputs, ids; also in `tf.saved_model.save`."""
+        return "int32"
+
     def call_is_own(self) -> bool:
         return type(self).call is NPLM.call
 
@@ -204,6 +209,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
         A pointer appends the scores and the ids of the words to copy; see `keras_nplm.layers.pointer.append_copies`.
         """
+        context_ids = set_width("context_ids", context_ids, self.order - 1)
         if self.pointer is None:
             return self.features_of(self.embed(context_ids, training=training), training=training)
         x, vectors = self.embed(context_ids, training=training, return_vectors=True)

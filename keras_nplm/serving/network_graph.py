@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from keras_nplm.layers.ops import log_sum_exp
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.serving.graph_model import GraphModel, exclude, find_top_k
 
@@ -54,4 +53,5 @@ class NetworkGraph(GraphModel):
         logits = network.prob.logits(network.features(context_ids))
         logits_of_words = exclude(logits[:, first:], fits)
         top, ids = find_top_k(logits_of_words, k)  # only k log-probabilities are needed, so logits are not normalised
-        return ids + first, tf.exp(top - log_sum_exp(logits)[:, None])
+        top -= tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+        return ids + first, tf.cast(tf.exp(top), tf.float32)

@@ -11,7 +11,6 @@ from keras_nplm.layers.ops import (
     linear_softmax,
     log_normaliser,
     log_sum_exp,
-    multiply_rows,
     noise_loss,
     penalty,
     rows,
@@ -161,19 +160,6 @@ def test_losses_of_samples_and_their_gradients(shift, alpha, size):
         gradient = tape.gradient(values, logits, output_gradients=tf.constant(upstream))
         np.testing.assert_allclose(values, expected[name][0], rtol=1e-5, atol=1e-5, err_msg=name)
         np.testing.assert_allclose(gradient, upstream[:, None] * expected[name][1], rtol=1e-4, atol=1e-6, err_msg=name)
-
-
-def test_scalar_products_of_rows_and_their_gradients():
-    a, b = (np.random.default_rng(seed).normal(size=(B, 5)).astype(np.float32) for seed in (1, 2))
-    upstream = np.linspace(1, 2, B, dtype=np.float32)
-    x, y = tf.constant(a), tf.constant(b)
-    with tf.GradientTape() as tape:
-        tape.watch([x, y])
-        products = multiply_rows(x, y)
-    of_a, of_b = tape.gradient(products, [x, y], output_gradients=tf.constant(upstream))
-    np.testing.assert_allclose(products, (a * b).sum(axis=1), rtol=1e-5)
-    np.testing.assert_allclose(of_a, upstream[:, None] * b, rtol=1e-6)
-    np.testing.assert_allclose(of_b, upstream[:, None] * a, rtol=1e-6)
 
 
 def test_penalty_has_the_gradient_of_weight_decay():

@@ -15,6 +15,7 @@ from keras_nplm import (
     Perplexity,
     TanhHidden,
 )
+from keras_nplm.models.dynamic.network import DynamicNPLM, DynamicSettings, measure_mean_squares
 
 V, ORDER = 30, 4
 RNG = np.random.default_rng(0)
@@ -35,7 +36,7 @@ def _build_model(**options) -> NPLM:
     "output", ["full", *(pytest.param(name, marks=pytest.mark.long) for name in ("nce", "adaptive", "energy"))]
 )
 def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
-    model = _build_model(output=output, dtype=dtype)
+    model = _build_model(output=output, dtype=dtype, weight_decay=0.1 if output in ("full", "adaptive") else 0.0)
     chosen = model.log_prob(CONTEXTS, TARGETS)
     np.testing.assert_allclose(chosen, model.next_log_probs(CONTEXTS)[np.arange(64), TARGETS], atol=1e-4)
     probabilities = np.asarray(model(CONTEXTS)).astype(np.float64)
@@ -43,6 +44,9 @@ def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
     np.testing.assert_allclose(np.log(probabilities)[np.arange(64), TARGETS], chosen, atol=atol)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
     model.compile("sgd")
+    ngrams, settings = np.column_stack([CONTEXTS, TARGETS]), DynamicSettings(rule="rms", chunk=16)
+    dynamic = DynamicNPLM(model, settings, measure_mean_squares(model, ngrams, 16))
+    assert np.isfinite(dynamic.log_prob(CONTEXTS, TARGETS)).all()
     history = model.fit(CONTEXTS, TARGETS, validation_data=(CONTEXTS, TARGETS), verbose=0).history
     assert np.isfinite([value for values in history.values() for value in values]).all()
 
@@ -57,6 +61,9 @@ def test_export_needs_no_signature(tmp_path):
     model.export(tmp_path / "served", verbose=False)
     served = tf.saved_model.load(tmp_path / "served")
     np.testing.assert_allclose(served.serve(tf.constant(CONTEXTS)), model(CONTEXTS), rtol=1e-5)
+    tf.saved_model.save(model, tmp_path / "saved")
+    serve = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    np.testing.assert_allclose(*serve(tf.constant(CONTEXTS)).values(), model(CONTEXTS), rtol=1e-5)  # int32
 
 
 def test_layers_accept_float_ids_and_any_integer():
@@ -236,3 +243,54 @@ def test_a_loss_of_logits_is_refused():
             return keras.ops.log(super().call(context_ids, training=training))
 
     Logits(V, ORDER, 6, 8).compile("sgd", loss=loss)
+
+
+def _unknown(rank: bool, width: int = ORDER - 1, columns: tuple = (), weights: bool = False) -> tf.data.Dataset:
+    """Batches of the training data whose static width, or rank, is not known."""
+    targets = np.resize(TARGETS, (64, *columns))
+    arrays = [np.resize(CONTEXTS, (64, width)), targets, *([np.ones(64, np.float32)] if weights else [])]
+    shapes = [tf.TensorSpec(None if rank else [None] * a.ndim, a.dtype) for a in arrays]
+    batches = [[a[:40] for a in arrays], [a[40:] for a in arrays]]
+    data = tf.data.Dataset.from_generator(lambda: map(tuple, batches), output_signature=tuple(shapes))
+    return data.apply(tf.data.experimental.assert_cardinality(2))
+
+
+@pytest.mark.parametrize("rank", [False, True])
+@pytest.mark.parametrize(
+    "options, loss",
+    [
+        (dict(pointer=True, direct_connections=True), None),
+        (dict(context=AveragedContext(V, 6, averages_after=(1,)), output="nce"), None),
+        *(pytest.param(dict(output=o), None, marks=pytest.mark.long) for o in ("sampled", "adaptive", "energy")),
+        ({}, "sparse_categorical_crossentropy"),
+    ],
+)
+def test_data_of_unknown_static_shape_trains(options, loss, rank):
+    model = _build_model(**options)
+    model.compile("sgd", loss, metrics=["accuracy"] if loss else None)
+    for columns, weights in (((), True), ((1,), False)):
+        data = _unknown(rank, columns=columns, weights=weights)
+        model.fit(data, validation_data=data, shuffle=False, verbose=0)
+        result = model.evaluate(data, verbose=0, return_dict=True)
+        expected = -model.log_prob(CONTEXTS, TARGETS).mean()
+        np.testing.assert_allclose(np.log(result["perplexity"]), expected, rtol=1e-4)
+    probabilities = model.predict(_unknown(rank), verbose=0)
+    np.testing.assert_allclose(probabilities, model(CONTEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [False, True])
+@pytest.mark.parametrize("wrong, message", [(dict(width=5), "context_ids"), (dict(columns=(2,)), "`y` must be")])
+def test_a_wrong_width_of_unknown_static_shape_is_refused(rank, wrong, message):
+    model = _build_model()
+    model.compile("sgd")
+    for use, options in ((model.fit, dict(shuffle=False)), (model.evaluate, {})):
+        with pytest.raises((InputError, tf.errors.InvalidArgumentError), match=message):
+            use(_unknown(rank, **wrong), verbose=0, **options)
+
+
+def test_replicas_build_on_data_of_unknown_static_shape():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = _build_model(pointer=True)
+        model.compile("sgd")
+    history = model.fit(_unknown(True), validation_data=_unknown(False), shuffle=False, verbose=0).history
+    assert np.isfinite(history["loss"]).all()

@@ -191,6 +191,7 @@ def _summary(model) -> list[str]:
     """The names of the layers in the order of `model.summary()`."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         model.summary()
+    assert "?" not in out.getvalue()  # an unknown shape
     lines = out.getvalue().splitlines()
     names = [line.strip("│| ").split()[0] for line in lines if line.startswith(("│", "|"))]
     return [name for name in names if name in {layer.name for layer in model.layers}]

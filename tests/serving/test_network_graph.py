@@ -20,6 +20,7 @@ def _networks() -> dict[str, dict]:
         ),
         "pointer": dict(order=9, pointer=True),
         "energy": dict(order=4, output=EnergyOutput(V, H)),
+        "float64": dict(order=3, dtype="float64"),
     }
 
 
@@ -35,5 +36,9 @@ def test_graph_gives_the_same_probabilities(name):
     found = log_prob(tf.constant(contexts), tf.constant(targets, tf.int32))
     np.testing.assert_allclose(found, model.log_prob(contexts, targets), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(graph.next_log_probs(contexts), model.next_log_probs(contexts), rtol=1e-4, atol=1e-5)
+    probabilities = graph.most_probable(contexts, 4, 3)[1]
+    expected = np.sort(np.exp(model.next_log_probs(contexts)[:, 4:]))[:, :-4:-1]
+    np.testing.assert_allclose(probabilities, expected.astype(np.float32), rtol=1e-4)
+    assert probabilities.dtype == tf.float32
     definition = log_prob.get_concrete_function(contexts, targets.astype(np.int32)).graph.as_graph_def()
     assert "_XlaMustCompile" not in str(definition)  # a server may lack XLA

@@ -88,7 +88,19 @@ def compare() -> dict:
             "weights": max(float(np.abs(a - b).max() / max(1, np.abs(a).max())) for a, b in weights),
             "logs": max(abs(a / b - 1) for name in alone for a, b in zip(alone[name], together[name], strict=True)),
         }
-    return result | {"refused": collect_refusals(mirrored)}
+    losses = [fit_any_dtype(mirrored, dtype) for dtype in ("float64", "bfloat16")]
+    return result | {"losses": losses, "refused": collect_refusals(mirrored)}
+
+
+def fit_any_dtype(strategy: tf.distribute.Strategy, dtype: str) -> float:
+    """The loss of a fit on batches whose rank is not known before."""
+    with strategy.scope():
+        model = NPLM(SIZE, ORDER, 8, 12, dtype=dtype, pointer=True, weight_decay=0.1)
+        model.compile("adam")
+    ngrams = np.random.default_rng(0).integers(4, SIZE, (30, ORDER)).astype(np.int32)
+    types = tf.int32, tf.int32
+    data = tf.data.Dataset.from_generator(lambda: [(ngrams[:, :-1], ngrams[:, -1])], types)
+    return model.fit(data, validation_data=data, shuffle=False, verbose=0).history["val_loss"][0]
 
 
 def collect_refusals(strategy: tf.distribute.Strategy) -> dict[str, str]:

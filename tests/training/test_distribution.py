@@ -60,6 +60,7 @@ def test_replicas_reach_the_weights_of_one_device(replicas):
         limit = 5e-5 if pair.startswith("energy") else 1e-6  # the gradient of v sums B k rounded terms
         assert difference["weights"] < limit, pair
         assert difference["logs"] < 1e-5, pair  # perplexity over all replicas, with an odd last batch of validation
+    assert len(replicas["losses"]) == 2 and np.isfinite(replicas["losses"]).all()
 
 
 @pytest.mark.long

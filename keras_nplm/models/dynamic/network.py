@@ -156,7 +156,7 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
         _, gradients = _log_prob_and_gradients(network, network.trainable_weights, ngrams)
         for total, gradient in zip(sums, gradients, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
-                total.scatter_add(tf.IndexedSlices(tf.square(gradient.values), gradient.indices))
+                total.scatter_add(tf.IndexedSlices(tf.square(tf.cast(gradient.values, total.dtype)), gradient.indices))
             elif gradient is not None:
                 total.assign_add(tf.square(tf.cast(gradient, total.dtype)))
 
@@ -185,7 +185,7 @@ class _Learner:
             mean = _mean_rms(mean_squares)
             epsilons = [EPSILON_BIASES if groups[i] == "biases" else EPSILON for i in moving]
             scales = [_scale(mean_squares[i], mean, epsilon) for i, epsilon in zip(moving, epsilons, strict=True)]
-            self._scales = [tf.constant(scale) for scale in scales]
+            self._scales = [tf.constant(scale, network.prob.sum_dtype) for scale in scales]
 
     def reset(self) -> None:
         self._steps.assign(0)
@@ -241,6 +241,8 @@ class _Learner:
         decay = 1 - (1 - self._settings.decay) ** _DECAY_EVERY
         for weight, rate, scale, gradient in zip(self._weights, self._rates, self._scales, gradients, strict=True):
             variable = weight.value
+            if scale is not None and gradient is not None:
+                gradient = tf.cast(gradient, scale.dtype)
             if isinstance(gradient, tf.IndexedSlices):
                 factor = rate if scale is None else rate * tf.gather(scale, gradient.indices)
                 step = tf.cast(factor * gradient.values, variable.dtype)
