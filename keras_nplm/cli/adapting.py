@@ -37,7 +37,7 @@ def _adapt(options: argparse.Namespace) -> dict:
         general = LanguageModel.load(options.directory)
         check_network(general, "adapt")
         adapted = general.adapt(
-            list(warn_of_tokens(lines, general.tokenizer_name)),
+            list(warn_of_tokens(general.tokenizer_name)(lines)),
             held_out=options.held_out,
             epochs=options.epochs,
             seed=options.seed,
