@@ -46,7 +46,12 @@ def _check(language_model: LanguageModel, top_k: int) -> None:
         assert (single["words"][0] == served["words"][0]).numpy().all()
 
 
-@pytest.mark.parametrize("space, network", [("▁", NPLM), ("▁", Uniform), ("", NPLM)])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "space, network", [("▁", NPLM), pytest.param("▁", Uniform, marks=LONG), pytest.param("", NPLM, marks=LONG)]
+)
 def test_characters_complete_words_in_the_served_graph(randomise, space, network):
     vocabulary = Vocabulary([*space, *sorted({*"".join(LINES)} - {" "})])
     size = len(vocabulary)
@@ -54,7 +59,8 @@ def test_characters_complete_words_in_the_served_graph(randomise, space, network
     _check(LanguageModel(model, vocabulary, "characters", "sentence"), 5)
 
 
-@pytest.mark.parametrize("kind", ["unigram", pytest.param("bpe", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_served_subwords_are_completed_to_words(randomise, kind):
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
     network = randomise(NPLM(len(vocabulary), order=3, embedding_dim=5, hidden_units=8))
