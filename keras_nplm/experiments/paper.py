@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
+from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.experiments.log_probs import Columns, load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, make_rows, read_row
 from keras_nplm.experiments.study import Study
@@ -23,6 +24,7 @@ from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 
 _TRIGRAM = "deleted interpolation"
@@ -52,6 +54,7 @@ PAPER_ROWS = (
 )
 _VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
 _QUERIES = "she him three Monday London father could said went green small because during years States".split()
+_MAP_WORDS = 300
 _MIXTURES = (
     ["kneser-ney-5", "uniform"],
     ["brown-no-held-out", "kneser-ney-5"],
@@ -196,12 +199,15 @@ def _measure_unseen(made: dict[str, Row], columns: dict[str, Columns], encoded: 
 
 
 def _find_neighbours(language_model: LanguageModel) -> dict:
-    """Return the nearest neighbours of some words."""
-    queries = [word for word in _QUERIES if word in language_model.vocabulary.words]
-    nearest = {
-        word: [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)] for word in queries
-    }
-    return {"nearest": [{"word": word, "neighbours": pairs} for word, pairs in nearest.items()]}
+    """Return the nearest neighbours of some words, and a map of the most frequent words."""
+    words = [word for word in language_model.vocabulary.words[len(SPECIALS) :] if word.isalpha()][:_MAP_WORDS]
+    points = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
+    points = (points / np.abs(points).max()).round(3)
+    nearest = []
+    for word in filter(language_model.vocabulary.words.__contains__, _QUERIES):
+        pairs = [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
+        nearest.append({"word": word, "neighbours": pairs})
+    return {"nearest": nearest, "map": [[word, *map(float, point)] for word, point in zip(words, points, strict=True)]}
 
 
 def _count_parameters(encoded: EncodedCorpus) -> list[dict]:

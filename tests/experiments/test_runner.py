@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_nplm import Configuration, InputError, open_corpus, train
+from keras_nplm import NPLM, Configuration, InputError, LanguageModel, Vocabulary, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.experiments import log_probs, paper
 from keras_nplm.experiments.rows import Row, is_made, make_rows
@@ -120,6 +120,18 @@ def test_mixtures_are_weighted_sums_with_fitted_weights():
     fitted, half = (log_probs.measure_mixture(columns, "ab", weights) for weights in (None, [0.5, 0.5]))
     binned = log_probs.measure_mixture(columns, "ab", bins={split: np.arange(50) % 2 for split in SPLITS})
     assert binned["validation"] - 0.05 <= fitted["validation"] <= half["validation"] + 0.01
+
+
+def test_neighbours_and_map_are_those_of_the_word_vectors(monkeypatch):
+    vocabulary = Vocabulary([*(f"w{chr(97 + i)}" for i in range(26)), "class", "1984", "may"])
+    language_model = LanguageModel(NPLM(len(vocabulary), order=3, embedding_dim=8, hidden_units=2), vocabulary, "words")
+    monkeypatch.setattr(paper, "_QUERIES", ("class", "zyzzyva", "may"))
+    monkeypatch.setattr(paper, "_MAP_WORDS", 27)
+    report = paper._find_neighbours(language_model)
+    expected = [[other, round(cosine, 3)] for other, cosine in language_model.nearest("may", 6)]
+    assert report["nearest"][1] == {"word": "may", "neighbours": expected} and len(report["nearest"]) == 2
+    assert [word for word, *_ in report["map"]] == vocabulary.words[4:31]
+    assert np.abs([point for _, *point in report["map"]]).max() == 1
 
 
 @pytest.mark.long
