@@ -1,6 +1,6 @@
-"""Measurements of the package: the paper's Table 1 on Brown, studies beyond it, and speed benchmarks.
+"""Measurements of the package: the paper's Table 1 on Brown, studies beyond it, and benchmarks beside peers.
 
-rows: models that a report needs, made by commands. paper_rows: the rows of Table 1. paper: the report on Table 1.
-log_probs: log-probabilities of held-out tokens and perplexities of mixtures. tables: reports as Markdown and figures.
-studies: one module a study. benchmark: one module a benchmark. Other packages import these modules only when they run.
+rows: the models of a report, each made once by a command. study: a report as data, and its runner. tables: columns as
+data. log_probs: log-probabilities and mixtures of the models. paper, studies, benchmark: the declarations. records: the
+reports that the package ships, and the pages that show them. Other packages import these modules only when they run.
 """

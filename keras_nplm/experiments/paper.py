@@ -1,12 +1,10 @@
 """Reproduction of the paper's Table 1 on Brown: its rows, mixtures, unseen n-grams, parameters and word vectors.
 
 The text is not quite the paper's: |V| is 17,905 here and 16,383 there. So compare rows, not columns. No network has
-`held_out_mass`. Weights of mixtures are 0.5, as in the paper, or fitted on validation.
-
-The optimiser matters more than the shape. The two rows with the paper's optimiser (1e-3 per example, in batches of 512)
-stop while validation still improves. "Our bins" of deleted interpolation distinguish contexts that never occurred by
-their last word. Class-based models have a uniform component, fitted on validation; compare them with "kneser-ney-5 +
-uniform". Networks win on n-grams that training lacks, Kneser-Ney on the others. This is why a mixture is better.
+`held_out_mass`. Weights of mixtures are 0.5, as in the paper, or fitted on validation. The two rows with the paper's
+optimiser (1e-3 per example, in batches of 512) stop while validation still improves. "Our bins" of deleted
+interpolation distinguish contexts that never occurred by their last word. Class-based models have a uniform component.
+Networks win on n-grams that training lacks, Kneser-Ney on the others: a mixture is better.
 """
 
 import os
@@ -18,10 +16,10 @@ import numpy as np
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import SPECIALS
-from keras_nplm.experiments.log_probs import SPLITS, Columns, load_log_probs, measure_mixture
-from keras_nplm.experiments.paper_rows import PAPER_ROWS
-from keras_nplm.experiments.rows import Row, is_made, make_rows
-from keras_nplm.experiments.tables import format_paper, write_figure
+from keras_nplm.experiments.log_probs import Columns, load_log_probs, measure_mixture
+from keras_nplm.experiments.rows import Row, is_made, make_rows, read_row
+from keras_nplm.experiments.study import Study
+from keras_nplm.experiments.tables import SPLITS, Column, Table, format_code, format_seconds, split_columns
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.lock import lock_directory
@@ -29,9 +27,33 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 
+_TRIGRAM = "deleted interpolation"
+_INTERPOLATION, _CLASSES = "ngram --method deleted-interpolation --order 3", "ngram --method class-based --num-classes"
+_KNESER_NEY = {3: (334, 323), 4: (332, 321), 5: (332, 321)}
+_CLASS_BASED = {(150, 3): (348, 334), (200, 3): (354, 340), (500, 3): (326, 312), (500, 4): (327, 312)}
+_CLASS_BASED |= {(500, 5): (327, 312), (1000, 3): (335, 319), (2000, 3): (343, 326)}
+PAPER_ROWS = (
+    Row("mlp1", "MLP1", "train --config mlp1", (284, 268), ("MLP2", 275, 257)),
+    Row("mlp3", "MLP3", "train --config mlp3", (327, 310), ("MLP4", 286, 272)),
+    Row("mlp5", "MLP5", "train --config mlp5", (296, 279), ("MLP6", 273, 259)),
+    Row("mlp7", "MLP7", "train --config mlp7", (309, 293), ("MLP8", 284, 270)),
+    Row("mlp9", "MLP9", "train --config mlp9", (280, 276), ("MLP10", 265, 252)),
+    Row("brown-no-held-out", "n=5, h=100, m=60, no direct", "train --config brown --held-out-mass 0"),
+    Row("mlp1-paper", "MLP1, the paper's optimiser", "train --config mlp1-paper", (284, 268)),
+    Row("mlp1-paper-no-direct", "the same, no direct", "train --config mlp1-paper --no-direct-connections --epochs 8"),
+    Row("deleted-interpolation-paper", f"{_TRIGRAM}, the paper's bins", f"{_INTERPOLATION} --paper-bins", (352, 336)),
+    Row("trigram", f"{_TRIGRAM}, our bins", _INTERPOLATION),
+    *(
+        Row(f"kneser-ney-{n}", f"Kneser-Ney, n={n}", f"ngram --method kneser-ney --order {n}", paper)
+        for n, paper in _KNESER_NEY.items()
+    ),
+    *(
+        Row(f"class-{c}-{n}", f"class-based, {c} classes, n={n}", f"{_CLASSES} {c} --order {n}", paper)
+        for (c, n), paper in _CLASS_BASED.items()
+    ),
+)
 _VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
 _QUERIES = "she him three Monday London father could said went green small because during years States".split()
-_NEIGHBOURS = 6
 _MAP_WORDS = 300
 _MIXTURES = (
     ["kneser-ney-5", "uniform"],
@@ -43,24 +65,53 @@ _BINNED_MIXTURE = ["brown-no-held-out", "trigram"]
 _CURVES = ("mlp1-paper", "mlp1-paper-no-direct")
 _MAX_ORDER = 6  # of the table of parameters
 _MLP1_SIZES = 60, 50  # m, h
+_BESIDE: list[Column] = [("paper: validation", "paper.0", ""), ("test", "paper.1", ""), *split_columns(header="ours: ")]
 
 
-def reproduce(
-    directory: str | os.PathLike, *, rows: Sequence[str] = (), jobs: int | None = None, data_dir: str | None = None
-) -> dict:
-    """Make the rows of the paper's Table 1 on Brown that do not exist yet, and report all existing rows.
+def _format_weights(mixture: dict) -> str:
+    pairs = zip(mixture["components"], mixture["weights"], strict=True)
+    return ", ".join(f"{weight:.3f} {name}" for name, weight in pairs)
 
-    Each row is made by the command that the table shows, in `rows/NAME`, with its messages in `rows/NAME.log`.
-    Re-running resumes an interrupted reproduction. The report is `table.md`, `table.json` and `table.png`.
 
-    Args:
-        directory: the directory of rows and report.
-        rows: names of rows. Default: all.
-        jobs: number of rows made in parallel, each with an equal share of the cores. Default: 2, or 1 on one core.
-        data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
+def _format_neighbours(pairs: list) -> str:
+    return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
 
-    Returns:
-        the report, as written to `table.json`.
+
+def _hide(row: dict) -> bool:
+    return False
+
+
+_ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds", "cpu_seconds", format_seconds)]
+_MIXTURE = [("mixture", "title", ""), *_BESIDE, ("weights", _format_weights, "")]
+_MEANS = [("model", "name", ""), ("unseen 5-grams", "unseen", ".3f"), ("seen 5-grams", "seen", ".3f")]
+_SEEN = "{unseen_tokens:,} of {tokens:,} test tokens have a 5-gram that is not in training"
+_COUNTS = [
+    ("n", "order", ""),
+    ("possible n-grams", "possible_ngrams", ".2e"),
+    ("n-grams in training", "seen_ngrams", ","),
+]
+_SIZES = [("share", "seen_share", ".1e"), ("parameters of a network with the sizes of MLP1", "network", ",")]
+_WORDS = [("word", "word", ""), ("nearest neighbours", "neighbours", _format_neighbours)]
+_EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
+TABLES = (
+    Table("rows", [*_ROW, ("command", "command", format_code)], "Perplexity on Brown"),
+    Table("mixtures", _MIXTURE, "Mixtures, weights fixed or fitted on validation", lambda row: row["paper"]),
+    Table("unseen", _MEANS, f"Mean ln P by 5-gram: {_SEEN}", _hide),
+    Table("nearest", _WORDS, f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}", _hide),
+    Table("curves", _EPOCHS, "Validation perplexity by epoch, with and without direct connections", _hide),
+    Table("parameters", [*_COUNTS, *_SIZES], "Parameters by order n", _hide),
+)
+
+
+def find_row(name: str) -> Row:
+    """Return the row of Table 1 with a name, for studies that use its model."""
+    return next(row for row in PAPER_ROWS if row.name == name)
+
+
+def reproduce(directory: Path, rows: Sequence[str] = (), jobs: int | None = None, data_dir: str | None = None) -> dict:
+    """Make the rows with some names, by default all, that do not exist yet, and report all existing rows.
+
+    The report is `table.md`, `table.json` and `table.png`. See `keras_nplm.experiments.rows.make_rows`.
 
     Raises:
         InputError: unknown row, or `jobs` is less than 1.
@@ -69,70 +120,63 @@ def reproduce(
     by_name = {row.name: row for row in PAPER_ROWS}
     if unknown := [name for name in rows if name not in by_name]:
         raise InputError(f"`rows` must be names of {', '.join(by_name)}. Received: {unknown[0]!r}.")
-    directory = Path(directory)
     with lock_directory(directory):
         try:
-            make_rows([by_name[name] for name in rows] or PAPER_ROWS, directory, jobs=jobs, data_dir=data_dir)
+            make_rows([by_name[name] for name in rows] or PAPER_ROWS, directory, jobs, data_dir)
         except RunError:
-            build_report(directory)
+            write_report(directory)
             raise
-        return build_report(directory)
+        return write_report(directory)
 
 
-def build_report(directory: Path) -> dict:
+def write_report(directory: Path) -> dict:
     """Write and return the report on all rows that exist in a directory."""
-    made = {row.name: row for row in PAPER_ROWS if is_made(row, directory)}
-    metrics = {name: read_json(directory / "rows" / name / "metrics.json") for name in made}
-    columns = {name: load_log_probs(directory, name) for name in made}
-    report = {"rows": [_report_row(made[name], metrics[name]) for name in made]}
-    if made:
-        encoded = EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus")
-        report["mixtures"] = _report_mixtures(made, columns, encoded)
-        report["unseen"] = _report_unseen(made, columns, encoded)
-        report["parameters"] = _report_parameters(encoded)
-    if _VECTORS_ROW in made:
-        report["words"] = _report_words(LanguageModel.load(directory / "rows" / _VECTORS_ROW))
-    report["curves"] = {
-        name: [epoch["validation_perplexity"] for epoch in metrics[name]["history"]] for name in _CURVES if name in made
-    }
+    report = PAPER.report(directory)
     write_json(directory / "table.json", report)
     with replace_file(directory / "table.md") as temporary:
-        temporary.write_text(format_paper(report) + "\n", encoding="utf-8")
+        temporary.write_text(PAPER.format(report) + "\n", encoding="utf-8")
     write_figure(directory / "table.png", report)
     return report
 
 
-def _report_row(row: Row, metrics: dict) -> dict:
-    figures = {"name": row.name, "title": row.title, "paper": row.paper}
-    figures["command"] = row.full_command
-    figures |= {split: metrics[split]["perplexity"] for split in SPLITS} | {"cpu_seconds": metrics["cpu_seconds"]}
-    if row.is_network:
-        figures |= {"parameters": metrics["parameters"], "epochs": len(metrics["history"])}
-    return figures
+def _measure(directory: Path) -> dict:
+    made = {row.name: row for row in PAPER_ROWS if is_made(row, directory)}
+    columns = {name: load_log_probs(directory, name) for name in made}
+    report = {"rows": [read_row(row, directory) | {"paper": row.paper} for row in made.values()]}
+    if made:
+        encoded = EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus")
+        report["mixtures"] = _measure_mixtures(made, columns, encoded)
+        report |= _measure_unseen(made, columns, encoded) | {"parameters": _count_parameters(encoded)}
+    if _VECTORS_ROW in made:
+        report |= _find_neighbours(LanguageModel.load(directory / "rows" / _VECTORS_ROW))
+    curves: dict[int, dict] = {}
+    for name in filter(made.get, _CURVES):
+        for epoch, figures in enumerate(read_json(directory / "rows" / name / "metrics.json")["history"], start=1):
+            curves.setdefault(epoch, {"epoch": epoch})[name] = figures["validation_perplexity"]
+    return report | {"curves": list(curves.values())}
 
 
-def _report_mixtures(made: dict[str, Row], columns: dict[str, Columns], encoded: EncodedCorpus) -> list[dict]:
+PAPER = Study(__doc__, TABLES, PAPER_ROWS, _measure)
+
+
+def _measure_mixtures(made: dict[str, Row], columns: dict[str, Columns], encoded: EncodedCorpus) -> list[dict]:
     """Return each network mixed with the trigram, at weight 0.5 and at the fitted weight, and other mixtures."""
-    log_prob = -np.log(len(predicted_ids(encoded.vocabulary_size, "stream")))
-    uniform = {split: np.full(len(next(iter(columns.values()))[split]), log_prob) for split in SPLITS}
-    columns = columns | {"uniform": uniform}
+    log_prob, lengths = -np.log(len(predicted_ids(encoded.vocabulary_size, "stream"))), next(iter(columns.values()))
+    columns = columns | {"uniform": {split: np.full(len(lengths[split]), log_prob) for split in SPLITS}}
     mixtures = []
     for row in made.values():
         if row.is_network and "trigram" in made:
-            names = [row.name, "trigram"]
             title, *paper = row.mixed or (f"{row.title} + trigram",)
-            half, fitted = measure_mixture(columns, names, [0.5, 0.5]), measure_mixture(columns, names)
-            mixtures.append({"title": f"{title}, 0.5", "paper": paper or None} | half)
-            mixtures.append({"title": f"{title}, fitted", "paper": None} | fitted)
+            names = [row.name, "trigram"]
+            mixtures.append((f"{title}, 0.5", paper or None, measure_mixture(columns, names, [0.5, 0.5])))
+            mixtures.append((f"{title}, fitted", None, measure_mixture(columns, names)))
     for names in _MIXTURES:
-        if all(name in columns for name in names):
-            title = f"{' + '.join(names)}, fitted"
-            mixtures.append({"title": title, "paper": None} | measure_mixture(columns, names))
-    if all(name in columns for name in _BINNED_MIXTURE):
+        if columns.keys() >= {*names}:
+            mixtures.append((f"{' + '.join(names)}, fitted", None, measure_mixture(columns, names)))
+    if columns.keys() >= {*_BINNED_MIXTURE}:
         title = f"{' + '.join(_BINNED_MIXTURE)}, by frequency of the context"
-        mixture = measure_mixture(columns, _BINNED_MIXTURE, bins=_find_bins(encoded))
-        mixtures.append({"title": title, "paper": None} | mixture)
-    return mixtures
+        mixtures.append((title, None, measure_mixture(columns, _BINNED_MIXTURE, bins=_find_bins(encoded))))
+    return [{"title": title, "paper": paper} | mixture for title, paper, mixture in mixtures]
 
 
 def _find_bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
@@ -142,35 +186,31 @@ def _find_bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
     return {split: bins.find_bins(extract_ngrams(encoded.ids(split), 3, "stream")[:, :-1]) for split in SPLITS}
 
 
-def _report_unseen(made: dict[str, Row], columns: dict[str, Columns], encoded: EncodedCorpus) -> dict:
+def _measure_unseen(made: dict[str, Row], columns: dict[str, Columns], encoded: EncodedCorpus) -> dict:
     """Return the mean ln P of test tokens whose 5-gram occurs in training, and of those whose 5-gram does not."""
     counts = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 5, "stream")
     seen = counts.look_up(extract_ngrams(encoded.ids("test"), 5, "stream")) > 0
-    means = {}
+    rows = []
     for name, row in made.items():
         if row.is_network or name.startswith(("kneser-ney", "trigram")):
-            column = columns[name]["test"]
-            means[name] = {"unseen": float(column[~seen].mean()), "seen": float(column[seen].mean())}
-    return {"tokens": len(seen), "unseen_tokens": int((~seen).sum()), "mean_log_prob": means}
+            unseen, known = (float(columns[name]["test"][place].mean()) for place in (~seen, seen))
+            rows.append({"name": name, "unseen": unseen, "seen": known})
+    return {"tokens": len(seen), "unseen_tokens": int((~seen).sum()), "unseen": rows}
 
 
-def _report_words(language_model: LanguageModel) -> dict:
+def _find_neighbours(language_model: LanguageModel) -> dict:
     """Return the nearest neighbours of some words, and a map of the most frequent words."""
     words = [word for word in language_model.vocabulary.words[len(SPECIALS) :] if word.isalpha()][:_MAP_WORDS]
     points = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
-    points /= np.abs(points).max()
-    queries = [word for word in _QUERIES if word in language_model.vocabulary.words]
-    neighbours = {word: language_model.nearest(word, _NEIGHBOURS) for word in queries}
-    return {
-        "network": _VECTORS_ROW,
-        "nearest": {
-            word: [[neighbour, round(cosine, 3)] for neighbour, cosine in pairs] for word, pairs in neighbours.items()
-        },
-        "map": [[word, *map(float, point.round(3))] for word, point in zip(words, points, strict=True)],
-    }
+    points = (points / np.abs(points).max()).round(3)
+    nearest = []
+    for word in filter(language_model.vocabulary.words.__contains__, _QUERIES):
+        pairs = [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
+        nearest.append({"word": word, "neighbours": pairs})
+    return {"nearest": nearest, "map": [[word, *map(float, point)] for word, point in zip(words, points, strict=True)]}
 
 
-def _report_parameters(encoded: EncodedCorpus) -> list[dict]:
+def _count_parameters(encoded: EncodedCorpus) -> list[dict]:
     """Return for each order n the possible n-grams, the n-grams in training, and the parameters of MLP1's network."""
     size, (m, h) = encoded.vocabulary_size - 3, _MLP1_SIZES  # <pad>, <s> and </s> are not words of the paper
     counts = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, _MAX_ORDER, "stream")
@@ -184,3 +224,28 @@ def _report_parameters(encoded: EncodedCorpus) -> list[dict]:
         }
         for n in range(2, _MAX_ORDER + 1)
     ]
+
+
+def write_figure(path: str | os.PathLike, report: dict) -> None:
+    """Write a figure of the paper's test perplexities beside ours, and of the learning curves."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    bars, curves = figure.subplots(1, 2, width_ratios=[3, 2])
+    compared = [row for row in report["rows"] + report.get("mixtures", []) if row["paper"]]
+    places = range(len(compared))
+    bars.barh([place - 0.2 for place in places], [row["paper"][1] for row in compared], 0.4, label="paper")
+    bars.barh([place + 0.2 for place in places], [row["test"] for row in compared], 0.4, label="keras_nplm")
+    bars.set_yticks(places, [row["title"] for row in compared], fontsize=8)
+    bars.invert_yaxis()
+    bars.set_xlabel("test perplexity on Brown")
+    bars.legend(loc="upper left", bbox_to_anchor=(0, 1.08), ncols=2)
+    for name in _CURVES:
+        if curve := [row[name] for row in report["curves"] if name in row]:
+            curves.plot(range(1, len(curve) + 1), curve, marker="o", label=name)
+    curves.set_xlabel("epoch, the paper's optimiser")
+    curves.set_ylabel("validation perplexity")
+    if report["curves"]:
+        curves.legend()
+    with replace_file(path) as temporary:
+        figure.savefig(temporary, dpi=120)

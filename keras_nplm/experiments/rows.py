@@ -9,37 +9,34 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file
 from keras_nplm.io.options import name_flag
 from keras_nplm.training.configuration import NAMED_OPTIONS
+
+_FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
     """One model of a report: the command that makes it, and the paper's figures for it.
 
-    Args:
-        name: name of its directory below `rows/`.
-        title: its name in the table.
-        command: the arguments of `keras-nplm`, without `--output`. A command that reads a text and names none gets
-            `--corpus brown`, and `--config brown` if it names no configuration. `{rows}` stands for the directory of
-            all rows, in commands that read other rows. `{texts}` stands for the directory of the texts of a study.
-        paper: the paper's perplexity on validation and test, if the paper has the row.
-        mixed: title, validation and test perplexity of this network mixed with the trigram, if the paper has that row.
+    A command that names no text gets `--corpus brown`, and `--config brown` if it names no configuration. `{texts}`
+    stands for the directory of a study's texts.
     """
 
-    name: str
-    title: str
-    command: str
-    paper: tuple[int, int] | None = None
-    mixed: tuple[str, int, int] | None = None
+    name: str  # of its directory below `rows/`
+    title: str  # in the table
+    command: str  # the arguments of `keras-nplm`, without `--output`
+    paper: tuple[int, int] | None = None  # the paper's perplexity on validation and test
+    mixed: tuple[str, int, int] | None = None  # the paper's title and perplexities, mixed with the trigram
 
     @property
     def arguments(self) -> list[str]:
         """The arguments of `keras-nplm`, without `--output` and `--data-dir`."""
         words = shlex.split(self.command)
-        if not self.takes_corpus or "--train" in words or "--corpus" in words:
+        if "--train" in words or "--corpus" in words:
             return words
         return [*words, "--corpus", "brown", *([] if "--config" in words else ["--config", "brown"])]
 
@@ -49,36 +46,32 @@ class Row:
         return f"keras-nplm {shlex.join(self.arguments)} --output runs/{self.name}"
 
     @property
-    def takes_corpus(self) -> bool:
-        """Whether the command reads a text. If not, it reads other rows."""
-        return self.command.startswith(("train ", "ngram "))
-
-    @property
     def is_network(self) -> bool:
         """Whether the model is a neural network."""
         return self.command.startswith("train")
 
 
-def make_rows(
-    rows: Sequence[Row], directory: str | os.PathLike, *, jobs: int | None = None, data_dir: str | None = None
-) -> None:
+def read_row(row: Row, directory: Path) -> dict:
+    """Return the figures of a row that exists, from `rows/NAME/metrics.json`."""
+    metrics = read_json(directory / "rows" / row.name / "metrics.json")
+    figures = {"name": row.name, "title": row.title, "command": row.full_command}
+    figures |= {split: metrics[split]["perplexity"] for split in SPLITS}
+    figures["without_unk"] = {split: metrics[split]["perplexity_without_unk"] for split in SPLITS}
+    figures["log_z"] = metrics["test"].get("ln_z", {}).get("mean_absolute")
+    figures |= {name: metrics[name] for name in _FIGURES if name in metrics}
+    return figures | ({"epochs": len(metrics["history"])} if row.is_network else {})
+
+
+def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None) -> None:
     """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages.
 
-    Re-running resumes: finished rows are kept, and an interrupted training continues from its checkpoint.
-
-    Args:
-        rows: the rows.
-        directory: the directory of `rows/`.
-        jobs: number of rows made in parallel, each with an equal share of the cores. Default: 2, or 1 on one core.
-        data_dir: directory of Brown's archive, to which it is downloaded if it is absent.
-
-    The caller locks the directory; each command locks the directory of its row.
+    Re-running resumes: finished rows are kept, and an interrupted training continues from its checkpoint. The jobs, by
+    default 2, share the cores. The caller locks the directory.
 
     Raises:
-        InputError: `jobs` is less than 1.
+        InputError: `jobs` is less than 1, or Brown can be neither found in `data_dir` nor downloaded to it.
         RunError: a command failed. Other rows are kept.
     """
-    directory = Path(directory)
     jobs = min(2, _count_cores()) if jobs is None else jobs
     if jobs < 1:
         raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
@@ -88,14 +81,21 @@ def make_rows(
 
         open_corpus("brown", data_dir=data_dir)  # so that parallel commands do not download it at once
     (directory / "rows").mkdir(parents=True, exist_ok=True)
-    independent = [row for row in missing if row.takes_corpus]
-    dependent = [row for row in missing if not row.takes_corpus]
-    failed = _make_in_parallel(independent, directory, jobs, data_dir)
-    failed += _make_in_parallel(dependent, directory, jobs, data_dir)
+    failed, threads = [], max(1, _count_cores() // jobs)
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
+        running = {pool.submit(_make, row, directory, threads, data_dir): row for row in missing}
+        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
+            row, status = running[future], future.result()
+            failed += [row] if status else []
+            print(f"[{done}/{len(missing)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interruption also reaches the commands; no further command starts
     if failed:
         log = directory / "rows" / f"{failed[0].name}.log"
+        last = (log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["(empty)"])[-1]
         names = ", ".join(row.name for row in failed)
-        raise RunError(f"{len(failed)} row(s) failed: {names}. Other rows are kept. See {log}: {_read_last_line(log)}")
+        raise RunError(f"{len(failed)} row(s) failed: {names}. Other rows are kept. See {log}: {last}")
 
 
 def is_made(row: Row, directory: Path) -> bool:
@@ -111,44 +111,20 @@ def is_made(row: Row, directory: Path) -> bool:
     return all(options.get(name) == value for name, value in written.items() if name_flag(name) not in flags)
 
 
-def _make_in_parallel(rows: Sequence[Row], directory: Path, jobs: int, data_dir: str | None) -> list[Row]:
-    """Make rows in parallel; return the rows that failed."""
-    failed = []
-    threads = max(1, _count_cores() // jobs)
-    pool = concurrent.futures.ThreadPoolExecutor(jobs)
-    try:
-        running = {pool.submit(_make, row, directory, threads, data_dir): row for row in rows}
-        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
-            row, status = running[future], future.result()
-            failed += [row] if status else []
-            print(f"[{done}/{len(rows)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
-    finally:
-        pool.shutdown(cancel_futures=True)  # an interruption also reaches the commands; no further command starts
-    return failed
-
-
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     """Run the command of a row; return its exit status."""
-    places = {"{rows}": str(directory / "rows"), "{texts}": str(directory / "texts")}
-    command = [sys.executable, "-m", "keras_nplm"]
-    for word in row.arguments:
-        for name, place in places.items():
-            word = word.replace(name, place)
-        command.append(word)
-    command += ["--output", str(directory / "rows" / row.name)]
-    command += ["--data-dir", data_dir] if data_dir and row.takes_corpus else []
+    model, log_path = directory / "rows" / row.name, directory / "rows" / f"{row.name}.log"
+    words = [word.replace("{texts}", str(directory / "texts")) for word in row.arguments]
+    command = [sys.executable, "-m", "keras_nplm", *words, "--output", str(model)]
+    command += ["--data-dir", data_dir] if data_dir else []
     environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
-    with open(directory / "rows" / f"{row.name}.log", "ab") as log:
+    with open(log_path, "ab") as log:
         status = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
     if not status:
-        with replace_file(directory / "rows" / row.name / "command.txt") as temporary:
+        with replace_file(model / "command.txt") as temporary:
             temporary.write_text(shlex.join(row.arguments), encoding="utf-8")
     return status
 
 
 def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _read_last_line(path: Path) -> str:
-    return (path.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["(empty)"])[-1]

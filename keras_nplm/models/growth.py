@@ -4,13 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.self_normalised import SelfNormalised
-
-_ROWS = 1024  # n-grams at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,49 +116,3 @@ def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray)
     sums = np.exp(-greatest) + np.exp(scores - greatest[:, None]).sum(axis=1)
     growth = greatest + np.log(sums)  # ln(Z_new / Z)
     return log_prob - growth.reshape(-1, *[1] * (log_prob.ndim - 1)), scores - growth[:, None]
-
-
-def updated_log_prob(
-    grown: NPLM, vocabulary_size: int, context_ids: np.ndarray, target_ids: np.ndarray, log_prob: np.ndarray
-) -> np.ndarray:
-    """Return ln P of n-grams by a network with new words, given their ln P by the network before.
-
-    An n-gram without a new word in its context costs one lookup of features and J + 1 rows of the output, not |V|
-    rows: ln Z = y_i - ln P(i | context) for the word i whose log-probability is known; see `renormalise`. For the other
-    n-grams the whole distribution is computed.
-
-    Args:
-        grown: the network with new words.
-        vocabulary_size: |V| before. Ids from it on are new words.
-        context_ids: int [B, n-1], oldest word first.
-        target_ids: int [B].
-        log_prob: float [B], nats, ln P(target | context) before; of `<unk>` for a new word. It is ignored where the
-            context has a new word.
-
-    Returns:
-        float32 [B], nats.
-
-    Raises:
-        InputError: ids out of range, or shapes that do not match.
-    """
-    context_ids, target_ids = check_ngrams(context_ids, target_ids, grown.order, grown.vocabulary_size)
-    log_prob = np.asarray(log_prob)
-    if log_prob.shape != target_ids.shape:
-        raise InputError(
-            f"`log_prob` must be [{len(target_ids)}]. Received: {list(log_prob.shape)}. Fix: give one per n-gram."
-        )
-    changed = (context_ids >= vocabulary_size).any(axis=1)
-    result = np.empty(len(target_ids), np.float32)
-    result[changed] = grown.log_prob(context_ids[changed], target_ids[changed])
-    scores, same = SelfNormalised(grown), np.flatnonzero(~changed)
-    for first in range(0, len(same), _ROWS):
-        part = same[first : first + _ROWS]
-        targets, features = target_ids[part], scores.features(context_ids[part])
-        is_new = targets >= vocabulary_size
-        known = np.where(is_new, UNK_ID, targets)
-        log_z = scores.score_features(features, context_ids[part], known) - log_prob[part]
-        new_logits = features @ scores.kernel[vocabulary_size:].T + scores.b[vocabulary_size:]
-        old, new = renormalise(log_prob[part], log_z, new_logits)
-        of_target = new[np.arange(len(part)), np.where(is_new, targets - vocabulary_size, 0)]
-        result[part] = np.where(is_new, of_target, old)
-    return result

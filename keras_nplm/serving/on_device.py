@@ -42,7 +42,7 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
         language_model: a language model whose `model` is an NPLM.
         target: the `.tflite` file.
         quantise: store matrices in 8 bits (dynamic-range quantisation). The file has a quarter of the size. In two
-            trained networks (`keras-nplm study quantisation`) perplexity changed by less than 0.1%. ln P of a token
+            trained networks perplexity changed by less than 0.1%. ln P of a token
             of the text changed by 0.01 to 0.03 nats on average, at most by 0.17; ln P of any word at most by 0.26.
 
     Returns:

@@ -44,7 +44,7 @@ def test_the_benchmark_leaves_out_peers_that_are_not_installed():
     """They are looked for, not imported."""
     program = (
         "import sys; sys.modules['torch'] = None\n"
-        "from keras_nplm.experiments.benchmark.peers import is_installed\n"
+        "from keras_nplm.experiments.benchmark.contenders import is_installed\n"
         "assert not is_installed('torch') and not is_installed('absent_library') and is_installed('numpy')\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

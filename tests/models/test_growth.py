@@ -15,7 +15,7 @@ from keras_nplm import (
     NoiseContrastive,
     Uniform,
 )
-from keras_nplm.models.growth import NewRows, grow, renormalise, updated_log_prob
+from keras_nplm.models.growth import NewRows, grow, renormalise
 
 V, J, N = 14, 3, 4
 KINDS = {
@@ -91,22 +91,6 @@ def test_old_words_keep_ratios_and_new_words_have_their_logits(kind):
     np.testing.assert_allclose(new[:, V:] - new[:, 4:5], y - old_y[:, 4:5], atol=1e-4)
     for weight, value in zip(model.weights, before, strict=True):  # the network before is not changed
         np.testing.assert_array_equal(weight.numpy(), value)
-
-
-@pytest.mark.parametrize("kind", ["rank", "tied", "no hidden layer", "pointer"])
-def test_known_log_probs_are_updated_from_the_new_words_only(kind, monkeypatch):
-    model = _model(kind)
-    grown, random = grow(model, _rows(model)), np.random.default_rng(6)
-    contexts, targets = random.integers(0, V + J, (300, N - 1)), random.integers(0, V + J, 300)
-    contexts[:200] %= V
-    old = np.where(contexts < V, contexts, 1), np.where(targets < V, targets, 1)
-    before, expected = model.log_prob(*old), grown.log_prob(contexts, targets)
-    asked, exact = [], grown.log_prob
-    monkeypatch.setattr(grown, "log_prob", lambda contexts, targets: asked.append(contexts) or exact(contexts, targets))
-    np.testing.assert_allclose(updated_log_prob(grown, V, contexts, targets, before), expected, atol=2e-5)
-    assert len(asked) == 1 and (asked[0] >= V).any(axis=1).all()  # no full softmax where the context is as it was
-    with pytest.raises(InputError, match=r"`log_prob` must be \[300\]"):
-        updated_log_prob(grown, V, contexts, targets, before[:5])
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,94 +1,89 @@
-"""Speed benchmarks: n-grams per CPU second, as a ratio to peers and as a share of the processor's peak.
+"""Benchmarks: n-grams per CPU second, as a ratio to peers and as a share of the processor's peak.
 
 Contenders run on one core and take turns, so that each round compares them under the same load. A rate is the median
 over the rounds. A ratio is the median of the ratios within the rounds. Each peer runs in its own process. `quality`
 compares perplexities at a budget of training time instead.
-
-Each benchmark is the module of its name: training, scoring, windows, estimation, serving, cost, preparation, tfds,
-workers, quality. contenders: timing in turns. commands: whole commands, in turns. sampled_text: the texts that they
-read. networks: the networks that are timed. peers: PyTorch, KenLM, LiteRT and ONNX Runtime. torch_language_models: the
-models of `quality`. peer_process: a peer in its own process. children: processes that end with their parent. TensorFlow
-is imported when a benchmark runs.
 """
 
+import dataclasses
 import importlib
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keras_nplm.experiments.tables import Column, Table
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
 
-DEFAULT_BENCHMARKS = ("training", "scoring", "windows", "estimation", "serving")
-BENCHMARKS = (*DEFAULT_BENCHMARKS, "cost", "preparation", "tfds", "workers", "quality")
-TOKENS = (1_000_000,)  # of the texts of `estimation`, `preparation` and `tfds`
-AVERAGE_EVERY = (1, 64, 256)  # K of the workers of `workers`
-SECONDS = (300,)  # CPU seconds of training of the models of `quality`
+DEFAULT_BENCHMARKS = ("training", "scoring", "estimation", "serving")
+BENCHMARKS = (*DEFAULT_BENCHMARKS, "quality")
 _PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
 
 
-def run_benchmarks(
-    names: Sequence[str],
-    corpus: "Corpus",
-    rounds: int = 5,
-    tokens: Sequence[int] = TOKENS,
-    *,
-    seconds: Sequence[int] = SECONDS,
-    average_every: Sequence[int] = AVERAGE_EVERY,
-    directory: str | os.PathLike = "paper",
-    data_dir: str | None = None,
-) -> dict:
-    """Run benchmarks and collect their rows.
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the user chooses for the benchmarks."""
 
-    Every row has `benchmark`, `name`, `unit` and `rate`, the median over the rounds, with the extremes `low` and
-    `high`. Rates are per CPU second, in `workers` per second of the clock. Some rows have more:
+    corpus: "Corpus"  # for n-gram models; `estimation` samples from it
+    rounds: int = 5
+    tokens: Sequence[int] = (1_000_000,)  # sizes of the texts of `estimation`
+    seconds: Sequence[int] = (300,)  # CPU seconds of training of the PyTorch models of `quality`
+    directory: Path = Path("paper")  # of the models of `quality`, as of `keras-nplm paper`
+    data_dir: str | None = None  # of Brown's archive
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: Markdown with its title in the first line, the columns of its table, and what makes its rows."""
+
+    text: str
+    columns: Sequence[Column]
+    measure: Callable[[Settings], list[dict]]
+
+    def format(self, rows: Sequence[dict]) -> str:
+        """Return the table of its rows."""
+        return Table("rows", self.columns).format({"rows": rows})
+
+
+def format_ratios(row: dict) -> str:
+    """Return the cell of the ratios to peers."""
+    ratios = row.get("ratio_to", {}).items()
+    return "; ".join(f"{name}: {ratio:.2f} ({low:.2f} to {high:.2f})" for name, (ratio, low, high) in ratios)
+
+
+SPEED_COLUMNS: list[Column] = [
+    ("contender", "name", ""),
+    ("n-grams/s (median)", "rate", ",.0f"),
+    ("min to max", lambda row: f"{row['low']:,.0f} to {row['high']:,.0f}", ""),
+    ("share of peak", "share_of_peak", ".0%"),
+    ("ratio to peer (min to max)", format_ratios, ""),
+]
+
+
+def load_benchmark(name: str) -> Benchmark:
+    """Import and return the benchmark with a name of `BENCHMARKS`."""
+    return importlib.import_module(f"{__name__}.{name}").BENCHMARK
+
+
+def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
+    """Run benchmarks. Return `rows`, `rounds`, and of the machine `cpu`, `tensorflow` and `peers` (installed ones).
+
+    Every row has `benchmark` and `name`. A row that cannot be measured has `failure`: the peer that is not installed,
+    the signal or the error. Rows of `quality` have perplexities; see its `measure`. Other rows have `unit`, `rate` per
+    CPU second, the median over the rounds, and the extremes `low` and `high`. Some have more:
 
     - `share_of_peak`: share of the processor's floating-point peak, where the number of operations is known
     - `milliseconds`: latency of a single request, [p50, p99]
     - `ratio_to`: for each peer the ratio of the rates, [median, low, high]
-    - `failure`: the signal or the error that ended a peer; such a row has no rates
-    - `cpu_seconds` (of all workers) and `validation_perplexity`: in the rows of `workers`
-    - `wall_rate` (per second of the clock), `cpu_seconds` and `peak_memory` (bytes): in the rows of `estimation`,
-      `preparation` and `tfds`
-
-    The rows of `quality` have perplexities in place of rates; see `keras_nplm.experiments.benchmark.quality.measure`.
-
-    Args:
-        names: names of `BENCHMARKS`.
-        corpus: the text for n-gram models and for `workers`; `estimation`, `preparation` and `tfds` sample from it.
-        rounds: number of measured rounds. The contenders of a benchmark take turns.
-        tokens: sizes of the texts of `estimation`, `preparation` and `tfds`.
-        seconds: budgets of training of `quality`, in CPU seconds.
-        average_every: the values of K of `workers`.
-        directory: the directory of the models of `quality`, as of `keras-nplm paper`. Finished models are kept there.
-        data_dir: directory of Brown's archive for `quality`, to which it is downloaded if it is absent.
-
-    Returns:
-        `rows`, `rounds`, and of the machine `cpu`, `tensorflow` (version) and `peers` (installed ones).
+    - `wall_rate` (per second of the clock), `cpu_seconds` and `peak_memory` (bytes): in the rows of `estimation`
     """
     import tensorflow as tf
 
-    from keras_nplm.experiments.benchmark.peers import is_installed
+    from keras_nplm.experiments.benchmark.contenders import is_installed
 
-    rows = []
-    for name in names:
-        module = importlib.import_module(f"{__name__}.{name}")
-        arguments = {
-            "estimation": (corpus, rounds, tokens),
-            "preparation": (corpus, rounds, tokens),
-            "tfds": (corpus, rounds, tokens),
-            "workers": (corpus, rounds, average_every),
-            "quality": (directory, seconds, data_dir),
-        }
-        measured = module.measure(*arguments.get(name, (corpus, rounds)))
-        rows += [{"benchmark": name} | row for row in measured]
+    rows = [{"benchmark": name} | row for name in names for row in load_benchmark(name).measure(settings)]
     installed = [name for name in _PEERS if is_installed(name)]
-    return {
-        "rows": rows,
-        "cpu": read_processor_name(),
-        "tensorflow": tf.__version__,
-        "peers": installed,
-        "rounds": rounds,
-    }
+    machine = {"cpu": read_processor_name(), "tensorflow": tf.__version__, "peers": installed}
+    return {"rows": rows, "rounds": settings.rounds} | machine

@@ -1,154 +1,239 @@
-"""Timing of contenders in turns: rates per CPU second, ratios to peers, share of the processor's peak, latency."""
+"""Contenders that take turns: work in this process, in a process of its own, and whole commands.
+
+A peer runs in its own process, so that a crash of its libraries ends one row of the table and not the benchmark. The
+process is `python -m keras_nplm.experiments.benchmark.contenders PARENT`. It reads one JSON value a line: the function
+that builds the contender, with its arguments, then requests for rounds. It answers each with a line. While it waits it
+is blocked in a read, and while it works its parent is: a core is never shared. No process outlives its parent.
+"""
 
 import contextlib
+import ctypes
 import dataclasses
+import functools
 import gc
+import importlib.util
+import json
+import os
 import resource
+import shutil
+import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.io.errors import RunError
+from keras_nplm.io.files import summarize_error
 
 Work = Callable[[], int]  # does a piece of work and returns its number of n-grams
 MIN_REQUESTS, CONTEXTS_PER_ROUND = 20, 1000
 _PEAK = "matrix product"
-_UNIT = "n-grams/s"
+_PR_SET_PDEATHSIG = 1
 
 
 class PeerError(RunError):
-    """A peer cannot be measured; the message says how it failed."""
+    """A contender in its own process cannot be measured; the message says how it failed."""
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a Python package or a program is installed. It is not imported: this may fail, or crash."""
+    return importlib.util.find_spec(name) is not None or shutil.which(name) is not None
+
+
+def read_cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    return time.process_time() + _read_child_seconds()
+
+
+def _read_child_seconds() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
 
 
 @dataclasses.dataclass
 class Contender:
-    """Work that is timed in turns with the other contenders of its group.
+    """Work that is timed in turns with the other contenders of its group."""
 
-    Args:
-        name: its name in the table.
-        work: the work; it returns its number of n-grams.
-        flops: floating-point operations of one n-gram. 0: the share of the peak is not reported.
-        peer: whether the other contenders of the group are compared with it.
-        request_seconds: the duration of each request, which `work` appends to, if the work is a series of requests.
-        clock: returns the CPU seconds that the work has used. Default: `read_cpu_seconds`.
-    """
+    name: str  # in the table
+    work: Work | None
+    flops: float = 0  # floating-point operations of one n-gram; 0: the share of the peak is not reported
+    peer: bool = False  # whether the other contenders of the group are compared with it
+    clock: Callable[[], float] = read_cpu_seconds
+    notes: dict = dataclasses.field(default_factory=dict)  # other figures of a round, which the work writes
 
-    name: str
-    work: Work
-    flops: float = 0
-    peer: bool = False
-    request_seconds: list[float] = dataclasses.field(default_factory=list)
-    clock: Callable[[], float] | None = None
-
-    def run_round(self) -> float:
-        """Do the work once and return its n-grams per CPU second.
-
-        Raises:
-            PeerError: the work is done by a peer that failed.
-        """
+    def run_round(self) -> dict:
+        """Do the work once. Return `ngrams`, `seconds` and the notes."""
         gc.collect()
-        clock = self.clock or read_cpu_seconds
-        began = clock()
+        self.notes.clear()
+        began = self.clock()
         ngrams = self.work()
-        return ngrams / max(clock() - began, 1e-9)
+        return {"ngrams": ngrams, "seconds": max(self.clock() - began, 1e-9), **self.notes}
 
     def close(self) -> None:
         """Free what the contender holds beside memory."""
 
 
-def measure_groups(groups: Iterable[list[Contender]], rounds: int) -> list[dict]:
-    """Return the rows of all groups; see `measure_group`."""
-    return [row for group in groups for row in measure_group(group, rounds)]
+class Process(Contender):
+    """A contender that `"module:function"` builds in its own process, which starts with the first round.
 
-
-def measure_group(group: list[Contender], rounds: int) -> list[dict]:
-    """Time the contenders of a group in turns, after one round that is not measured.
-
-    A peer that fails has no further turn, and the others are not compared with it.
-
-    Args:
-        group: the contenders.
-        rounds: number of measured rounds.
-
-    Returns:
-        a row for each contender; see `keras_nplm.experiments.benchmark.run_benchmarks`.
+    Without one of the packages and programs that it needs no round begins. Long work shows its progress.
     """
-    if any(contender.flops for contender in group):
-        group = [*group, Contender(_PEAK, multiply_matrices())]
-    rates, failures = {contender.name: [] for contender in group}, {}
-    with contextlib.ExitStack() as stack:
-        for contender in group:
-            stack.callback(contender.close)
-        for number in range(rounds + 1):
-            for contender in group:
-                if contender.name not in failures:
-                    try:
-                        rate = contender.run_round()
-                    except PeerError as error:
-                        failures[contender.name] = str(error)
-                        print(f"{contender.name} failed: {error}", file=sys.stderr)
-                        continue
-                    if number == 0:
-                        contender.request_seconds.clear()
-                    else:
-                        rates[contender.name].append(rate)
-            print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
-    peers = [contender.name for contender in group if contender.peer and contender.name not in failures]
-    return [
-        {"name": contender.name, "unit": _UNIT, "failure": failures[contender.name]}
-        if contender.name in failures
-        else _build_row(contender, rates, peers)
-        for contender in group
-        if contender.name != _PEAK
-    ]
+
+    def __init__(
+        self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), progress: bool = False, **options: Any
+    ):
+        super().__init__(name, None, **options)
+        self._job, self._needs, self._shows_progress = {"build": build, "arguments": arguments}, needs, progress
+        self.child = None
+
+    def run_round(self) -> dict:
+        """Let the process do the work once, by its own clock. Raise a `PeerError` if it cannot."""
+        if absent := [name for name in self._needs if not is_installed(name)]:
+            raise PeerError(f"{' and '.join(absent)} not installed")
+        if self.child is None:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115, `close` closes it
+            pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+            errors = None if self._shows_progress else self._errors
+            self.child = subprocess.Popen([sys.executable, "-m", __name__, str(os.getpid())], stderr=errors, **pipes)
+            self._ask(self._job)
+        return self._ask({})
+
+    def close(self) -> None:
+        """Kill the process."""
+        if self.child:
+            self.child.kill()
+            self.child.wait()
+            for pipe in (self.child.stdin, self.child.stdout, self._errors):
+                with contextlib.suppress(OSError):  # a request that the process did not read
+                    pipe.close()
+
+    def _ask(self, request: dict) -> dict:
+        line = ""
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(request), file=self.child.stdin, flush=True)
+            line = self.child.stdout.readline()
+        if not line.endswith("\n"):
+            status = self.child.wait()
+            self._errors.seek(0)
+            end = f"exit status {status}{_quote_last_line(self._errors.read())}"
+            if status < 0:
+                end = f"killed by {signal.Signals(-status).name}" + ", perhaps out of memory" * (status == -9)
+            raise PeerError(end)
+        answer = json.loads(line)
+        if "error" in answer:
+            raise PeerError(answer["error"])
+        return answer
 
 
-def summarise_rates(name: str, rates: list[float], unit: str = _UNIT) -> dict:
-    """Return the row of a table with the median, the lowest and the highest rate."""
-    return {"name": name, "unit": unit, "rate": statistics.median(rates), "low": min(rates), "high": max(rates)}
+def _quote_last_line(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return f": {lines[-1][:300]}" if lines else ""
 
 
-def summarise_ratios(rates: list[float], peer_rates: list[float]) -> list[float]:
-    """Return the median, the lowest and the highest ratio of two rates measured in the same rounds."""
-    ratios = [rate / peer_rate for rate, peer_rate in zip(rates, peer_rates, strict=True)]
-    return [statistics.median(ratios), min(ratios), max(ratios)]
+def build_command(name: str, words: list[str], tokens: int, directory: str) -> Contender:
+    """Return a command that reads some tokens; `{results}` stands for a new directory for its results."""
 
+    def work() -> int:
+        with tempfile.TemporaryDirectory(dir=directory) as results:
+            began, follow = time.perf_counter(), functools.partial(end_with_parent, os.getpid())
+            command = [word.replace("{results}", results) for word in words]
+            run = subprocess.run(command, capture_output=True, preexec_fn=follow, check=False)
+            contender.notes["wall_seconds"] = time.perf_counter() - began
+        if run.returncode:
+            raise PeerError(f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}")
+        # of the largest process; this one imports little, as a new process starts with the memory of its parent
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        contender.notes |= {"peak_memory": peak, "output": run.stdout.decode("utf-8", "replace")}
+        return tokens
 
-def _build_row(contender: Contender, rates: dict[str, list[float]], peers: list[str]) -> dict:
-    own = rates[contender.name]
-    row = summarise_rates(contender.name, own)
-    if contender.flops:
-        row["share_of_peak"] = contender.flops * summarise_ratios(own, rates[_PEAK])[0]
-    if contender.request_seconds:
-        row["milliseconds"] = [1000 * float(value) for value in np.percentile(contender.request_seconds, [50, 99])]
-    if not contender.peer:
-        row["ratio_to"] = {peer: summarise_ratios(own, rates[peer]) for peer in peers}
-    return row
+    contender = Contender(name, work, clock=_read_child_seconds)
+    return contender
 
 
 def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: bool = False) -> Contender:
-    """Return a contender that sends requests one after another and records the duration of each.
-
-    Args:
-        name: its name in the table.
-        send: sends one request and waits for the response.
-        batch: contexts in a request.
-        peer: whether other contenders are compared with it.
-    """
-    durations = []
+    """Return a contender that sends requests of some contexts, one after another, and notes their durations."""
 
     def work() -> int:
-        number = max(MIN_REQUESTS, CONTEXTS_PER_ROUND // batch)
-        for _ in range(number):
+        durations = contender.notes["request_seconds"] = []
+        for _ in range(max(MIN_REQUESTS, CONTEXTS_PER_ROUND // batch)):
             began = time.perf_counter()
             send()
             durations.append(time.perf_counter() - began)
-        return number * batch
+        return len(durations) * batch
 
-    return Contender(name, work, peer=peer, request_seconds=durations)
+    contender = Contender(name, work, peer=peer)
+    return contender
+
+
+def measure_groups(groups: Iterable[list[Contender]], rounds: int) -> list[dict]:
+    """Return the rows of all groups; see `measure_group`."""
+    return [row for group in groups for row in measure_group(group, rounds)[0]]
+
+
+def measure_group(
+    group: list[Contender], rounds: int, warm_up: int = 1, unit: str = "n-grams/s"
+) -> tuple[list[dict], dict[str, list[dict]]]:
+    """Time contenders in turns, after rounds that are not measured. Return their rows and their rounds.
+
+    A contender whose process fails has no further turn, and the others are not compared with it.
+    """
+    if any(contender.flops for contender in group):
+        group = [*group, Contender(_PEAK, multiply_matrices())]
+    measured, failures = {contender.name: [] for contender in group}, {}
+    with contextlib.ExitStack() as stack:
+        for contender in group:
+            stack.callback(contender.close)
+        for number in range(1 - warm_up, rounds + 1):
+            for contender in group:
+                if contender.name not in failures:
+                    try:
+                        measured[contender.name].append(contender.run_round())
+                    except PeerError as error:
+                        failures[contender.name] = str(error)
+                        print(f"{contender.name}: {error}", file=sys.stderr)
+            print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
+    measured = {name: answers[warm_up:] for name, answers in measured.items()}
+    rates = {name: [answer["ngrams"] / answer["seconds"] for answer in measured[name]] for name in measured}
+    rows = []
+    for contender in group:
+        row, own = {"name": contender.name, "unit": unit}, rates[contender.name]
+        if contender.name in failures:
+            row["failure"] = failures[contender.name]
+        else:
+            row |= summarise_rates(own) | _summarise_notes(measured[contender.name])
+            if contender.flops:
+                row["share_of_peak"] = contender.flops * _summarise_ratios(own, rates[_PEAK])[0]
+            if not contender.peer:
+                peers = [peer.name for peer in group if peer.peer and peer.name not in failures]
+                row["ratio_to"] = {peer: _summarise_ratios(own, rates[peer]) for peer in peers}
+        rows.append(row)
+    return [row for row in rows if row["name"] != _PEAK], measured
+
+
+def summarise_rates(rates: list[float]) -> dict:
+    """Return the median, the lowest and the highest rate."""
+    return {"rate": statistics.median(rates), "low": min(rates), "high": max(rates)}
+
+
+def _summarise_ratios(rates: list[float], peer_rates: list[float]) -> list[float]:
+    return [*summarise_rates([rate / peer_rate for rate, peer_rate in zip(rates, peer_rates, strict=True)]).values()]
+
+
+def _summarise_notes(rounds: list[dict]) -> dict:
+    if durations := [seconds for answer in rounds for seconds in answer.get("request_seconds", ())]:
+        return {"milliseconds": [1000 * float(value) for value in np.percentile(durations, [50, 99])]}
+    if "wall_seconds" not in rounds[0]:
+        return {}
+    return {
+        "cpu_seconds": statistics.median(answer["seconds"] for answer in rounds),
+        "wall_rate": statistics.median(answer["ngrams"] / answer["wall_seconds"] for answer in rounds),
+        "peak_memory": max(answer["peak_memory"] for answer in rounds),
+    }
 
 
 def multiply_matrices(size: int = 2048, times: int = 3) -> Work:
@@ -156,16 +241,34 @@ def multiply_matrices(size: int = 2048, times: int = 3) -> Work:
     import tensorflow as tf  # here: the processes of peers import this module
 
     matrix = tf.random.stateless_normal([size, size], seed=[0, 0])
-
-    def work() -> int:
-        for _ in range(times):
-            tf.matmul(matrix, matrix).numpy()
-        return times * 2 * size**3
-
-    return work
+    return lambda: len([tf.matmul(matrix, matrix).numpy() for _ in range(times)]) * 2 * size**3
 
 
-def read_cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of its children that have ended."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+def end_with_parent(parent: int) -> None:
+    """Let the kernel (Linux) kill this process when its parent ends. Ctrl-C is left to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the kernel was told
+        os._exit(1)
+
+
+def main(parent: str) -> None:
+    """Build a contender and run rounds until the requests end. Print one answer a line."""
+    end_with_parent(int(parent))
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no answer
+    try:
+        job = json.loads(sys.stdin.readline())
+        module, _, function = job["build"].partition(":")
+        contender = getattr(importlib.import_module(module), function)(**job["arguments"])
+        print("{}", file=answers, flush=True)
+        for _ in sys.stdin:
+            print(json.dumps(contender.run_round()), file=answers, flush=True)
+    except Exception as error:  # whatever a library raises is a row of the table
+        kind = "" if type(error).__name__ == "PeerError" else f"{type(error).__name__}: "
+        print(json.dumps({"error": f"{kind}{summarize_error(error)}"}), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,55 +1,60 @@
-"""Benchmark `estimation`: speed and peak memory of Kneser-Ney estimation of order 5, by the size of the text.
+"""Speed and peak memory of Kneser-Ney estimation of order 5, by the size of the text.
 
 The text is sampled from an interpolated trigram model of the text of `--corpus`, with 2% of other words, so that its
-vocabulary grows with its size (`--tokens`). The command `ngram` counts the vocabulary, encodes the text, estimates the
-model with its counts sorted on disk, and evaluates it on 20,000 tokens. The peer is KenLM's `lmplz` with the same text
-and vocabulary. It writes binary files (`--intermediate`) and no ARPA text, as `ngram` does. It sorts in 1 GB: more
-memory is slower on small texts. `lmplz` must be on the PATH. The source distribution of the Python package kenlm has
-its source code. Each command runs in a process of its own on one core.
+vocabulary grows with its size (`--tokens`). `ngram` counts the vocabulary, encodes the text, estimates the model with
+its counts sorted on disk, and evaluates it. The peer is KenLM's `lmplz` (on the PATH; the source distribution of the
+Python package kenlm has it) with the same text, in 1 GB; like `ngram` it writes binary files. Each command runs on one
+core.
 """
 
 import json
-import shutil
-from collections.abc import Sequence
+import statistics
+import sys
+import tempfile
 from pathlib import Path
 
-import numpy as np
+from keras_nplm.experiments.benchmark import Benchmark, Settings, format_ratios
+from keras_nplm.experiments.benchmark.contenders import Process, build_command, measure_group, summarise_rates
+from keras_nplm.experiments.benchmark.sampled_text import sample_texts
+from keras_nplm.io.errors import RunError
 
-from keras_nplm.data.corpora import Corpus
-from keras_nplm.data.encoding import encode_sentences
-from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.experiments.benchmark.commands import TimedCommand, call_package, measure_commands, name_texts
-
-_ORDER = 5
-_MEMORY = "1G"  # for lmplz to sort in
-_LMPLZ = "lmplz"
-
-
-def measure(corpus: Corpus, rounds: int, tokens: Sequence[int]) -> list[dict]:
-    """Return the rows of the benchmark; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
-    commands = [
-        TimedCommand("ngram", _build_ngram, parts=_read_parts),
-        TimedCommand(_LMPLZ, _build_lmplz, peer=True, installed=shutil.which(_LMPLZ) is not None),
-    ]
-    return measure_commands(commands, corpus, rounds, tokens)
+_UNIT, _BUILD = "tokens/s", f"{build_command.__module__}:build_command"
+_NGRAM = "ngram --order=5 --min-count=1 --method=kneser-ney --output={results}/model --json --tokenizer=whitespace"
+_LMPLZ = "lmplz --order=5 --memory=1G --temp_prefix={results}/ --discount_fallback --intermediate={results}/model"
+COLUMNS = [
+    ("command", "name", ""),
+    ("tokens per CPU second", "rate", ",.0f"),
+    ("CPU seconds", "cpu_seconds", ",.1f"),
+    ("tokens per second of the clock", "wall_rate", ",.0f"),
+    ("peak memory", lambda row: f"{row['peak_memory'] / 1e6:,.0f} MB" if "peak_memory" in row else "", ""),
+    ("ratio to peer (min to max)", format_ratios, ""),
+]
 
 
-def _build_ngram(texts: Path, results: Path) -> list[str]:
-    words = ["ngram", f"--order={_ORDER}", "--min-count=1", "--method=kneser-ney", f"--output={results / 'model'}"]
-    return call_package(*words, "--json", *name_texts(texts))
+def measure(settings: Settings) -> list[dict]:
+    """Return the rows of the commands, and a row of the estimation alone, from the encoded text to the model."""
+    rows = []
+    for size in settings.tokens:
+        with tempfile.TemporaryDirectory() as texts:
+            sample_texts(Path(texts), settings.corpus, size)
+            flags = [f"--{split}={texts}/{split}.txt" for split in ("train", "validation", "test")]
+            package = [sys.executable, "-m", "keras_nplm", *_NGRAM.split(), *flags]
+            peer = [*_LMPLZ.split(), f"--text={texts}/train.txt"]
+            job = {"tokens": size, "directory": texts}
+            group = [
+                Process("ngram", _BUILD, {"name": "ngram", "words": package} | job),
+                Process("lmplz", _BUILD, {"name": "lmplz", "words": peer} | job, peer=True, needs=["lmplz"]),
+            ]
+            (ngram, lmplz), measured = measure_group(group, settings.rounds, warm_up=0, unit=_UNIT)
+        if "failure" in ngram:
+            raise RunError(ngram["failure"])
+        seconds = [json.loads(run["output"])["cpu_seconds"] for run in measured["ngram"]]
+        alone = {"name": "ngram", "unit": _UNIT} | summarise_rates([size / max(spent, 1e-9) for spent in seconds])
+        alone["cpu_seconds"] = statistics.median(seconds)
+        for row in (ngram, alone, lmplz):
+            row["name"] += f", {size:,} tokens" + ": estimation from ids" * (row is alone)
+            rows.append(row)
+    return rows
 
 
-def _read_parts(output: str) -> dict[str, float]:
-    """Return the CPU seconds of the estimation alone, from the encoded text to the model."""
-    return {"estimation from ids": json.loads(output)["cpu_seconds"]}
-
-
-def _build_lmplz(texts: Path, results: Path) -> list[str]:
-    words = [_LMPLZ, f"--order={_ORDER}", f"--memory={_MEMORY}", f"--temp_prefix={results}/", "--discount_fallback"]
-    return [*words, f"--text={texts / 'train.txt'}", f"--intermediate={results / 'model'}"]
-
-
-def encode_training_text(corpus: Corpus) -> tuple[Vocabulary, np.ndarray]:
-    """Return the vocabulary of the training text and the text as ids, int32 [T]."""
-    vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
-    return vocabulary, encode_sentences(corpus.sentences("train"), vocabulary)
+BENCHMARK = Benchmark(__doc__, COLUMNS, measure)

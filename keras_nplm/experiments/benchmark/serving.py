@@ -1,4 +1,4 @@
-"""Benchmark `serving`: next-word requests to a SavedModel, and to LiteRT and ONNX files, with their latency.
+"""Next-word requests to a SavedModel, and to LiteRT and ONNX files, with their latency.
 
 The SavedModel takes texts and returns the most probable words: the next words, or the words that begin with the last,
 unfinished word. It is compared with the network's two matrix products alone. LiteRT and ONNX Runtime take word ids and
@@ -13,30 +13,22 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
-from keras_nplm.experiments.benchmark.contenders import Contender, measure_groups, time_requests
+from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Benchmark, peers
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, measure_groups, time_requests
 from keras_nplm.experiments.benchmark.networks import Shape, build_network, sample_ngrams
-from keras_nplm.experiments.benchmark.peers import is_installed, run_litert, run_onnx
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 
-_BATCHES = (1, 32, 256)  # contexts in a request
+COLUMNS = [
+    *(column for column in SPEED_COLUMNS if column[0] != "share of peak"),
+    ("latency in ms (p50, p99)", lambda row: "{:.2f}, {:.2f}".format(*row["milliseconds"]), ""),
+]
 
 
-def measure(corpus: Corpus, rounds: int) -> list[dict]:
-    """Return the rows of the benchmark; see `keras_nplm.experiments.benchmark.run_benchmarks`."""
-    return measure_groups(build_groups(), rounds)
-
-
-def build_groups(shape: Shape | None = None, batches: tuple[int, ...] = _BATCHES) -> Iterator[list[Contender]]:
-    """Yield the contenders: a SavedModel beside its matrix products, for each batch size; then LiteRT and ONNX.
-
-    Args:
-        shape: the sizes of the network. Default: `Shape()`.
-        batches: numbers of contexts in a request.
-    """
+def build_groups(shape: Shape | None = None, batches: tuple[int, ...] = (1, 32, 256)) -> Iterator[list[Contender]]:
+    """Yield a SavedModel beside its matrix products, for each number of contexts in a request; then LiteRT and ONNX."""
     shape = shape or Shape()
     vocabulary = Vocabulary([f"w{number}" for number in range(shape.vocabulary_size - len(SPECIALS))])
     language_model = LanguageModel(build_network(shape, FullSoftmax), vocabulary, "words", "sentence")
@@ -54,7 +46,7 @@ def build_groups(shape: Shape | None = None, batches: tuple[int, ...] = _BATCHES
                 time_requests(f"SavedModel, completion of a prefix, {batch} a request", complete, batch),
                 time_requests("matrix products", functools.partial(multiply, x[:batch]), batch, peer=True),
             ]
-        yield list(_export_on_device(language_model, Path(directory), context_ids[:1]))
+        yield _export_on_device(language_model, Path(directory), context_ids[:1])
 
 
 def _build_products(shape: Shape, batch: int) -> tuple[tf.Tensor, Callable]:
@@ -66,16 +58,22 @@ def _build_products(shape: Shape, batch: int) -> tuple[tf.Tensor, Callable]:
     return x, multiply
 
 
-def _export_on_device(language_model: LanguageModel, directory: Path, context_ids: np.ndarray) -> Iterator[Contender]:
-    """Yield LiteRT and ONNX Runtime, as far as they are installed: all log-probabilities after one context."""
-    if is_installed("ai_edge_litert"):
-        for title, quantise in (("LiteRT", False), ("LiteRT in 8 bits", True)):
-            path, _ = export_litert(language_model, directory / f"{title}.tflite", quantise=quantise)
-            yield run_litert(f"{title}, {_format_size(path)}", path, context_ids)
-    if is_installed("tf2onnx") and is_installed("onnxruntime"):
-        path, _ = export_onnx(language_model, directory / "model.onnx")
-        yield run_onnx(f"ONNX Runtime, {_format_size(path)}", path, context_ids)
+def _export_on_device(language_model: LanguageModel, directory: Path, context_ids: np.ndarray) -> list[Contender]:
+    """Return LiteRT and ONNX Runtime: all log-probabilities after one context."""
+    litert, onnx = ("litert", ["ai_edge_litert"]), ("onnx", ["tf2onnx", "onnxruntime"])
+    exports = {
+        "LiteRT": (*litert, functools.partial(export_litert, quantise=False)),
+        "LiteRT in 8 bits": (*litert, functools.partial(export_litert, quantise=True)),
+        "ONNX Runtime": (*onnx, export_onnx),
+    }
+    contenders = []
+    for title, (kind, needs, export) in exports.items():
+        arguments = {"path": "", "context_ids": context_ids.tolist()}
+        if all(map(is_installed, needs)):
+            path, _ = export(language_model, directory / f"{title}.{'tflite' if kind == 'litert' else 'onnx'}")
+            title, arguments["path"] = f"{title}, {path.stat().st_size / 1e6:.1f} MB", str(path)
+        contenders.append(Process(title, f"{peers.__name__}:build_{kind}", arguments, needs=needs))
+    return contenders
 
 
-def _format_size(path: Path) -> str:
-    return f"{path.stat().st_size / 1e6:.1f} MB"
+BENCHMARK = Benchmark(__doc__, COLUMNS, lambda settings: measure_groups(build_groups(), settings.rounds))

@@ -1,55 +1,56 @@
-"""Recorded reports: the measured results that the package ships, and the page that shows them all.
+"""Recorded reports: the measured results that the package ships, the page that shows them, and the README's table.
 
 `paper.json`, `benchmark.json` and a file for each study are the reports of `keras-nplm paper`, `benchmark` and `study`.
-With `--record` these commands replace their report here and write `saved_models/measured/README.md` again.
+With `--record` these commands replace their report here, and write `saved_models/measured/README.md` and the table of
+results again.
 """
 
 import datetime
 import importlib
-import inspect
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from keras_nplm.experiments import benchmark, paper
-from keras_nplm.experiments.benchmark import BENCHMARKS, quality
-from keras_nplm.experiments.log_probs import SPLITS
+from keras_nplm.experiments import benchmark
+from keras_nplm.experiments.benchmark import BENCHMARKS, load_benchmark
 from keras_nplm.experiments.studies import STUDIES, load_study
-from keras_nplm.experiments.tables import (
-    SPLIT_HEADER,
-    format_benchmark,
-    format_paper,
-    format_perplexities,
-    join_tables,
-)
+from keras_nplm.experiments.study import Study
+from keras_nplm.experiments.tables import Table, format_code, join_paragraphs, split_columns
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
-from keras_nplm.io.markdown import markdown_table
 from keras_nplm.io.processor import read_processor_name
 
 REPORTS = ("configurations", "benchmark", "paper", *(name for name in STUDIES if name != "configurations"))
 _DIRECTORY = Path(__file__).parent
 _PAGE = _DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"  # in a checkout
 _README = _PAGE.parents[2] / "README.md"
-_QUALITY_RESULTS = {  # title in the table of results: name in the benchmark `quality`
-    "modern network with a pointer to 480 words": quality.OURS.title,
-    "PyTorch LSTM": "PyTorch LSTM, 300 CPU seconds",
-}
-_DYNAMIC = "dynamic: it learns as it reads"
-_MIXTURE = "three seeds, dynamic, n-grams, classes, caches"  # in the study `dynamic`
 _HEADER = """# Measured results
 
-Each table is written by the command above it, from the report in `keras_nplm/experiments/records`. Perplexities are per
-token, exactly normalised. Rates per CPU second depend on the processor and on what else it does: compare rows within a
-table. Differences in the fourth digit of a perplexity are rounding: another processor or release gives other roundings.
+Tables are written by the command below them, from the reports in `keras_nplm/experiments/records`, which have more rows
+(`keras_nplm.experiments.records.load_report`). Perplexities are per token, exactly normalised; differences in the
+fourth digit are rounding. Rates per CPU second depend on the processor: compare rows within a table.
 """
+
+_QUALITY, _POINTER = "keras-nplm benchmark quality", "modern-pointer to 480 words, no held-out mass"
+_LSTM, _MIXTURE = "PyTorch LSTM, 300 CPU seconds", "three seeds, dynamic, n-grams, classes, caches"
+_READS = ", dynamic: it learns as it reads"
+RESULTS = {  # of the README: report, table, name or title of the row, part of the row, command if it has none
+    "Kneser-Ney, n=5": ("configurations", "models", "kneser-ney-5"),
+    "the paper's MLP1: n=5, h=50, m=60, direct connections": ("paper", "rows", "mlp1"),
+    "n=5, h=100, m=60, NCE": ("configurations", "models", "brown-nce-no-held-out"),
+    "modern network, NCE": ("modern", "changes", "modern-small-held-out"),
+    f"modern network, NCE{_READS}": ("modern", "changes", "modern-small-held-out", "dynamic"),
+    "modern network with a pointer to 480 words": ("benchmark", "rows", _POINTER, "", _QUALITY),
+    f"modern network with a pointer to 480 words{_READS}": ("benchmark", "rows", _POINTER, "dynamic", _QUALITY),
+    "PyTorch LSTM": ("benchmark", "rows", _LSTM, "", _QUALITY),
+    f"PyTorch LSTM{_READS}": ("benchmark", "rows", _LSTM, "dynamic", _QUALITY),
+    "three seeds of the pointer to 240 words, n-grams, classes and caches, dynamic": (
+        *("dynamic", "mixtures", _MIXTURE, "", "keras-nplm study dynamic"),
+    ),
+}
 
 
 def load_report(name: str) -> dict:
-    """Load a recorded report: Table 1 of the paper, the speed benchmark, or a study.
-
-    Args:
-        name: `"paper"`, `"benchmark"` or a study, such as `"modern"`.
+    """Load a recorded report: `"paper"`, `"benchmark"` or a study, such as `"modern"`.
 
     Returns:
         the report, as the command prints it with `--json`. `measured` has the date, the processor and the versions.
@@ -68,23 +69,32 @@ def load_report(name: str) -> dict:
     return read_json(_DIRECTORY / f"{name}.json")
 
 
+def format_report(name: str, report: Mapping, page: bool = False) -> str:
+    """Return the tables of a report as Markdown, with `page` as on the page of measured results."""
+    if name == "benchmark":
+        ran = dict.fromkeys(row["benchmark"] for row in report["rows"])
+        return join_paragraphs(*(_format_benchmark(each, report, page) for each in ran))
+    return _load_study(name).format(report, page=page)
+
+
+def _format_benchmark(name: str, report: Mapping, page: bool = False) -> str:
+    """Return the table of a benchmark, on the page below its title and description."""
+    declared = load_benchmark(name)
+    title, text = Study(declared.text).split_text()
+    table = declared.format([row for row in report["rows"] if row["benchmark"] == name])
+    return join_paragraphs(f"### `{name}`: {title}", text if page else "", table)
+
+
+def _load_study(name: str) -> Study:
+    return importlib.import_module("keras_nplm.experiments.paper").PAPER if name == "paper" else load_study(name)
+
+
 def record_report(
     name: str, report: Mapping, directory: Path = _DIRECTORY, page: Path = _PAGE, readme: Path = _README
 ) -> None:
     """Store a report with its date, processor and versions, and write the page and the table of results again.
 
     Benchmarks that did not run keep their rows. The `command` of a benchmark is stored with its machine.
-
-    Args:
-        name: `"paper"`, `"benchmark"` or a study.
-        report: the report.
-        directory: the directory of the reports.
-        page: the Markdown file of all reports.
-        readme: the Markdown file with the table of results.
-
-    Raises:
-        InputError: the package is not installed from a checkout; see `check_can_record`.
-        RunError: a file cannot be written.
     """
     check_can_record(page)
     path, report, measured = directory / f"{name}.json", dict(report), _describe_machine()
@@ -103,68 +113,43 @@ def record_report(
     write_results(directory, readme)
 
 
-def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:
-    """Write the table of results of the README between its marks, from the reports in `directory`."""
-    before, begin, rest = readme.read_text(encoding="utf-8").partition("<!-- results -->\n")
-    _, end, after = rest.partition("<!-- end of results -->\n")
-    with replace_file(readme) as temporary:
-        table = _format_results(directory)
-        temporary.write_text(f"{before}{begin}\n{table}\n\n{end}{after}", encoding="utf-8")
-
-
-def _format_results(directory: Path) -> str:
-    """Return the table of results: one row for each kind of model, without `held_out_mass`."""
-    paper_rows = {row["name"]: row for row in read_json(directory / "paper.json")["rows"]}
-    networks = {row["name"]: row for row in read_json(directory / "configurations.json")["models"]}
-    modern = read_json(directory / "modern.json")
-    (small,) = (row for row in modern["changes"] if row["name"] == "modern-small-held-out")
-    small = small | {name: small[name][0] for name in (*SPLITS, "cpu_seconds")}
-    rows = [
-        ("Kneser-Ney, n=5", networks["kneser-ney-5"]),
-        ("the paper's MLP1: n=5, h=50, m=60, direct connections", paper_rows["mlp1"]),
-        ("n=5, h=100, m=60, NCE", networks["brown-nce-no-held-out"]),
-        ("modern network, NCE", small),
-        (f"modern network, NCE, {_DYNAMIC}", small | small["dynamic"]),
-    ]
-    measured = {row["name"]: row for row in read_json(directory / "benchmark.json")["rows"]}
-    for title, name in _QUALITY_RESULTS.items():
-        row = measured.get(name, {}) | {"command": "keras-nplm benchmark quality"}
-        if "dynamic" in row:  # not a failure, nor trained for other seconds
-            rows += [
-                (title, row),
-                (f"{title}, {_DYNAMIC}", row | row["dynamic"] | {"more": row.get("dynamic_cpu_seconds")}),
-            ]
-    mixtures = {row["title"]: row for row in read_json(directory / "dynamic.json")["mixtures"]}
-    mixture = {name: mixtures[_MIXTURE][name] for name in SPLITS} | {"command": "keras-nplm study dynamic"}
-    rows.append(("three seeds of the pointer to 240 words, n-grams, classes and caches, dynamic", mixture))
-    cells = [
-        [
-            title,
-            *format_perplexities(row),
-            _format_seconds(row),
-            f"`{row['command']}`",
-        ]
-        for title, row in rows
-    ]
-    return markdown_table(["model", *SPLIT_HEADER, "CPU seconds", "command"], cells)
-
-
-def _format_seconds(row: Mapping) -> str:
-    """Return the cell of CPU seconds: of training, and of tuning and reading if they were measured apart."""
-    more = f" + about {row['more']:,} of tuning and reading" if row.get("more") else ""
-    return f"{row['cpu_seconds']:,.0f}{more}" if "cpu_seconds" in row else ""
-
-
 def check_can_record(page: Path = _PAGE) -> None:
-    """Check that the directory of the page exists: only a checkout has it, an installed package does not.
-
-    Raises:
-        InputError: the directory does not exist.
-    """
+    """Refuse to record without the directory of the page: only a checkout has it, an installed package does not."""
     if not page.parent.is_dir():
         raise InputError(
             f"`--record` needs a checkout of the project, which has {page.parent}. Fix: `pip install -e .` there."
         )
+
+
+def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:
+    """Write the table of results of the README between its marks, from the reports in `directory`.
+
+    A row that is not recorded, or could not be measured, is left out.
+    """
+    before, begin, rest = readme.read_text(encoding="utf-8").partition("<!-- results -->\n")
+    _, end, after = rest.partition("<!-- end of results -->\n")
+    rows = [row | {"title": title} for title, place in RESULTS.items() if (row := _find_result(directory, *place))]
+    columns = [("model", "title", ""), *split_columns(), ("CPU seconds", _format_seconds, "")]
+    table = Table("rows", [*columns, ("command", "command", format_code)]).format({"rows": rows})
+    with replace_file(readme) as temporary:
+        temporary.write_text(f"{before}{begin}\n{table}\n\n{end}{after}", encoding="utf-8")
+
+
+def _find_result(directory: Path, report: str, table: str, name: str, part: str = "", command: str = "") -> dict:
+    """Return a row of a report, empty if it has no figures; of several seeds the first counts."""
+    rows = read_json(directory / f"{report}.json")[table]
+    rows = [row for row in rows if name in (row.get("name"), row.get("title"))]
+    if not rows or "failure" in rows[0]:
+        return {}
+    row = {key: value[0] if isinstance(value, list) and value else value for key, value in rows[0].items()}
+    return {"command": command} | row | row.get(part, {}) | {"part": part}
+
+
+def _format_seconds(row: Mapping) -> str:
+    """Return the cell of CPU seconds: of training, and of tuning and reading of a dynamic model if recorded."""
+    more = row.get(f"{row['part']}_cpu_seconds")
+    spent = f"{row['cpu_seconds']:,.0f}" if "cpu_seconds" in row else ""
+    return f"{spent} + about {more:,} of tuning and reading" if more else spent
 
 
 def write_page(directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
@@ -172,36 +157,18 @@ def write_page(directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
     files = {name: directory / f"{name}.json" for name in REPORTS}
     sections = [_format_section(name, read_json(file)) for name, file in files.items() if file.is_file()]
     with replace_file(page) as temporary:
-        temporary.write_text(join_tables(_HEADER, *sections) + "\n", encoding="utf-8")
+        temporary.write_text(join_paragraphs(_HEADER.rstrip(), *sections) + "\n", encoding="utf-8")
 
 
 def _format_section(name: str, report: dict) -> str:
     """Return the section of a report: title, description, command, tables, machine."""
-    if name == "paper":
-        module, command, tables = paper, "paper --output paper", format_paper(report)
-    elif name == "benchmark":
-        module, command, tables = benchmark, "benchmark " + " ".join(BENCHMARKS), format_benchmark(report)
-    else:
-        module = load_study(name)
-        command, tables = f"study {name} --output paper", module.format_report(report)
-    title, text = _split_docstring(module.__doc__)
     if name == "benchmark":
-        lines = [f"- `{each}`: {_describe_benchmark(each)}" for each in BENCHMARKS]
-        text = join_tables(text.strip().split("\n\n")[0], "\n".join(lines))  # without the map of the modules
-    code = f"```bash\nkeras-nplm {command} --record\n```"
-    return join_tables(f"## {title}", text.strip(), code, tables.strip(), _format_machines(report["measured"]))
-
-
-def _split_docstring(docstring: str) -> tuple[str, str]:
-    """Return the first line without the kind and the name of the module, and the rest."""
-    title, _, text = inspect.cleandoc(docstring).partition("\n")
-    return re.sub(r"^\w+ `.*?`: (\w)", lambda match: match[1].upper(), title).rstrip("."), text
-
-
-def _describe_benchmark(name: str) -> str:
-    """Return the docstring of a benchmark as one paragraph."""
-    title, text = _split_docstring(importlib.import_module(f"{benchmark.__name__}.{name}").__doc__)
-    return " ".join([f"{title}.", *text.split()])
+        study, command = Study(benchmark.__doc__), f"benchmark {' '.join(BENCHMARKS)}"
+    else:
+        study, command = _load_study(name), f"{'' if name == 'paper' else 'study '}{name} --output paper"
+    title, text = study.split_text()
+    origin = f"Written by `keras-nplm {command} --record`. {_format_machines(report['measured'])}"
+    return join_paragraphs(f"## {title}", text, format_report(name, report, page=True), origin)
 
 
 def _describe_machine() -> dict[str, str]:
@@ -212,11 +179,11 @@ def _describe_machine() -> dict[str, str]:
 
 def _format_machines(measured: Mapping[str, Mapping[str, str]]) -> str:
     """Return one sentence per machine and date, with the names of its reports."""
-    names = {}
+    names: dict[tuple, list[str]] = {}
     for name, machine in measured.items():
-        names.setdefault(tuple(machine.items()), []).append(name)
-    lines = []
-    for machine, reports in names.items():
-        what = f"`{'`, `'.join(reports)}`"
-        lines.append(f"{what}: {', '.join(f'{key} {value}' for key, value in machine)}.")
-    return "Measured: " + " ".join(lines)
+        names.setdefault(tuple(machine.items()), []).append(f"`{name}`")
+    machines = (
+        f"{', '.join(reports)}: {', '.join(f'{key} {value}' for key, value in machine)}."
+        for machine, reports in names.items()
+    )
+    return "Measured: " + " ".join(machines)

@@ -1,151 +1,97 @@
 """Study `modern`: what each part of the modern networks contributes on Brown, one change at a time, and mixtures.
 
-The first table changes one thing of `brown-nce-quick` with averages of far context (3 epochs, rate 1.8). A change that
-diverges at this rate has a lower one; compare it with "rate 1.2 alone". Figures are means over two or three seeds, with
-the range in brackets. `held_out_mass` is 0.04 unless the row says otherwise. The second table mixes the best networks
-with n-gram models; weights are fitted on validation. Averages of far context follow Sun & Iyyer (2021).
+Each row changes one thing of `brown-nce-quick` with averages of far context (3 epochs, rate 1.8; Sun & Iyyer 2021). A
+change that diverges at this rate has a lower one. Figures are means over two or three seeds, with the range in
+brackets. `held_out_mass` is 0.04 unless the row says otherwise. Weights of mixtures are fitted on validation.
 """
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.experiments.log_probs import SPLITS, compute_perplexities, load_log_probs, measure_mixture
-from keras_nplm.experiments.paper_rows import find_row
-from keras_nplm.experiments.rows import Row
-from keras_nplm.experiments.tables import SPLIT_HEADER, format_weights, join_tables
-from keras_nplm.io.files import read_json
-from keras_nplm.io.markdown import markdown_table
+from keras_nplm.experiments.log_probs import compute_perplexities, load_log_probs, measure_mixture
+from keras_nplm.experiments.paper import find_row
+from keras_nplm.experiments.rows import Row, read_row
+from keras_nplm.experiments.study import Study
+from keras_nplm.experiments.tables import SPLITS, Column, Table, format_weights
 
+_FAR, _SLOW = "--order 61 --averages-after 4,10,20,40", "--learning-rate 1.2"
 _NGRAM_MODELS = ("kneser-ney-5", "trigram", "class-500-3")
-
-
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """A named configuration with changed options, trained with several seeds: one line of the table.
-
-    Args:
-        name: prefix of the names of its rows.
-        title: its name in the table.
-        config: the named configuration.
-        options: flags of `keras-nplm train` that change it.
-        seeds: number of seeds; each is a row.
-    """
-
-    name: str
-    title: str
-    config: str
-    options: str = ""
-    seeds: int = 2
-
-    @property
-    def rows(self) -> list[Row]:
-        """The rows, one for each seed."""
-        command = f"train --config {self.config} {self.options}".strip()
-        return [Row(f"{self.name}-{seed}", self.title, f"{command} --seed {seed}") for seed in range(1, self.seeds + 1)]
-
-
-_CONTEXT = "--order 61 --averages-after 4,10,20,40"
-
-
-def _change_context_network(name: str, title: str, options: str = "", context: str = _CONTEXT) -> Change:
-    return Change(f"far-{name}" if name else "far", title, "brown-nce-quick", f"{context} {options}".strip())
-
-
-CHANGES = (
-    _change_context_network("", "n=61, averages after 4, 10, 20, 40; m=60, h=100, tanh, no dropout"),
-    _change_context_network("none", "no far context: n=5", context=""),
-    _change_context_network("one", "one average, of words 5 to 60", context="--order 61 --averages-after 4"),
-    _change_context_network(
-        "21", "a nearer one: n=21, averages after 4, 10", context="--order 21 --averages-after 4,10"
-    ),
-    _change_context_network("wide", "wider: m=100, h=200", "--embedding-dim 100 --hidden-units 200"),
-    _change_context_network("residual", "a residual block, rate 1.2", "--residual-blocks 1 --learning-rate 1.2"),
-    _change_context_network("norm", "layer normalisation, rate 1.2", "--layer-norm --learning-rate 1.2"),
-    _change_context_network("gelu", "GELU, rate 1.2", "--activation gelu --learning-rate 1.2"),
-    _change_context_network("slow", "rate 1.2 alone", "--learning-rate 1.2"),
-    _change_context_network(
-        "all", "the two and GELU, rate 1.2", "--residual-blocks 1 --layer-norm --activation gelu --learning-rate 1.2"
-    ),
-    _change_context_network("tied", "output tied to C, rate 0.5", "--tied-output --learning-rate 0.5"),
-    _change_context_network("dropout", "dropout 0.2 on hidden units", "--dropout 0.2"),
-    _change_context_network("vectors", "dropout 0.1 on x", "--embedding-dropout 0.1"),
-    _change_context_network("words", "dropout 0.1 on words", "--word-dropout 0.1"),
-    _change_context_network("average", "averaged weights, momentum 0.998", "--weight-average 0.998"),
-)
-BEST = (
-    Change("modern-small", "`modern-small`", "modern-small", seeds=3),
-    Change("modern-small-held-out", "`modern-small`, no held-out mass", "modern-small", "--held-out-mass 0", seeds=1),
-    Change("modern", "`modern`", "modern", seeds=3),
-)
-ROWS = (*(row for change in (*CHANGES, *BEST) for row in change.rows), *map(find_row, _NGRAM_MODELS))
-
-
-def measure(rows: Path) -> dict:
-    """Return perplexities, CPU seconds and sizes of each change by seed, and perplexities of mixtures of the best."""
-    columns = {row.name: load_log_probs(rows.parent, row.name) for change in BEST for row in change.rows}
-    columns |= {name: load_log_probs(rows.parent, name) for name in _NGRAM_MODELS}
-    report = {"changes": [_report_change(change, rows) for change in (*CHANGES, *BEST)], "mixtures": []}
-    for change in BEST:
-        names = [row.name for row in change.rows]
-        with_ngrams = f" + {' + '.join(_NGRAM_MODELS)}"
-        singles = [measure_mixture(columns, [name, *_NGRAM_MODELS]) for name in names]
-        report["mixtures"].append(_report_mixture(f"{change.title}{with_ngrams}", singles))
-        if change.seeds > 1:
-            title = f"{change.title}: {change.seeds} seeds"
-            ensemble = measure_mixture(columns, names)
-            everything = measure_mixture(columns, [*names, *_NGRAM_MODELS])
-            report["mixtures"].append(_report_mixture(title, [ensemble]))
-            report["mixtures"].append(_report_mixture(f"{title}{with_ngrams}", [everything]))
-    report["kneser_ney"] = compute_perplexities(columns["kneser-ney-5"])
-    return report
-
-
-def _report_change(change: Change, rows: Path) -> dict:
-    metrics = [read_json(rows / row.name / "metrics.json") for row in change.rows]
-    figures = {"name": change.name, "title": change.title, "command": change.rows[0].full_command}
-    figures |= {split: [one[split]["perplexity"] for one in metrics] for split in SPLITS}
-    figures |= {name: [one[name] for one in metrics] for name in ("training_cpu_seconds", "cpu_seconds")}
-    return figures | {"parameters": metrics[0]["parameters"]}
-
-
-def _report_mixture(title: str, mixtures: list[dict]) -> dict:
-    figures = {split: [mixture[split] for mixture in mixtures] for split in SPLITS}
-    return {"title": title, "weights": [mixture["weights"] for mixture in mixtures]} | figures
-
-
-def format_report(report: dict) -> str:
-    """Return the table of the changes, means over the seeds with their range, and the table of the mixtures."""
-    baseline = np.mean(report["changes"][0]["validation"])
-    changes = [
-        [
-            change["title"],
-            *(_format_mean(change[split]) for split in SPLITS),
-            f"{np.mean(change['validation']) - baseline:+.1f}",
-            f"{np.mean(change['training_cpu_seconds']):,.0f}",
-            f"{np.mean(change['cpu_seconds']):,.0f}",
-            f"{change['parameters'] / 1e6:.1f}",
-        ]
-        for change in report["changes"]
-    ]
-    header = ["network", *SPLIT_HEADER, "validation, change", "CPU seconds: training", "with validation"]
-    kneser_ney = report["kneser_ney"]["test"]
-    mixtures = [
-        [
-            mixture["title"],
-            *(_format_mean(mixture[split]) for split in SPLITS),
-            f"{np.mean(mixture['test']) / kneser_ney:.3f}",
-            format_weights(np.mean(mixture["weights"], axis=0)),
-        ]
-        for mixture in report["mixtures"]
-    ]
-    mixture_header = ["mixture, weights fitted on validation", *SPLIT_HEADER, "test, ratio to Kneser-Ney", "weights"]
-    return join_tables(
-        markdown_table([*header, "million parameters"], changes), markdown_table(mixture_header, mixtures)
-    )
+_CHANGES = {  # name: title, flags that change `brown-nce-quick`
+    "far": ("n=61, averages after 4, 10, 20, 40; m=60, h=100, tanh, no dropout", _FAR),
+    "far-none": ("no far context: n=5", ""),
+    "far-one": ("one average, of words 5 to 60", "--order 61 --averages-after 4"),
+    "far-21": ("a nearer one: n=21, averages after 4, 10", "--order 21 --averages-after 4,10"),
+    "far-wide": ("wider: m=100, h=200", f"{_FAR} --embedding-dim 100 --hidden-units 200"),
+    "far-residual": ("a residual block, rate 1.2", f"{_FAR} --residual-blocks 1 {_SLOW}"),
+    "far-norm": ("layer normalisation, rate 1.2", f"{_FAR} --layer-norm {_SLOW}"),
+    "far-gelu": ("GELU, rate 1.2", f"{_FAR} --activation gelu {_SLOW}"),
+    "far-slow": ("rate 1.2 alone", f"{_FAR} {_SLOW}"),
+    "far-all": ("the two and GELU, rate 1.2", f"{_FAR} --residual-blocks 1 --layer-norm --activation gelu {_SLOW}"),
+    "far-tied": ("output tied to C, rate 0.5", f"{_FAR} --tied-output --learning-rate 0.5"),
+    "far-dropout": ("dropout 0.2 on hidden units", f"{_FAR} --dropout 0.2"),
+    "far-vectors": ("dropout 0.1 on x", f"{_FAR} --embedding-dropout 0.1"),
+    "far-words": ("dropout 0.1 on words", f"{_FAR} --word-dropout 0.1"),
+    "far-average": ("averaged weights, momentum 0.998", f"{_FAR} --weight-average 0.998"),
+}
+_BEST = {  # name: title, options, number of seeds
+    "modern-small": ("`modern-small`", "modern-small", 3),
+    "modern-small-held-out": ("`modern-small`, no held-out mass", "modern-small --held-out-mass 0", 1),
+    "modern": ("`modern`", "modern", 3),
+}
+_SEEDS = {name: (title, f"brown-nce-quick {flags}".strip(), 2) for name, (title, flags) in _CHANGES.items()} | _BEST
+NETWORKS = {  # the rows of each line of the first table, one for each seed
+    name: [Row(f"{name}-{seed}", title, f"train --config {flags} --seed {seed}") for seed in range(1, seeds + 1)]
+    for name, (title, flags, seeds) in _SEEDS.items()
+}
+ROWS = (*(row for rows in NETWORKS.values() for row in rows), *map(find_row, _NGRAM_MODELS))
 
 
 def _format_mean(figures: list[float]) -> str:
     """Return the mean over the seeds, and in brackets the difference of the greatest and the least."""
     return f"{np.mean(figures):.1f}" + (f" ({max(figures) - min(figures):.1f})" if len(figures) > 1 else "")
+
+
+_MEANS: list[Column] = [(split, split, _format_mean) for split in SPLITS]
+_CHANGE = [("network", "title", ""), *_MEANS, ("validation, change", "change", "+.1f")]
+_SECONDS = [
+    ("CPU seconds: training", lambda row: np.mean(row["training_cpu_seconds"]), ",.0f"),
+    ("with validation", lambda row: np.mean(row["cpu_seconds"]), ",.0f"),
+    ("million parameters", lambda row: row["parameters"] / 1e6, ".1f"),
+]
+_MIXTURE = [("mixture, weights fitted on validation", "title", ""), *_MEANS]
+_WEIGHTS = ("weights", lambda row: np.mean(row["weights"], axis=0), format_weights)
+TABLES = (
+    Table("changes", [*_CHANGE, *_SECONDS], on_page=lambda row: row["name"] in ("far", "far-none", *_BEST)),
+    Table("mixtures", [*_MIXTURE, ("test, ratio to Kneser-Ney", "ratio", ".3f"), _WEIGHTS], on_page=lambda row: False),
+)
+
+
+def _measure(directory: Path) -> dict:
+    changes = [_measure_change(name, directory) for name in NETWORKS]
+    for change in changes:
+        change["change"] = float(np.mean(change["validation"]) - np.mean(changes[0]["validation"]))
+    names = [*(row.name for name in _BEST for row in NETWORKS[name]), *_NGRAM_MODELS]
+    columns = {name: load_log_probs(directory, name) for name in names}
+    kneser_ney = compute_perplexities(columns["kneser-ney-5"])
+    mixtures = []
+    for name, (title, _, number) in _BEST.items():
+        seeds, ngrams = [row.name for row in NETWORKS[name]], f" + {' + '.join(_NGRAM_MODELS)}"
+        groups = {f"{title}{ngrams}": [[seed, *_NGRAM_MODELS] for seed in seeds]}
+        if number > 1:
+            groups[f"{title}: {number} seeds"] = [seeds]
+            groups[f"{title}: {number} seeds{ngrams}"] = [[*seeds, *_NGRAM_MODELS]]
+        for group, members in groups.items():
+            parts = [measure_mixture(columns, components) for components in members]
+            row = {key: [part[key] for part in parts] for key in ("weights", *SPLITS)}
+            mixtures.append({"title": group, "ratio": float(np.mean(row["test"]) / kneser_ney["test"]), **row})
+    return {"changes": changes, "mixtures": mixtures, "kneser_ney": kneser_ney}
+
+
+def _measure_change(name: str, directory: Path) -> dict:
+    seeds = [read_row(row, directory) for row in NETWORKS[name]]
+    figures = {key: [row[key] for row in seeds] for key in (*SPLITS, "training_cpu_seconds", "cpu_seconds")}
+    return {"name": name} | {key: seeds[0][key] for key in ("title", "command", "parameters")} | figures
+
+
+STUDY = Study(__doc__, TABLES, ROWS, _measure)

@@ -1,0 +1,348 @@
+"""PyTorch models of the benchmarks: the paper's network, and the LSTM and the Transformer of `quality`.
+
+The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked dropout. The Transformer
+is decoder-only, causal and pre-norm. Both have an adaptive softmax and train with AdamW. The learning rate falls to 0
+at the end of a budget of CPU seconds, in place of averaged SGD. Import this module where TensorFlow is not: the two
+crash in one process. References: Merity, Keskar & Socher (2018), arXiv:1708.02182; Vaswani et al. (2017),
+arXiv:1706.03762; Krause et al. (2018), arXiv:1709.07432, for dynamic evaluation.
+"""
+
+import copy
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
+from keras_nplm.experiments.benchmark.contenders import Contender
+from keras_nplm.experiments.tables import SPLITS
+from keras_nplm.io.files import replace_file, write_json
+from keras_nplm.io.processor import read_processor_name
+from keras_nplm.io.progress import open_progress
+from keras_nplm.models.dynamic.search import LARGEST_CHUNK, STILL, SettingsSearch
+from keras_nplm.models.dynamic.search import TOKENS as TUNING_TOKENS
+from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+
+_TRAINING_TOKENS, _STATIC_CHUNK = 60_000, 512  # of the mean squares of the gradient; predicted at once by the LSTM
+
+
+def build_nplm(shape: dict, ngrams: list[list[int]], task: str) -> Contender:
+    """Return training or scoring of the paper's network on a batch, as users of PyTorch write it."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    vocabulary_size, order, embedding_dim, hidden_units, direct = shape.values()
+    x_size = (order - 1) * embedding_dim
+    embed, hidden = nn.Embedding(vocabulary_size, embedding_dim), nn.Linear(x_size, hidden_units)
+    output = nn.Linear(hidden_units + direct * x_size, vocabulary_size)
+    optimizer = torch.optim.SGD(nn.ModuleList([embed, hidden, output]).parameters(), 0.1)
+    batch = torch.tensor(ngrams, dtype=torch.int64)
+    contexts, targets = batch[:, :-1].contiguous(), batch[:, -1].contiguous()
+
+    def compute_logits() -> Tensor:
+        x = embed(contexts).flatten(1)
+        a = torch.tanh(hidden(x))
+        return output(torch.cat([a, x], dim=1) if direct else a)
+
+    def train_steps() -> int:
+        for _ in range(6):
+            optimizer.zero_grad()
+            functional.cross_entropy(compute_logits(), targets).backward()
+            optimizer.step()
+        return 6 * len(batch)
+
+    @torch.no_grad()
+    def score_ngrams() -> int:
+        for _ in range(12):
+            torch.log_softmax(compute_logits(), dim=1).gather(1, targets[:, None]).numpy()
+        return 12 * len(batch)
+
+    return Contender("PyTorch", train_steps if task == "train" else score_ngrams)
+
+
+class TorchModel(nn.Module):
+    """A language model over ranks of words, with a `RECIPE` of `quality`. An input of |V| stands before the text."""
+
+    carries_state = False  # from one step of training to the next
+
+    def __init__(self, recipe: dict, vocabulary_size: int):
+        super().__init__()
+        self.recipe, self.vocabulary_size = SimpleNamespace(**recipe), vocabulary_size
+        torch.manual_seed(self.recipe.seed)
+        width = self.recipe.width
+        self.embed = nn.Embedding(vocabulary_size + 1, width)
+        nn.init.normal_(self.embed.weight, std=0.1)
+        cutoffs = [cutoff for cutoff in self.recipe.cutoffs if cutoff < vocabulary_size]
+        self.output = nn.AdaptiveLogSoftmaxWithLoss(width, vocabulary_size, cutoffs, div_value=4.0, head_bias=True)
+        self.body = nn.ModuleList(self._build_layers())
+        self.eval()
+
+    def forward(self, ids: Tensor, targets: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return ln P of each target [B, T] after the ids [B, T], and the state after them."""
+        features, state = self._read(ids, state)
+        return self.output(features.flatten(0, 1), targets.flatten()).output.view(targets.shape), state
+
+    @property
+    def longest_chunk(self) -> int:  # tokens that are predicted at once
+        return _STATIC_CHUNK if self.carries_state else self.recipe.length // 2
+
+    def _look_up(self, ids: Tensor) -> Tensor:
+        """Return the embeddings [B, T, width], of some types 0 in training. Later gradients are sparse."""
+        if not self.training:
+            return functional.embedding(ids, self.embed.weight, sparse=True)
+        kept = functional.dropout(torch.ones(len(self.embed.weight), 1), self.recipe.embedding_dropout)
+        return self.embed(ids) * kept[ids]
+
+
+class TorchLSTM(TorchModel):
+    """The LSTM with the AWD recipe. Its state is carried along the text."""
+
+    carries_state = True
+
+    def _build_layers(self) -> list[nn.Module]:
+        return [nn.LSTM(self.recipe.width, self.recipe.width) for _ in range(self.recipe.layers)]
+
+    def _read(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        x, after = self._drop(self._look_up(ids).transpose(0, 1)), []
+        for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
+            dropped = functional.dropout(layer.weight_hh_l0, self.recipe.weight_dropout, self.training)
+            x, (h, c) = torch.func.functional_call(layer, {"weight_hh_l0": dropped}, (x, before))
+            after.append((h.detach(), c.detach()))
+            x = self._drop(x)
+        return x.transpose(0, 1), after
+
+    def _drop(self, x: Tensor) -> Tensor:
+        """Apply locked dropout to x [T, B, width]: one mask for all times."""
+        return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout) if self.training else x
+
+
+class TorchTransformer(TorchModel):
+    """The Transformer. Its state is the last words: a prediction sees T/2 to T tokens, fewer where the text begins."""
+
+    def _build_layers(self) -> list[nn.Module]:
+        r = self.recipe
+        sizes = dict(d_model=r.width, nhead=max(1, r.width // 64), dim_feedforward=4 * r.width, dropout=r.dropout)
+        kind = dict(activation="gelu", batch_first=True, norm_first=True)
+        positions = nn.Embedding(r.length, r.width)
+        nn.init.normal_(positions.weight, std=0.1)
+        layers = [nn.TransformerEncoderLayer(**sizes, **kind) for _ in range(r.layers)]
+        return [positions, *layers, nn.LayerNorm(r.width)]
+
+    def _read(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        seen = ids if state is None else torch.cat([state[:, -(self.recipe.length - ids.shape[1]) :], ids], dim=1)
+        positions, *layers, norm = self.body
+        x = self._look_up(seen) + positions.weight[: seen.shape[1]]
+        x = functional.dropout(x, self.recipe.dropout, self.training)
+        mask = nn.Transformer.generate_square_subsequent_mask(seen.shape[1])
+        for layer in layers:
+            x = layer(x, src_mask=mask, is_causal=True)
+        return functional.dropout(norm(x), self.recipe.dropout, self.training)[:, -ids.shape[1] :], seen
+
+
+MODELS = {"lstm": TorchLSTM, "transformer": TorchTransformer}
+
+
+def rank_words(ids: dict[str, np.ndarray], vocabulary_size: int) -> dict[str, np.ndarray]:
+    """Return the splits as ranks of words by frequency in `train`; special tokens except `<unk>` have none."""
+    types = np.array([UNK_ID, *range(len(SPECIALS), vocabulary_size)])
+    counts = np.bincount(ids["train"], minlength=vocabulary_size)[types]
+    ranks = np.full(vocabulary_size, -1, np.int64)
+    ranks[types[np.argsort(-counts, kind="stable")]] = np.arange(len(types))
+    return {split: ranks[part] for split, part in ids.items()}
+
+
+def train(model: TorchModel, ids: np.ndarray) -> dict:
+    """Train a model on a text, ranks of words [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
+    recipe = model.recipe
+    optimizer = torch.optim.AdamW(model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True)
+    model.train()
+    began, steps, tokens, progress, state = time.process_time(), 0, 0, 0.0, None
+    batches = _read_batches(model, ids)
+    budget = recipe.steps or recipe.seconds
+    with open_progress(f"Training {recipe.kind}", total=round(budget), unit=" CPU s") as bar:
+        while progress < 1:
+            inputs, targets, is_new = next(batches)
+            warm_up = min(1.0, (steps + 1) / 100) if recipe.kind == "transformer" and not recipe.steps else 1.0
+            rate = recipe.rate * (1 - progress) * warm_up * inputs.shape[1] / recipe.length
+            optimizer.param_groups[0]["lr"] = rate
+            log_probs, state = model(inputs, targets, state if model.carries_state and not is_new else None)
+            optimizer.zero_grad()
+            (-log_probs.mean()).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+            optimizer.step()
+            steps, tokens = steps + 1, tokens + targets.numel()
+            used = steps if recipe.steps else time.process_time() - began
+            progress = used / budget
+            bar.update(round(used) - bar.n)
+    model.zero_grad()
+    model.eval()
+    return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
+
+
+def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:
+    """Yield inputs and targets [B, T] along B parts of the text, and whether an epoch begins, at a random token.
+
+    The LSTM's T varies by step, as in the AWD recipe.
+    """
+    recipe = model.recipe
+    random = np.random.default_rng(recipe.seed)
+    while True:
+        text = np.concatenate([[model.vocabulary_size], ids[random.integers(min(recipe.length, len(ids) // 2)) :]])
+        columns = (len(text) - 1) // recipe.batch
+        inputs = torch.from_numpy(text[: columns * recipe.batch].reshape(recipe.batch, columns))
+        targets = torch.from_numpy(text[1 : columns * recipe.batch + 1].reshape(recipe.batch, columns))
+        begin = 0
+        while begin < columns:
+            length = recipe.length
+            if model.carries_state:
+                length = max(5, round(random.normal(length if random.random() < 0.95 else length / 2, 5)))
+            part = slice(begin, begin + length)
+            yield inputs[:, part], targets[:, part], begin == 0
+            begin += length
+
+
+def read_text(
+    model: TorchModel, ids: np.ndarray, settings: DynamicSettings = STILL, mean_squares: Sequence[Tensor] = ()
+) -> np.ndarray:
+    """Return ln P of each token of a text, float64 [T], in nats; with a rate, copies learn from what they have read.
+
+    Each chunk is predicted before one step is taken on its mean loss, with the rules of `DynamicNPLM`.
+    """
+    if not settings.rate:
+        with torch.no_grad():
+            return np.concatenate([part.double().numpy() for part in _read_chunks(model, ids, model.longest_chunk)])
+    copies = []
+    for number in range(settings.copies):
+        learner, parts = copy.deepcopy(model), []
+        steps = _Steps(learner, settings, settings.rate / 2**number, mean_squares)
+        for log_probs in _read_chunks(learner, ids, settings.chunk):
+            parts.append(log_probs.detach().double().numpy())
+            steps.take(-log_probs.mean())
+        copies.append(np.concatenate(parts))
+    return np.logaddexp.reduce(copies) - math.log(len(copies))
+
+
+def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
+    """Yield ln P of the tokens of one chunk after the other; the weights may change between them."""
+    tokens, state = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids])), None
+    for begin in range(0, len(ids), chunk):
+        part = tokens[None, begin : begin + chunk + 1]
+        log_probs, state = model(part[:, :-1], part[:, 1:], state)
+        yield log_probs[0]
+
+
+class _Steps:
+    """The steps of dynamic evaluation: SGD with a rate for each group of weights, whose gradient `rms` scales."""
+
+    def __init__(self, model: TorchModel, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]):
+        groups = group_weights(model)
+        self._scales: dict[Tensor, Tensor] = {}
+        if settings.rule == "rms":
+            roots = [square.sqrt() for square in mean_squares]
+            positive = torch.cat([root[root > 0] for root in roots])
+            mean = float(positive.mean()) if len(positive) else 1.0
+            for (weight, group), root in zip(groups.items(), roots, strict=True):
+                self._scales[weight] = mean / root.clamp(min=mean * (EPSILON_BIASES if group == "biases" else EPSILON))
+        self._optimizer = torch.optim.SGD(
+            [{"params": [weight], "lr": rate * getattr(settings, group)} for weight, group in groups.items()]
+        )
+
+    def take(self, loss: Tensor) -> None:
+        """Take a step that lowers the loss."""
+        self._optimizer.zero_grad()
+        loss.backward()
+        for weight, scale in self._scales.items():
+            if weight.grad is not None and weight.grad.is_sparse:
+                gradient = weight.grad.coalesce()
+                values = gradient.values() * scale[gradient.indices()[0]]
+                weight.grad = torch.sparse_coo_tensor(gradient.indices(), values, gradient.shape, is_coalesced=True)
+            elif weight.grad is not None:  # a cluster without a word of the chunk has no gradient
+                weight.grad *= scale
+        self._optimizer.step()
+
+
+def group_weights(model: TorchModel) -> dict[Tensor, str]:
+    """Return each parameter with its group, one of `keras_nplm.models.dynamic.settings.GROUPS`."""
+    groups = {"embed": "embedding", "body": "hidden", "output": "output"}
+    named = {weight: groups[name.partition(".")[0]] for name, weight in model.named_parameters()}
+    return named | {model.output.head.bias: "biases"}
+
+
+def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
+    """Return the mean square of each component of the gradient over chunks of training text, ranks of words [T]."""
+    chunk = min(chunk, model.longest_chunk)
+    number, weights = len(ids) // chunk, list(model.parameters())
+    sums = [torch.zeros_like(weight) for weight in weights]
+    for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
+        gradients = torch.autograd.grad(-log_probs.mean(), weights, allow_unused=True)
+        for total, gradient in zip(sums, gradients, strict=True):
+            if gradient is not None and gradient.is_sparse:
+                gradient = gradient.coalesce()
+                total.index_add_(0, gradient.indices()[0], gradient.values() ** 2)
+            elif gradient is not None:
+                total.addcmul_(gradient, gradient)
+    return [total / max(number, 1) for total in sums]
+
+
+def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> float:
+    """Return the perplexity of a text; see `read_text`. Default: static evaluation."""
+    return float(np.exp(-read_text(model, ids, *dynamic).mean()))
+
+
+def tune_dynamic(model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
+    """Return the settings of dynamic evaluation with the lowest perplexity on a text, found as for our network."""
+    with open_progress("Tuning dynamic evaluation", unit=" settings") as bar:
+
+        def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
+            return read_text(model, ids[:tokens], settings, mean_squares)
+
+        largest = min(LARGEST_CHUNK, model.longest_chunk)
+        return SettingsSearch(evaluate, len(ids), report=bar.update, largest_chunk=largest).find_best()
+
+
+def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
+    """Return the work of training a model on an encoded corpus and of writing its figures to a JSON file."""
+    torch.set_num_threads(1)
+    encoded = EncodedCorpus.load(corpus)
+    ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1] for split in ("train", *SPLITS)}
+    ids = rank_words(ids, encoded.vocabulary_size)
+    model = MODELS[recipe["kind"]](recipe, encoded.vocabulary_size - len(SPECIALS) + 1)
+    return Contender(recipe["kind"], lambda: train_and_measure(model, ids, Path(result)))
+
+
+def train_and_measure(model: TorchModel, ids: dict[str, np.ndarray], result: Path) -> int:
+    """Train a model, tune dynamic evaluation and write all figures. Return the number of test tokens.
+
+    The weights are kept beside the result when training ends: an interrupted evaluation does not repeat the training.
+    """
+    recipe, kept = vars(model.recipe), result.with_suffix(".pt")
+    content = torch.load(kept, weights_only=True) if kept.exists() else {}
+    if content.get("recipe") != recipe:
+        training = train(model, ids["train"]) | {"processor": read_processor_name()}
+        content = {"recipe": recipe, "training": training, "weights": model.state_dict()}
+        with replace_file(kept) as temporary:
+            torch.save(content, temporary)
+    model.load_state_dict(content["weights"])
+    figures = {split: measure_perplexity(model, ids[split]) for split in SPLITS}
+    mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
+    settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
+    row = figures | {
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "cpu_seconds": content["training"]["cpu_seconds"],
+        "epochs": content["training"]["tokens"] / len(ids["train"]),
+        "dynamic": {split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS},
+        "dynamic_settings": str(settings),
+        "processor": content["training"]["processor"],
+    }
+    write_json(result, {"recipe": recipe, "row": row})
+    os.unlink(kept)
+    return len(ids["test"])

@@ -1,0 +1,52 @@
+"""A study as data, and its runner: make the models, measure them, write the report."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from keras_nplm.experiments.rows import Row, make_rows, read_row
+from keras_nplm.experiments.tables import Table, join_paragraphs
+from keras_nplm.io.files import write_json
+from keras_nplm.io.lock import lock_directory
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A study."""
+
+    text: str  # Markdown: the title in the first line, then what a reader of the tables must know
+    tables: Sequence[Table] = ()
+    rows: Sequence[Row] = ()  # the models that it needs
+    measure: Callable[[Path], dict] | None = None  # of the directory of `rows/`; default: all rows, in the first table
+    write_texts: Callable[[Path, str | None], None] | None = None  # to `{texts}`, if absent; also takes `data_dir`
+
+    def split_text(self) -> tuple[str, str]:
+        """Return the title, without the name of the study, and the text after it."""
+        title, _, text = inspect.cleandoc(self.text).partition("\n")
+        return re.sub(r"^\w+ `.*?`: (\w)", lambda match: match[1].upper(), title).rstrip("."), text.strip()
+
+    def report(self, directory: Path) -> dict:
+        """Return the report on the rows in a directory."""
+        if self.measure:
+            return self.measure(directory)
+        return {self.tables[0].key: [read_row(row, directory) for row in self.rows]}
+
+    def format(self, report: Mapping, page: bool = False) -> str:
+        """Return the report as Markdown, or of its tables the rows of the page of measured results."""
+        return join_paragraphs(*(table.format(report, page) for table in self.tables))
+
+
+def make_study(name: str, study: Study, directory: Path, jobs: int | None = None, data_dir: str | None = None) -> dict:
+    """Make the models of a study that do not exist yet, measure them, and write and return `studies/NAME.json`.
+
+    Studies share rows that have the same command. Errors: see `keras_nplm.experiments.rows.make_rows`.
+    """
+    with lock_directory(directory):
+        if study.write_texts:
+            study.write_texts(directory / "texts", data_dir)
+        make_rows(study.rows, directory, jobs, data_dir)
+        report = study.report(directory)
+        write_json(directory / "studies" / f"{name}.json", report)
+        return report

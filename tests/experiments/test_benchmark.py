@@ -1,0 +1,234 @@
+"""Benchmarks: contenders take turns, a peer that crashes, hangs or is absent is a row, and ends with the benchmark."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import keras_nplm
+import keras_nplm.cli.experiments as cli
+from keras_nplm import Corpus
+from keras_nplm.cli.main import main
+from keras_nplm.data.corpora import open_corpus
+from keras_nplm.data.encoding import count_vocabulary, encode_corpus
+from keras_nplm.experiments.benchmark import Settings, contenders, estimation, networks, quality, serving
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_group
+from keras_nplm.experiments.benchmark.networks import Shape
+from keras_nplm.experiments.benchmark.sampled_text import sample_texts
+from keras_nplm.io.files import read_json, write_json
+
+LINES = [["the", "cat", "sat", f"w{number % 9}"] for number in range(400)]
+CORPUS = Corpus("lines", "whitespace", {"train": lambda: iter(LINES)})
+STUB = """
+import os, signal, sys, time
+from pathlib import Path
+from keras_nplm.experiments.benchmark.contenders import Contender, time_requests
+
+def build_noisy(ngrams):
+    print("a library greets")
+    return Contender("noisy", lambda: time.sleep(0.05) or sum(1 for _ in range(ngrams)))
+
+def build_requests():
+    return time_requests("requests", lambda: None, batch=500)
+
+def build_crash(rounds):
+    return Contender("crash", lambda: len([rounds.pop() if rounds else os.kill(os.getpid(), signal.SIGSEGV)]))
+
+def build_exit():
+    print("terminate called without an active exception", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(3)
+
+def build_hang(pid_file):
+    Path(pid_file).write_text(str(os.getpid()) + " ")
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    """Names of functions of a module of peers, which child processes can import."""
+    monkeypatch.setattr(contenders.gc, "collect", lambda: 0)
+    (tmp_path / "stub_peers.py").write_text(STUB)
+    root = Path(keras_nplm.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(root), os.environ.get("PYTHONPATH", "")]))
+    return lambda name: f"stub_peers:build_{name}"
+
+
+def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
+    clock, turns = [0.0], []
+    monkeypatch.setattr(contenders, "multiply_matrices", lambda: lambda: clock.append(0) or 1_000_000)
+
+    def build(name, seconds, **options):
+        def work():
+            turns.append(name)
+            clock[0] += seconds[turns.count(name) - 1]
+            return 100
+
+        return Contender(name, work, clock=lambda: clock[0], **options)
+
+    group = [build("ours", [9, 1, 2, 4]), build("theirs", [9, 4, 4, 4], peer=True)]
+    (ours, theirs), rounds = measure_group(group, rounds=3)
+    assert turns == ["ours", "theirs"] * 4 and len(rounds["ours"]) == 3  # the first round is not measured
+    assert (ours["rate"], ours["low"], ours["high"]) == (50, 25, 100)
+    assert ours["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in theirs
+    assert contenders.multiply_matrices()() == 1_000_000
+    (row,), _ = measure_group([build("flops", [1] * 9, flops=2_500)], rounds=1)
+    assert row["share_of_peak"] > 0 and row["rate"] == 100
+
+
+def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
+    peers = [
+        Process("noisy", stub("noisy"), {"ngrams": 1_000_000}, peer=True),
+        Process("after 0", stub("crash"), {"rounds": []}, peer=True),
+        Process("after 2", stub("crash"), {"rounds": [1, 1]}, peer=True),
+        Process("absent", "absent_library:build", {}, peer=True),
+        Process("needy", stub("noisy"), {"ngrams": 1}, peer=True, needs=["numpy", "absent_library"]),
+        Process("exit", stub("exit"), {}, peer=True),
+        Process("requests", stub("requests"), {}),
+    ]
+    rows, _ = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
+    ours, noisy, *failed, requests = rows
+    assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]  # sleep is not counted, the loop is
+    assert [row["failure"] for row in failed] == [
+        *["killed by SIGSEGV"] * 2,
+        "ModuleNotFoundError: No module named 'absent_library'",
+        "absent_library not installed",
+        "exit status 3: terminate called without an active exception",
+    ]
+    assert len(requests["milliseconds"]) == 2 and "greets" not in capfd.readouterr().out
+    assert all(peer.child is None or peer.child.returncode is not None for peer in peers)  # closed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_hanging_peer_ends_with_the_benchmark(stub, tmp_path, number):
+    if sys.platform != "linux" and number != signal.SIGINT:
+        pytest.skip("only Linux tells a process that its parent ended")
+    pid_file = tmp_path / "pid"
+    program = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore SIGINT
+        "from keras_nplm.experiments.benchmark.contenders import Process, measure_group\n"
+        f"measure_group([Process('hang', '{stub('hang')}', {{'pid_file': {str(pid_file)!r}}})], rounds=1)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL) as benchmark:
+        wait_for(lambda: pid_file.exists() and pid_file.read_text().endswith(" "))
+        benchmark.send_signal(number)  # to the parent alone
+        assert benchmark.wait(20) != 0
+    stat = Path(f"/proc/{pid_file.read_text().strip()}/stat")
+    wait_for(lambda: not stat.exists() or stat.read_text().split()[2] == "Z")
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_command_has_its_memory_cpu_seconds_and_output(tmp_path, nested):
+    allocate = "import time; block = b'1' * 300_000_000; time.sleep(0.3); print(len(block))"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {allocate!r}])" if nested else allocate
+    arguments = {"name": "It", "words": [sys.executable, "-c", program], "tokens": 7, "directory": str(tmp_path)}
+    process = Process("It", "keras_nplm.experiments.benchmark.contenders:build_command", arguments)
+    run = process.run_round()
+    process.close()
+    assert 3e8 < run["peak_memory"] < 5e8 and run["wall_seconds"] > 0.3 and run["ngrams"] == 7
+    assert run["seconds"] > 0 and run["output"].strip() == "300000000"
+
+
+@pytest.mark.parametrize(
+    "body, failure", [("exit 0", ""), ("echo out of words >&2; exit 4", "4: out of words"), ("", "")]
+)
+def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch, body, failure):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if body:
+        (tmp_path / "lmplz").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\n{body}\n')
+        (tmp_path / "lmplz").chmod(0o755)
+    whole, alone, peer = estimation.measure(Settings(CORPUS, 1, [2_000]))
+    names = ["ngram, 2,000 tokens", "ngram, 2,000 tokens: estimation from ids", "lmplz, 2,000 tokens"]
+    assert [row["name"] for row in (whole, alone, peer)] == names and whole["unit"] == "tokens/s"
+    assert whole["rate"] == 2_000 / whole["cpu_seconds"] and 1e7 < whole["peak_memory"] < 1e9
+    assert alone["cpu_seconds"] < whole["cpu_seconds"] and "peak_memory" not in alone
+    if failure or not body:
+        assert peer["failure"] == (f"lmplz failed with exit status {failure}" if body else "lmplz not installed")
+        assert whole["ratio_to"] == {}
+    else:
+        assert whole["ratio_to"]["lmplz"][0] < 1 and "ratio_to" not in peer
+        words = (tmp_path / "arguments").read_text()
+        assert "--order=5" in words and "--intermediate" in words and "--arpa" not in words
+
+
+def test_a_recorded_benchmark_has_its_command(monkeypatch):
+    recorded = []
+    monkeypatch.setattr("keras_nplm.training.distribution.use_one_core", lambda: None)
+    monkeypatch.setattr(cli, "open_named_corpus", lambda options: None)
+    monkeypatch.setattr(cli, "run_benchmarks", lambda *arguments: {"rows": []})
+    monkeypatch.setattr(cli, "_check_record", lambda options: None)
+    monkeypatch.setattr(cli, "_record", lambda options, name, report: recorded.append(report["command"]))
+    flags = "estimation --rounds 2 --tokens 9 --corpus brown"
+    assert main(["benchmark", *flags.split(), "--record", "--data-dir", "/private", "--json"]) == 0
+    assert recorded == [f"keras-nplm benchmark {flags} --record"]
+
+
+def test_sampled_text_is_as_long_as_asked_and_grows_new_words(tmp_path):
+    lines, sizes = [["a", "b", "c", f"d{n % 7}"] for n in range(70)] + [[], ["b", "a", "c"]], []
+    corpus = Corpus("lines", "whitespace", {"train": lambda: iter(lines)})
+    for tokens in (1, 2_000, 20_000, 20_000):
+        sample_texts(tmp_path, corpus, tokens)
+        text = (tmp_path / "train.txt").read_text()
+        assert len(text.split()) == tokens and "\n\n" not in text
+        sizes.append((len({*text.split()}), text))
+    assert sizes[2][0] > 3 * sizes[1][0] and sizes[2] == sizes[3]
+    assert len((tmp_path / "test.txt").read_text().split()) == 10_000
+
+
+@pytest.mark.long
+def test_serving_answers_requests_in_all_forms(monkeypatch):
+    monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
+    for group in serving.build_groups(Shape(300, hidden_units=8), batches=(1, 3)):  # its files go with the generator
+        for contender in group:
+            assert len(contender.run_round()["request_seconds"]) >= 20, contender.name
+            contender.close()
+
+
+ROW = {"parameters": 2_000_000, "cpu_seconds": 300.2, "epochs": 2.5, "validation": 400.0, "test": 300.0}
+ROW |= {"dynamic": {"validation": 350.0, "test": 240.0}, "dynamic_settings": "chunks of 16, rate 0.1"}
+
+
+def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypatch):
+    monkeypatch.setattr(contenders, "is_installed", lambda name: False)
+    monkeypatch.setattr(quality, "make_rows", lambda rows, *_: None)
+    ours = {"name": "ours"} | ROW | {"test": 200.0, "dynamic": {"validation": 170.0, "test": 160.0}}
+    monkeypatch.setattr(quality, "measure_ours", lambda *_: ours)
+    lstm, _ = quality.choose_recipes([300])
+    write_json(tmp_path / "quality" / "lstm-300.json", {"recipe": lstm, "row": ROW})
+    rows = quality.measure(Settings(None, seconds=[300], directory=tmp_path))
+    assert rows[0] == ours and rows[1]["ratio_to_ours"] == {"static": 1.5, "dynamic": 1.5}
+    assert rows[2] == {"name": "PyTorch Transformer, 300 CPU seconds", "failure": "torch not installed"}
+    table = quality.BENCHMARK.format(rows)
+    assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 |  |" in table
+    assert "failure" in quality.measure_peer(lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality")
+
+
+@pytest.mark.long
+def test_quality_trains_a_model_in_its_process(tmp_path):
+    if not contenders.is_installed("torch"):
+        pytest.skip("torch is not installed (extra [benchmark])")
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 30)
+    corpus = open_corpus(train=[str(text)], validation=[str(text)], test=[str(text)])
+    encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tmp_path / "corpus")
+    sizes = dict(width=8, batch=2, length=6, cutoffs=[3], steps=40, rate=0.03, dropout=0.1)
+    row = quality.measure_peer(quality.RECIPE | sizes, tmp_path / "corpus", tmp_path / "quality")
+    assert row["name"] == "PyTorch LSTM, 40 steps" and 1 < row["test"] < 4 and row["dynamic"]["test"] <= row["test"]
+    assert [path.name for path in (tmp_path / "quality").iterdir()] == ["lstm-40.json"]
+    assert read_json(tmp_path / "quality" / "lstm-40.json")["recipe"]["steps"] == 40
+    peer = networks.run_torch(Shape(300, hidden_units=8), "train")
+    assert peer.run_round()["ngrams"] == 6 * networks.BATCH_SIZE  # beside TensorFlow
+    peer.close()

@@ -1,0 +1,135 @@
+"""Declarations: commands parse, names are unique, tables fit the recorded figures, the README and the page too."""
+
+import dataclasses
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keras_nplm import CONFIGURATIONS, InputError
+from keras_nplm.cli.flags import read_configuration
+from keras_nplm.cli.main import build_parser
+from keras_nplm.experiments import records
+from keras_nplm.experiments.benchmark import BENCHMARKS, quality
+from keras_nplm.experiments.paper import PAPER
+from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report, write_page
+from keras_nplm.experiments.rows import is_made
+from keras_nplm.experiments.studies import STUDIES, load_study
+
+PACKAGE = Path(records.__file__).parent
+PAGE = PACKAGE.parents[2] / "saved_models" / "measured" / "README.md"
+ALL = {"paper": PAPER} | {name: load_study(name) for name in STUDIES}
+
+
+def test_names_are_listed_without_tensorflow():
+    modules = ("benchmark", "studies", "rows", "tables")
+    program = f"import sys; {'; '.join(f'import keras_nplm.experiments.{name}' for name in modules)}"
+    subprocess.run(
+        [sys.executable, "-c", f"{program}; assert not {{'tensorflow', 'keras'}} & {{*sys.modules}}"], check=True
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_commands_parse_names_are_unique_and_finished_rows_kept(name, tmp_path):
+    rows, parser = ALL[name].rows, build_parser()
+    assert len({row.name for row in rows}) == len(rows) > 0
+    for row in rows:
+        options = parser.parse_args([*row.arguments, "--output", "model"])
+        assert options.command == row.arguments[0]
+        (tmp_path / "rows" / row.name).mkdir(parents=True)
+        (tmp_path / "rows" / row.name / "command.txt").write_text(shlex.join(row.arguments))
+        if row.is_network:
+            config = json.dumps(dataclasses.asdict(read_configuration(options)))
+            (tmp_path / "rows" / row.name / "config.json").write_text(config)
+    assert [row.name for row in rows if not is_made(row, tmp_path)] == []
+
+
+def test_rows_with_one_name_have_one_command():
+    rows = [row for study in ALL.values() for row in study.rows] + [quality.OURS]
+    assert len({row.name for row in rows}) == len({(row.name, row.command) for row in rows})
+
+
+def test_table_1_has_the_papers_rows_and_shapes():
+    figures = {
+        **{"MLP1": (284, 268), "MLP3": (327, 310), "MLP5": (296, 279), "MLP7": (309, 293), "MLP9": (280, 276)},
+        **{"MLP2": (275, 257), "MLP4": (286, 272), "MLP6": (273, 259), "MLP8": (284, 270), "MLP10": (265, 252)},
+    }
+    rows = {row.title: row.paper for row in PAPER.rows} | {r.mixed[0]: r.mixed[1:] for r in PAPER.rows if r.mixed}
+    assert figures.items() <= rows.items()
+    shapes = {"mlp1": (5, 50, 60, True), "mlp3": (5, 0, 60, True), "mlp5": (5, 50, 30, True), "mlp7": (3, 50, 30, True)}
+    for name, shape in (shapes | {"mlp9": (5, 100, 30, False)}).items():
+        c = CONFIGURATIONS[name]
+        assert (c.order, c.hidden_units, c.embedding_dim, c.direct_connections) == shape
+    c = CONFIGURATIONS["mlp1-paper"]
+    assert (c.learning_rate / c.batch_size, c.decay_rate / c.batch_size) == pytest.approx((1e-3, 1e-8))
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_tables_have_the_recorded_figures(name):
+    report = load_report(name)
+    assert all(machine["processor"] for machine in report["measured"].values())
+    text = format_report(name, report)
+    for block in text.split("\n\n"):
+        rows = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({line.count("|") - line.count("\\|") for line in rows}) <= 1
+    rows = [row for value in report.values() if isinstance(value, list) for row in value if isinstance(row, dict)]
+    assert all(f"| {row.get('title') or row.get('name', '')}" in text for row in rows)
+
+
+def test_the_commands_of_recorded_rows_are_those_of_the_declarations():
+    recorded = load_report("configurations")["models"] + load_report("paper")["rows"]
+    declared = {row.name: row.full_command for study in ALL.values() for row in study.rows}
+    assert all(declared[row["name"]] == row["command"] for row in recorded)
+
+
+def test_the_page_is_what_the_recorded_reports_give_and_short(tmp_path):
+    write_page(page=tmp_path / "README.md")
+    page = PAGE.read_text(encoding="utf-8")
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == page
+    assert len(page.splitlines()) <= 250 and all(f"### `{name}`: " in page for name in BENCHMARKS)
+
+
+@pytest.fixture
+def places(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "records", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    (tmp_path / "FRONT.md").write_text("# Front\n<!-- results -->\n<!-- end of results -->\n")
+    return tmp_path / "records", tmp_path / "README.md", tmp_path / "FRONT.md"
+
+
+def test_recording_a_study_replaces_its_report_and_the_page(places):
+    report = load_report("configurations")
+    report["models"][0]["test"] = 123.4
+    record_report("configurations", report, *places)
+    page = places[1].read_text(encoding="utf-8")
+    assert "| Kneser-Ney, n=5 | 347.3 | 123.4 |" in page and "keras-nplm study configurations" in page
+    assert page.count("\n## ") == len(REPORTS)
+    assert "| Kneser-Ney, n=5 | 347.3 | 123.4 |" in places[2].read_text(encoding="utf-8")
+
+
+def test_recording_a_benchmark_keeps_the_rows_of_others(places):
+    row = {"benchmark": "scoring", "name": "new row", "unit": "n-grams/s", "rate": 4321.0, "low": 1.0, "high": 5000.0}
+    row |= {"share_of_peak": 0.25, "ratio_to": {"theirs": [2.0, 1.0, 4.0]}}
+    record_report("benchmark", {"rows": [row], "command": "keras-nplm benchmark scoring --rounds 2"}, *places)
+    page = places[1].read_text(encoding="utf-8")
+    assert "| new row | 4,321 | 1 to 5,000 | 25% | theirs: 2.00 (1.00 to 4.00) |" in page
+    assert "command `keras-nplm benchmark scoring --rounds 2`" in page and "| self-normalised |" not in page
+    assert page.index("| full softmax |") < page.index("| new row |")
+    with pytest.raises(InputError, match="needs a checkout"):
+        record_report("benchmark", {"rows": [row]}, places[0], places[1] / "absent" / "README.md")
+    with pytest.raises(InputError, match="must be one of configurations, benchmark, paper"):
+        load_report("papers")
+
+
+@pytest.mark.parametrize("failures", [[], ["PyTorch LSTM, 300 CPU seconds"]])
+def test_the_table_of_results_leaves_out_peers_without_figures(places, failures):
+    """The benchmark `quality` with other seconds, or without PyTorch. Dynamic seconds, where recorded, are separate."""
+    ours = next(row for row in load_report("benchmark")["rows"] if row["benchmark"] == "quality")
+    failed = [{"benchmark": "quality", "name": name, "failure": "torch not installed"} for name in failures]
+    record_report("benchmark", {"rows": [ours | {"dynamic_cpu_seconds": 900}, *failed]}, *places)
+    front = places[2].read_text(encoding="utf-8")
+    assert "dynamic: it learns as it reads | 133.9 | 127.2 | 2,328 + 900 |" in front
+    assert "| 163.1 | 158.2 | 2,328 |" in front and "PyTorch" not in front and "| three seeds of the pointer" in front

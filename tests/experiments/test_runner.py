@@ -1,0 +1,218 @@
+"""The runner: rows are made once by their commands, made again if they changed, measured and reported."""
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_nplm import NPLM, Configuration, InputError, LanguageModel, Vocabulary, open_corpus, train
+from keras_nplm.cli.main import main
+from keras_nplm.experiments import log_probs, paper
+from keras_nplm.experiments.rows import Row, is_made, make_rows
+from keras_nplm.experiments.studies import default, dynamic, tokenization
+from keras_nplm.experiments.tables import SPLITS, Table
+from keras_nplm.io.errors import RunError
+from keras_nplm.language_model.dynamics import save_dynamics
+from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
+from keras_nplm.training.configuration import CONFIGURATIONS, NAMED_OPTIONS
+from keras_nplm.training.estimate import estimate
+
+TINY = "--embedding-dim 4 --hidden-units 4 --batch-size 4096 --epochs 1"
+FILE = "--train {texts}/train.txt"
+FIRST, SECOND = Row("first", "first", f"ngram {FILE} --order 2"), Row("second", "second", f"ngram {FILE} --order 3")
+BROKEN = Row("broken", "broken", f"ngram {FILE} --order 1")
+
+
+@pytest.fixture
+def commands(monkeypatch) -> list[list[str]]:
+    """The commands that are run, in order; each writes a directory, except those with the order 1, which fail."""
+    received = []
+
+    def run(command, stdout, **options):
+        received.append(command)
+        failed = command[command.index("--order") + 1] == "1"
+        stdout.write(b"starting\nwrong order\n" if failed else b"finished\n")
+        if not failed:
+            Path(command[command.index("--output") + 1]).mkdir(parents=True, exist_ok=True)
+        return subprocess.CompletedProcess(command, int(failed))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return received
+
+
+def test_a_row_is_made_once_for_each_command(commands, tmp_path, capsys):
+    for _ in range(2):
+        make_rows([FIRST, SECOND], tmp_path)
+    assert len(commands) == 2 and all(is_made(row, tmp_path) for row in (FIRST, SECOND))
+    assert str(tmp_path / "texts" / "train.txt") in commands[0] and "[2/2]" in capsys.readouterr().err
+    changed = dataclasses.replace(FIRST, command=FIRST.command.replace("--order 2", "--order 4"))
+    assert not is_made(changed, tmp_path)
+    make_rows([changed, SECOND], tmp_path)
+    assert len(commands) == 3 and is_made(changed, tmp_path)
+
+
+def test_a_row_is_made_again_if_its_named_configuration_changed(commands, tmp_path, monkeypatch):
+    row = Row("network", "network", f"train --config brown-nce --order 7 {FILE}")
+    make_rows([row], tmp_path)
+    options = dataclasses.asdict(CONFIGURATIONS["brown-nce"]) | {"order": 7}
+    (tmp_path / "rows" / "network" / "config.json").write_text(json.dumps(options))
+    assert is_made(row, tmp_path)
+    monkeypatch.setitem(NAMED_OPTIONS, "brown-nce", NAMED_OPTIONS["brown-nce"] | {"order": 9})
+    assert is_made(row, tmp_path)  # the command names an order of its own
+    monkeypatch.setitem(NAMED_OPTIONS, "brown-nce", NAMED_OPTIONS["brown-nce"] | {"dropout": 0.75})
+    assert not is_made(row, tmp_path)
+
+
+def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
+    message = r"1 row\(s\) failed: broken. Other rows are kept. See .*broken.log: wrong order"
+    with pytest.raises(RunError, match=message):
+        make_rows([BROKEN, FIRST], tmp_path, jobs=2)
+    assert is_made(FIRST, tmp_path) and not is_made(BROKEN, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("study magic", "`NAME` must be one of configurations, default"),
+        ("study arpa", "Received: 'arpa'"),
+        ("benchmark magic", "`NAME` must be one of training, scoring"),
+        ("benchmark --rounds 0", "`rounds` must be 1 or more"),
+        ("benchmark estimation --tokens 0,9", "`tokens` must be 1 or more. Received: '0,9'"),
+        ("benchmark quality --seconds 300,200", "`seconds` must be"),
+        ("paper --rows mlp11", "must be names of mlp1, mlp3"),
+        ("paper --jobs 0", "`jobs` must be 1 or more"),
+        ("study modern --pages here", "`--pages` must be left out with the study modern"),
+        ("study modern --texts a.txt", "`--texts` must be left out with the study modern"),
+        ("study default --texts absent.txt", "No such text file: "),
+        ("study tokenization --character-texts a.txt", "Fix: choose the study default."),
+    ],
+)
+def test_misuse_is_refused_in_one_line_before_work(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments.split()) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1 and not [*tmp_path.glob("paper/rows/*")]
+
+
+def test_columns_find_format_and_leave_out_figures():
+    columns = [("name", "name", ""), ("test", "dynamic.test", ".1f"), ("paper", "paper.1", ""), ("n", len, "d")]
+    rows = [
+        {"name": "a", "dynamic": {"test": 2.25}, "paper": [3, 4]},
+        {"name": "b", "failure": "absent"},
+        {"name": "c"},
+    ]
+    table = Table("rows", columns, "Of {what}", lambda row: row["name"] < "c")
+    lines = table.format({"rows": rows, "what": "all"}).splitlines()
+    assert lines[0] == "### Of all"
+    assert lines[4:] == ["| a | 2.2 | 4 | 3 |", "| b | not measured: absent |  |  |", "| c |  |  | 1 |"]
+    assert len(table.format({"rows": rows, "what": ""}, page=True).splitlines()) == 6 and table.format({}) == ""
+
+
+def test_mixtures_are_weighted_sums_with_fitted_weights():
+    random = np.random.default_rng(0)
+    columns = {n: {split: np.log(random.random(50)) for split in SPLITS} for n in "ab"}
+    mixture = log_probs.measure_mixture(columns, "ab", [0.3, 0.7])
+    probability = 0.3 * np.exp(columns["a"]["test"]) + 0.7 * np.exp(columns["b"]["test"])
+    assert mixture["test"] == pytest.approx(np.exp(-np.log(probability).mean()), rel=1e-6)
+    fitted, half = (log_probs.measure_mixture(columns, "ab", weights) for weights in (None, [0.5, 0.5]))
+    binned = log_probs.measure_mixture(columns, "ab", bins={split: np.arange(50) % 2 for split in SPLITS})
+    assert binned["validation"] - 0.05 <= fitted["validation"] <= half["validation"] + 0.01
+
+
+def test_neighbours_and_map_are_those_of_the_word_vectors(monkeypatch):
+    vocabulary = Vocabulary([*(f"w{chr(97 + i)}" for i in range(26)), "class", "1984", "may"])
+    language_model = LanguageModel(NPLM(len(vocabulary), order=3, embedding_dim=8, hidden_units=2), vocabulary, "words")
+    monkeypatch.setattr(paper, "_QUERIES", ("class", "zyzzyva", "may"))
+    monkeypatch.setattr(paper, "_MAP_WORDS", 27)
+    report = paper._find_neighbours(language_model)
+    expected = [[other, round(cosine, 3)] for other, cosine in language_model.nearest("may", 6)]
+    assert report["nearest"][1] == {"word": "may", "neighbours": expected} and len(report["nearest"]) == 2
+    assert [word for word, *_ in report["map"]] == vocabulary.words[4:31]
+    assert np.abs([point for _, *point in report["map"]]).max() == 1
+
+
+@pytest.mark.long
+def test_table_1_is_made_resumed_and_reported(tmp_path, brown_directory, monkeypatch, capsys):
+    mlp1 = Row("mlp1", "MLP1", f"train --config mlp1 {TINY}", (284, 268), ("MLP2", 275, 257))
+    rows = (mlp1, paper.find_row("trigram"), paper.find_row("kneser-ney-5"), Row("broken", "broken", "ngram --order 1"))
+    monkeypatch.setattr(paper, "PAPER_ROWS", rows)
+    command = ["paper", "--output", str(tmp_path), "--data-dir", str(brown_directory), "--json"]
+    assert main([*command, "--rows", "kneser-ney-5"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["test"] == pytest.approx(329.86, abs=0.05)
+    assert main(command) == 1  # the others are reported
+    error = capsys.readouterr().err
+    assert "1 row(s) failed: broken" in error and "kneser-ney-5: made" not in error
+    report = json.loads((tmp_path / "table.json").read_text())
+    figures = {row["name"]: row for row in report["rows"]}
+    half, fitted = (mixture for mixture in report["mixtures"] if mixture["title"].startswith("MLP2"))
+    assert {*figures} == {"mlp1", "trigram", "kneser-ney-5"} and half["paper"] == [275, 257]
+    assert fitted["validation"] <= half["validation"] + 0.01
+    means = next(row for row in report["unseen"] if row["name"] == "kneser-ney-5")
+    share = report["unseen_tokens"] / report["tokens"]
+    whole = share * means["unseen"] + (1 - share) * means["seen"]
+    assert np.exp(-whole) == pytest.approx(figures["kneser-ney-5"]["test"], rel=1e-5)
+    five = next(row for row in report["parameters"] if row["order"] == 5)
+    assert five["network"] == 17905 * (1 + 300 + 50) + 50 * (1 + 240) and five["possible_ngrams"] == 17905**5
+    assert f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |" in (tmp_path / "table.md").read_text()
+    assert (tmp_path / "table.png").stat().st_size > 10_000
+
+
+@pytest.mark.long
+def test_the_study_default_takes_the_best_order_on_validation(tmp_path, monkeypatch, capsys):
+    (tmp_path / "names.txt").write_text("the cat sat on the mat\nthe dog sat on the rug\n" * 20)
+    monkeypatch.setattr(default, "_TEXTS", {})
+    names = ["--character-texts", str(tmp_path / "names.txt"), "--output", str(tmp_path / "paper")]
+    assert main(["study", "default", *names, "--json"]) == 0
+    (text,) = json.loads(capsys.readouterr().out)["texts"]
+    metrics = [json.loads(path.read_text()) for path in tmp_path.glob("paper/rows/*-characters-?/metrics.json")]
+    assert len(metrics) == 5 and text["title"] == "names.txt, characters"
+    assert text["kneser_ney"]["validation"] == min(model["validation"]["perplexity"] for model in metrics)
+
+
+@pytest.mark.long
+def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = (" ".join(f"w{i}" for i in rng.zipf(1.3, 9) % 60) for _ in range(400))
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    corpus, rows = open_corpus(train=[str(tmp_path / "text.txt")]), tmp_path / "rows"
+    small = Configuration(order=3, embedding_dim=4, hidden_units=4, epochs=1, batch_size=128, min_count=1)
+    for seed, row in enumerate(dynamic.NETWORKS):
+        train(dataclasses.replace(small, seed=seed, boundary="stream"), corpus, rows / row.name)
+    text = dict(boundary="stream", min_count=1, order=3)
+    estimate("kneser-ney", corpus, rows / "kneser-ney-5", **text)
+    estimate("class-based", corpus, rows / "class-500-3", num_classes=5, **text)
+    tuned = TunedDynamics(DynamicSettings(chunk=8, rate=0.5), None, 2.0, 1.0, 10, 3)
+    save_dynamics(rows / dynamic.NETWORKS[0].name, tuned)
+    report = json.loads(json.dumps(dynamic.STUDY.report(tmp_path)))
+    by_title = {row["title"]: row for row in report["mixtures"]}
+    first = log_probs.load_tuned(rows / dynamic.NETWORKS[0].name)
+    assert by_title["one network"]["test"] == pytest.approx(first.evaluate("test")["perplexity"])
+    reading = first.evaluate("test", dynamic=True)["dynamic"]["perplexity"]
+    assert by_title["one network, dynamic"]["test"] == pytest.approx(reading)
+    without = {row["title"]: row["test"] for row in report["ablation"]}
+    assert without["two seeds"] == by_title["one network, dynamic, n-grams, classes, caches"]["test"]
+    assert "### Dynamic evaluation: chunks of 8, rate 0.5, rule sgd" in dynamic.STUDY.format(report)
+
+
+PAGE = """<html><head><title>T</title><style>p {}</style></head><body><DIV class="nav">Home</DIV>
+<h1 class="title">1.1. Ein <em>Titel</em></h1><p>Ein Absatz,
+ der  um<!-- <p> -->bricht &amp; endet.</p><pre class="screen"># apt install x</pre><ul><li><p>Punkt eins</p></li>
+<li>x</li></ul><p>Ein <code>Wort</code>.</p><script>if (a < b) "<p>no"</script></body></html>"""
+
+
+def test_pages_become_lines_once_and_are_split_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenization, "TEXTS", {"german": ("German", "de-DE")})
+    (tmp_path / "de-DE").mkdir()
+    lines = [f"Absatz {number}." for number in range(5)]
+    (tmp_path / "de-DE" / "a.html").write_text(PAGE, encoding="utf-8")
+    (tmp_path / "de-DE" / "b.html").write_text(PAGE + "".join(f"<p>{line}</p>" for line in lines), encoding="utf-8")
+    tokenization.build_study(str(tmp_path)).write_texts(tmp_path, None)
+    splits = [tmp_path / "tokenization" / f"german.{split}.txt" for split in ("train", "validation", "test")]
+    written = [path.read_text(encoding="utf-8").splitlines() for path in splits]
+    expected = ["Home", "1.1. Ein Titel", "Ein Absatz, der umbricht & endet.", "Punkt eins", "Ein Wort.", *lines]
+    assert written == [expected[:8], expected[8:9], expected[9:]]
+    with pytest.raises(InputError, match="must hold the HTML pages"):
+        tokenization.read_paragraphs(tmp_path / "absent")
