@@ -2,6 +2,7 @@
 
 errors: `InputError` (exit status 2) and `RunError` (1). files: atomic writes, and checks of JSON and NumPy files.
 encodings: bytes that are not UTF-8. lock: one writer of an output directory. paths: invalid output paths.
+remote: `gs://` and `s3://` paths.
 options: the table of options, for `NPLM`, `Configuration` and the command line. shapes: sizes that follow from options.
 progress: tqdm bars. markdown: tables. foreign_text: escapes for spreadsheets and terminals.
 import_hooks: registers our classes after Keras or TFDS is imported. extras: imports libraries of optional extras.

@@ -12,7 +12,7 @@ from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_se
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import expand_pattern, fetch_file
+from keras_nplm.io.remote import fetch_files
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
@@ -27,7 +27,7 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     paths: dict[Path, None] = {}
     for pattern in patterns:
         if is_remote(pattern):
-            found = list(map(fetch_file, expand_pattern(pattern)))
+            found = fetch_files(pattern)
         else:
             names = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
             found = [path for path in map(Path, names) if path.is_file()]
