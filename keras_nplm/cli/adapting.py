@@ -28,7 +28,7 @@ def _adapt(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.io.files import write_json
-    from keras_nplm.io.remote_output import open_output
+    from keras_nplm.io.remote import open_output
     from keras_nplm.language_model.directory import lock_new_directory
     from keras_nplm.language_model.language_model import LanguageModel
 

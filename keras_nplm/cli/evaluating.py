@@ -101,7 +101,7 @@ def _evaluate(options: argparse.Namespace) -> dict:
 def _ensure_dynamics(model: "LanguageModel", directory: Path) -> None:
     """Tune dynamic evaluation and write `dynamic.json`, unless the model directory has it."""
     from keras_nplm.io.paths import check_output_path
-    from keras_nplm.io.remote import name_source, upload_file
+    from keras_nplm.io.remote import name_source, upload
     from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 
     if model.dynamics is None:
@@ -109,7 +109,7 @@ def _ensure_dynamics(model: "LanguageModel", directory: Path) -> None:
         check_output_path(path)
         tuned = model.tune_dynamic()
         for written in save_dynamics(directory, tuned):
-            upload_file(written)
+            upload(written)
         print(
             f"Tuned on {tuned.tokens:,} tokens of validation text: {tuned.settings}. Perplexity there: "
             f"{tuned.static:.2f} static, {tuned.dynamic:.2f} dynamic. Written to {name_source(path)}.",

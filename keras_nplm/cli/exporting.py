@@ -88,7 +88,7 @@ def add(command: AddCommand) -> None:
 
 
 def _export(options: argparse.Namespace) -> dict:
-    from keras_nplm.io.remote_output import open_output, open_output_file
+    from keras_nplm.io.remote import open_output, open_output_file
 
     format = _choose_format(options)
     with (open_output if format == "saved-model" else open_output_file)(options.target) as target:

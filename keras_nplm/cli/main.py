@@ -35,8 +35,10 @@ FAMILIES = (
     exporting,
     experiments,
 )  # in the order of `--help`
-_MODELS = ("directory", "directories", "background")  # arguments that name model directories
-_FILES = ("file", "nbest", "scores", "tune", "references", "word_classes", "arpa", "vocabulary", "pieces_file")
+_INPUTS = (
+    *("directory", "directories", "background", "file", "nbest", "scores", "tune", "references"),
+    *("word_classes", "arpa", "vocabulary", "pieces_file"),
+)  # arguments that name model directories or files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,7 +133,7 @@ def _check_output(options: argparse.Namespace) -> None:
 
 def _fetch_inputs(options: argparse.Namespace) -> None:
     """Download remote models and files. Each argument then names its local copy. Text is downloaded as it is opened."""
-    for name in (*_MODELS, *_FILES):
+    for name in _INPUTS:
         value = getattr(options, name, None)
         if isinstance(value, str):
             setattr(options, name, _fetch_input(name, value))
@@ -143,9 +145,9 @@ def _fetch_input(name: str, value: str) -> str:
     before, equals, path = value.partition("=") if name == "scores" else ("", "", value)
     if not is_remote(path):
         return value
-    from keras_nplm.io.remote import fetch_file, fetch_model
+    from keras_nplm.io.remote import fetch
 
-    return before + equals + str(fetch_model(path) if name in _MODELS else fetch_file(path))
+    return before + equals + str(fetch(path))
 
 
 def _flatten(value: object) -> Iterator:

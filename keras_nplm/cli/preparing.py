@@ -47,7 +47,7 @@ def add(command: AddCommand) -> None:
 def _prepare(options: argparse.Namespace) -> dict:
     from keras_nplm.data.corpora.pieces import run_pieces_by
     from keras_nplm.io.lock import lock_directory
-    from keras_nplm.io.remote_output import open_output
+    from keras_nplm.io.remote import open_output
     from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
 
     configuration, runner = read_configuration(options), None

@@ -71,7 +71,7 @@ def add(command: AddCommand) -> None:
 
 
 def _rescore(options: argparse.Namespace) -> dict:
-    from keras_nplm.io.remote_output import open_output_file
+    from keras_nplm.io.remote import open_output_file
 
     if not options.name or options.name.split() != [options.name] or set("=:|/") & set(options.name):
         raise InputError(

@@ -90,7 +90,7 @@ def _show_words(result: dict) -> None:
 
 
 def _map(options: argparse.Namespace) -> dict:
-    from keras_nplm.io.remote_output import open_output_file
+    from keras_nplm.io.remote import open_output_file
 
     target = Path(options.target)
     if target.suffix not in (".svg", ".tsv"):

@@ -31,9 +31,8 @@ from keras_nplm.data.word_counts import PieceCounter
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import read_json, read_text, replace_file
-from keras_nplm.io.lock import adopt_locks, list_locks
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import fetch_file, name_source
+from keras_nplm.io.remote import fetch, name_source
 
 _PARTS = 64  # files of counted words; a worker holds the words of one
 _SCRATCH = ".beam"  # directory in the output directory, with the job, its results and the counted words
@@ -157,7 +156,7 @@ class BeamRunner:
             shutil.rmtree(stale, ignore_errors=True)
         directory = self._directory / f"{_SCRATCH}.{uuid.uuid4().int}"
         try:
-            _write(directory / _JOB, job | {"version": keras_nplm.__version__, "locks": list_locks()})
+            _write(directory / _JOB, job | {"version": keras_nplm.__version__})
             yield directory
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -282,7 +281,6 @@ def _load_job(job: str) -> dict:
             f"The Apache Beam workers must have keras-nplm {described['version']}. Received: {keras_nplm.__version__}. "
             "Fix: install the same version on all machines."
         )
-    adopt_locks(described["locks"])
     return described
 
 
@@ -316,7 +314,7 @@ def _fetch_piece(item: str) -> dict:
     """Return an item with local paths: a worker downloads remote files to its own cache."""
     fields = json.loads(item)
     piece = fields["piece"]
-    piece["ranges"] = [(str(fetch_file(path)), *places) for path, *places in piece["ranges"]]
+    piece["ranges"] = [(str(fetch(path)), *places) for path, *places in piece["ranges"]]
     return fields
 
 

@@ -17,7 +17,6 @@ from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json
-from keras_nplm.io.remote import ensure_local
 
 IN_MEMORY = 1 << 27  # largest number of training ids that are held in memory: 512 MiB
 _PART = 1 << 20  # ids that are read at a time
@@ -129,7 +128,7 @@ class EncodedCorpus:
             )
 
     def shards(self, split: str) -> ShardedIds:
-        """Open the ids of a split without reading them into memory. Shards of a remote model are downloaded now.
+        """Open the ids of a split without reading them into memory.
 
         Raises:
             InputError: the split is unknown, or a shard is absent or truncated.
@@ -138,7 +137,7 @@ class EncodedCorpus:
             raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
         described, paths = self.splits[split], [self.directory / shard for shard in self.splits[split]["shards"]]
         for path in paths:
-            check_is_file(ensure_local(path))
+            check_is_file(path)
         held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
         if held != wanted * DTYPE.itemsize:
             raise InputError(

@@ -25,7 +25,6 @@ def main() -> None:
 
     try:
         job = json.loads(sys.stdin.readline())
-        importlib.import_module("keras_nplm.io.lock").adopt_locks(job["locks"])
         module, _, name = job["task"].partition(":")
         task = getattr(importlib.import_module(module), name)(**job["options"])
         for line in sys.stdin:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import keras_nplm.io.errors as errors
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.lock import list_locks
 
 _MOST = 16  # processes: with more, the disk is the limit
 
@@ -57,7 +56,7 @@ def run_in_processes(
     todo, done = queue.SimpleQueue(), queue.SimpleQueue()
     for numbered in enumerate(items):
         todo.put(numbered)
-    job = json.dumps({"task": task, "options": options, "locks": list_locks()})
+    job = json.dumps({"task": task, "options": options})
     with contextlib.ExitStack() as stack:
         left = min(processes, len(items))
         for _ in range(left):

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,6 @@ from keras_nplm.io.text import check_is_file, read_text
 NUMBER = (int, float)
 _RESTORE = "Fix: restore the file, or run the command that wrote it again."
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
-_WATCHED: dict[str, Callable[[Path], None]] = {}  # by absolute directory: called after each write below it
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
 
@@ -62,7 +61,7 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     temporary = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
     locked = check_locks(path)
     try:
-        _create_directory(path.parent, locked)
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         check_locks(path)
         os.replace(temporary, path)
@@ -72,38 +71,6 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-    if _WATCHED:
-        absolute = os.path.abspath(path)
-        for directory, after_write in list(_WATCHED.items()):
-            if absolute.startswith(directory + os.sep):
-                after_write(Path(absolute))
-
-
-@contextlib.contextmanager
-def watch_directory(directory: str | os.PathLike, after_write: Callable[[Path], None]) -> Iterator[None]:
-    """Call a function after each write of `replace_file` below a directory, until the end of the block.
-
-    Args:
-        directory: the directory.
-        after_write: a function of the absolute path that was written.
-    """
-    directory = os.path.abspath(directory)
-    _WATCHED[directory] = after_write
-    try:
-        yield
-    finally:
-        del _WATCHED[directory]
-
-
-def _create_directory(directory: Path, locked: str | None) -> None:
-    """Create a directory and those above it, but no locked directory: that one was deleted."""
-    if locked is None:
-        directory.mkdir(parents=True, exist_ok=True)
-        return
-    below = Path(os.path.abspath(directory)).relative_to(locked)
-    for path in (*reversed(below.parents), below):
-        if path.parts:
-            Path(locked, path).mkdir(exist_ok=True)
 
 
 def is_temporary(path: Path) -> bool:

@@ -36,8 +36,7 @@ from keras_nplm.data.vocabulary import (
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.io.remote import fetch_model
-from keras_nplm.io.remote_output import open_output
+from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces, complete_words, split_unfinished
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
@@ -131,7 +130,7 @@ class LanguageModel:
                 `self_normalised` is set and the model has no logits.
             RunError: an object store cannot be reached.
         """
-        directory = fetch_model(directory)
+        directory = fetch(directory)
         config, vocabulary = read_description(directory)
         try:
             model = load_model(directory, config, len(vocabulary))

@@ -19,6 +19,7 @@ from keras_nplm.io.files import (
     write_json,
 )
 from keras_nplm.io.lock import check_locks
+from keras_nplm.io.remote import upload
 from keras_nplm.language_model.model_files import NETWORK, component_directory
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
@@ -240,6 +241,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self.chief:
             arrays = {name: [variable.numpy() for variable in part] for name, part in state.items()}
             write_arrays(self.last_path, arrays | {"spent": spent})
+            upload(self.directory)
         self.saved_at = time.monotonic()
 
     def _state(self) -> dict[str, list[keras.Variable]]:

@@ -3,8 +3,10 @@
 import contextlib
 import functools
 import os
+import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import keras
@@ -15,13 +17,12 @@ from tensorflow.python.eager import context
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.models.replicas import has_several_workers, read_cluster
-from keras_nplm.training.worker_meeting import Meeting, begin_sentence
+from keras_nplm.training.worker_connections import wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
 _LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras
 _SECONDS_PER_LOOK = 0.01  # while TensorFlow connects the workers
 _LOSSES = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
-_SECONDS_TO_NAME = 5.0  # for the name of a lost worker, when TensorFlow has noticed the loss first
 
 
 def open_strategy(
@@ -29,7 +30,7 @@ def open_strategy(
 ) -> tf.distribute.Strategy:
     """Return the tf.distribute strategy of a name: one device, several GPUs, or several workers (multi-machine).
 
-    Several workers wait for each other, and print for whom. See `keras_nplm.training.worker_meeting`.
+    Several workers wait for each other, and print for whom. See `keras_nplm.training.worker_connections`.
 
     Args:
         name: `"one-device"`: no distribution.
@@ -71,7 +72,7 @@ def _open_mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(devices)
 
 
-_OPENED: dict[tuple, tuple[tf.distribute.Strategy, Meeting]] = {}  # by the addresses of the workers
+_OPENED: dict[tuple, tf.distribute.Strategy] = {}  # by the addresses of the workers
 
 
 def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.distribute.Strategy:
@@ -84,107 +85,72 @@ def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.d
             f"Training with several workers needs Keras {last} or earlier, the last tested version. Received: "
             f"{keras.__version__}. Fix: install Keras {last}, or train on one machine."
         )
-    if tuple(workers) in _OPENED:
-        return _OPENED[tuple(workers)][0]
-    if context.context()._initialized:
-        raise InputError(
-            "`strategy` multi-worker must be opened before TensorFlow runs an operation. Fix: call open_strategy first."
-        )
-    meeting = Meeting(workers, index)
-    meeting.wait_for_all(timeout)
-    try:
-        strategy = _call_in_thread(tf.distribute.MultiWorkerMirroredStrategy, meeting)
-    except (tf.errors.OpError, RunError) as error:
-        meeting.close()
-        if isinstance(error, RunError):
-            raise
-        raise RunError(
-            f"TensorFlow could not connect worker {index} ({workers[index]}): {_first_line(error.message)}. Fix: check "
-            "that no other process uses its port, and start all workers again."
-        ) from error
-    _OPENED[tuple(workers)] = strategy, meeting
-    return strategy
+    if tuple(workers) not in _OPENED:
+        if context.context()._initialized:
+            raise InputError(
+                "`strategy` multi-worker must be opened before TensorFlow runs an operation. Fix: call open_strategy "
+                "first."
+            )
+        began = time.monotonic()
+        wait_for_workers(workers, index, timeout)
+        _OPENED[tuple(workers)] = _connect(f"worker {index} ({workers[index]})", began + timeout)
+    return _OPENED[tuple(workers)]
 
 
-def _call_in_thread(open: Callable[[], tf.distribute.Strategy], meeting: Meeting) -> tf.distribute.Strategy:
-    """Open a strategy in a thread, while this one notices signals and lost workers.
+def _connect(worker: str, end: float) -> tf.distribute.Strategy:
+    """Open the strategy in a thread, while this one notices signals and the time.
 
-    TensorFlow connects the workers in one C++ call, for as long as one is absent. In that call it replaces the handler
-    of SIGTERM by its own, which only writes a log line. This thread puts Python's handler back.
-
-    Raises:
-        RunError: a worker was lost.
-        tf.errors.OpError: TensorFlow failed.
+    TensorFlow connects the workers in one C++ call. In that call it replaces the handler of SIGTERM by its own, which
+    only writes a log line. This thread puts Python's handler back.
     """
     opened, errors = [], []
 
     def call() -> None:
         try:
-            opened.append(open())
-        except Exception as error:
+            opened.append(tf.distribute.MultiWorkerMirroredStrategy())
+        except tf.errors.OpError as error:
             errors.append(error)
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    while thread.is_alive():
-        _restore_sigterm()
+    while thread.is_alive() and time.monotonic() < end:
         thread.join(_SECONDS_PER_LOOK)
-        if lost := meeting.describe_lost():
-            raise RunError(f"{_say_lost(lost)} while the workers connected. Fix: start all workers again.")
-    _restore_sigterm()
-    if errors:
-        raise errors[0]
-    return opened[0]
-
-
-def _restore_sigterm() -> None:
-    """Give SIGTERM back to Python's handler."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if handler is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
+    if opened:
+        return opened[0]
+    reason = _first_line(errors[0].message) if errors else "a worker does not answer"
+    raise RunError(
+        f"TensorFlow could not connect {worker}: {reason}. Fix: check that no other process uses its port, and start "
+        "all workers again."
+    )
 
 
 @contextlib.contextmanager
 def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Turn the loss of a worker, or a failure of TensorFlow, into an error with a remedy, while the block trains.
 
-    The connections of the workers reveal a loss at once. The collective operations of TensorFlow, which would wait
-    for heartbeats, are then aborted. The other workers learn in the same way of an error in this block.
-
-    Args:
-        strategy: the strategy of the training.
+    TensorFlow notices a lost worker by missing heartbeats, after 10 to 20 seconds.
 
     Raises:
         RunError: a worker was lost, or a TensorFlow operation failed.
     """
-    meeting = next((meeting for opened, meeting in _OPENED.values() if opened is strategy), None)
-
-    def abort() -> None:
-        reason = _say_lost(meeting.describe_lost())
-        context.context().abort_collective_ops(tf.errors.UNAVAILABLE, reason)
-
     try:
-        with meeting.watch(abort) if meeting else contextlib.nullcontext():
-            yield
+        yield
     except tf.errors.OpError as error:
         several = has_several_workers(strategy)
         is_loss = several and isinstance(error, _LOSSES)
-        lost = meeting.describe_lost(_SECONDS_TO_NAME) if meeting and is_loss else ""
-        what = "A worker was lost" if is_loss else "TensorFlow failed"
-        what = _say_lost(lost) if lost else f"{what} ({_first_line(error.message)})"
+        named = re.search(r"Error reported from /job:worker\S*/task:(\d+)", error.message) if is_loss else None
+        reason = f"worker {named[1]}, {read_cluster()[0][int(named[1])]}" if named else _first_line(error.message)
         raise RunError(
-            f"{what}. The last checkpoint is kept. Fix: run the same command again"
-            f"{' on all workers' if several else ''} to resume."
+            f"{'A worker was lost' if is_loss else 'TensorFlow failed'} ({reason}). The last checkpoint is kept. Fix: "
+            f"run the same command again{' on all workers' if several else ''} to resume."
         ) from error
-
-
-def _say_lost(workers: str) -> str:
-    return f"{begin_sentence(workers)} {'were' if ' and ' in workers else 'was'} lost"
 
 
 def _first_line(message: str) -> str:
     """The first line of a TensorFlow error message that says the cause."""
-    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Graph execution error")]
+    lines = [line for line in message.splitlines() if re.match("(?!Graph execution|Detected at node|<stack)\\S", line)]
     return lines[0][:200] if lines else "no reason given"
 
 

@@ -22,8 +22,7 @@ from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, replace_file, write_json
 from keras_nplm.io.options import check_option
-from keras_nplm.io.remote import ensure_local, fetch_file, name_source
-from keras_nplm.io.remote_output import open_output
+from keras_nplm.io.remote import fetch, name_source, open_output, upload
 from keras_nplm.language_model.directory import (
     lock_new_directory,
     lock_run,
@@ -115,7 +114,7 @@ def estimate(
         InputError: an option or the text is invalid, or the directory holds a run with other options.
         RunError: a file cannot be written, or a different process writes the directory.
     """
-    word_classes = fetch_file(word_classes) if word_classes else None
+    word_classes = fetch(word_classes) if word_classes else None
     text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
     options = {"kind": METHODS.get(method), "method": method, "order": order, "boundary": boundary} | text
     options |= _check_method(method, num_classes, word_classes, paper_bins)
@@ -182,7 +181,7 @@ def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, v
         model = deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
     else:
         if "word_classes" in options:
-            classes = load_classes(fetch_file(options["word_classes"]), vocabulary)
+            classes = load_classes(fetch(options["word_classes"]), vocabulary)
             save_classes(directory / _CLASSES_FILE, classes, vocabulary)
         else:
             classes = _find_classes(directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"])
@@ -197,6 +196,7 @@ def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary:
 
     def save_sweep(classes: np.ndarray, moved: int) -> None:
         save_classes(path, classes, vocabulary)
+        upload(path.parent)
         print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
 
     classes = exchange_classes(ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=save_sweep)
@@ -242,7 +242,7 @@ def import_arpa(
         InputError: the ARPA file or an option is invalid, or the directory exists.
         RunError: a file cannot be written, or a different process writes the directory.
     """
-    path, vocabulary = fetch_file(path), fetch_file(vocabulary) if vocabulary else None
+    path, vocabulary = fetch(path), fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):
         model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
         if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
@@ -432,7 +432,7 @@ def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
     counts = [name for name in map(name_text_counts, shards) if (corpus.directory / name).is_file()]
     for name in [*shards, *counts, "corpus.json"]:
         with replace_file(directory / name) as temporary:
-            shutil.copyfile(ensure_local(corpus.directory / name), temporary)
+            shutil.copyfile(corpus.directory / name, temporary)
 
 
 def _evaluate_splits(model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None) -> dict:

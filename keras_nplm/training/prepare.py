@@ -18,7 +18,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
-from keras_nplm.io.remote import name_source
+from keras_nplm.io.remote import name_source, upload
 from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -75,6 +75,7 @@ def prepare_directory(
     for warning in describe_unusual_text(corpus, encoded, options["boundary"]):
         print(f"Warning: {warning}", file=sys.stderr)
     write_json(directory / "config.json", options)  # last: its presence says that the preparation is complete
+    upload(directory)
     return encoded, vocabulary
 
 

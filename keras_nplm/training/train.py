@@ -25,9 +25,9 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
+from keras_nplm.io.paths import is_remote
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.io.remote import fetch_model, name_source
-from keras_nplm.io.remote_output import open_output, refresh_output
+from keras_nplm.io.remote import fetch, name_source, open_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
@@ -96,8 +96,8 @@ def train(
             printed. See `choose_configuration`.
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options. For a `gs://` or
-            `s3://` URL, files are uploaded as they are written, and an interrupted run is downloaded and resumed. See
-            `keras_nplm.io.remote_output.open_output`.
+            `s3://` URL, checkpoints are uploaded as they are written, and an interrupted run is downloaded and
+            resumed. See `keras_nplm.io.remote.open_output`.
         strategy: a tf.distribute strategy, or its name. See `keras_nplm.training.distribution.open_strategy`.
         background: with a short-list, the model directory of the background model.
         worker_timeout: seconds to wait for absent workers.
@@ -117,7 +117,7 @@ def train(
         RunError: the loss became NaN or infinite, a file cannot be written, a worker was lost, a different process
             writes the directory, or the directory was deleted during the run.
     """
-    background = None if background is None else fetch_model(background)
+    background = None if background is None else fetch(background)
     devices = open_strategy(strategy, worker_timeout=worker_timeout) if isinstance(strategy, str) else strategy
     if configuration is None:
         requested = AdaptiveConfiguration()
@@ -207,7 +207,8 @@ def _prepare(
         _wait_for_all_workers(devices)
         return prepared
     _wait_for_all_workers(devices)
-    refresh_output(directory)
+    if is_remote(url := name_source(directory)):
+        fetch(url)
     while not (directory / "config.json").exists():
         try:
             with lock_run(directory):

@@ -57,7 +57,7 @@ for line in sys.stdin.read().splitlines():
         status = main(command)
     except SystemExit as end:
         status = end.code
-    loaded = {"keras", "tensorflow", "tensorflow_datasets"} & {*sys.modules}
+    loaded = {"keras", "tensorflow", "tensorflow_datasets", "fsspec"} & {*sys.modules}
     print("RAN", status, *sorted(loaded), *command, file=sys.stderr, flush=True)
 """
 

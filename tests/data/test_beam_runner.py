@@ -222,7 +222,7 @@ def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch):
     piece = {"ranges": [(copy, 0, 9)], "sentences": None, "examples": None}
     sent = beam_runner._make_piece_absolute({"piece": piece})
     assert sent["piece"]["ranges"] == [("s3://bucket/a.txt", 0, 9)]
-    monkeypatch.setattr(beam_runner, "fetch_file", lambda url: tmp_path / "worker" / url.removeprefix("s3://"))
+    monkeypatch.setattr(beam_runner, "fetch", lambda url: tmp_path / "worker" / url.removeprefix("s3://"))
     (fetched,) = beam_runner._fetch_piece(json.dumps(sent))["piece"]["ranges"]
     assert fetched == (str(tmp_path / "worker" / "bucket" / "a.txt"), 0, 9)
 

@@ -33,7 +33,7 @@ def test_a_worker_process_that_dies_is_a_runtime_failure():
 def test_worker_processes_import_neither_keras_nor_tensorflow():
     script = Path(worker_pool.__file__).with_name("worker.py")
     options = {"tokenizer": "words", "words": ["<pad>", "<unk>", "<s>", "</s>", "the"], "directory": ""}
-    job = json.dumps({"task": "keras_nplm.data.shards:PieceEncoder", "options": options, "locks": {}})
+    job = json.dumps({"task": "keras_nplm.data.shards:PieceEncoder", "options": options})
     code = (
         f"import runpy, sys; runpy.run_path({str(script)!r}, run_name='__main__'); "
         "print(sorted({'keras', 'tensorflow', 'tensorflow_datasets'} & set(sys.modules)), file=sys.stderr)"

@@ -1,141 +1,139 @@
-"""Remote files: downloaded once, again after a change; failures are one error with a remedy. The store is moto's S3."""
+"""Remote inputs are downloaded once, outputs uploaded whole and in order; failures are one error with a remedy."""
 
-import gzip
-import sys
+import threading
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
-from keras_nplm.data.corpora.text_files import expand_patterns
 from keras_nplm.io import remote
 from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.files import write_json
+from keras_nplm.io.lock import LockedError
 from keras_nplm.io.paths import check_output_path
-from keras_nplm.io.remote import ensure_local, fetch_directory, fetch_file, name_source, open_filesystem, upload_file
+from keras_nplm.io.remote import (
+    fetch,
+    find_cache,
+    name_source,
+    open_filesystem,
+    open_output,
+    upload,
+)
 
 
-@pytest.fixture
-def store(bucket):
-    """The file system of the bucket."""
-    return open_filesystem(bucket)
+@pytest.fixture(params=["s3", "gs"])
+def url(request, monkeypatch, tmp_path):
+    """The URL of an empty bucket of moto's S3, or of a file system in memory in place of gs://."""
+    if request.param == "s3":
+        yield request.getfixturevalue("bucket")
+        return
+    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
+    fsspec.register_implementation("gs", MemoryFileSystem, clobber=True)
+    MemoryFileSystem.store.clear()
+    yield "gs://bucket"
+    fsspec.register_implementation("gs", "gcsfs.GCSFileSystem", clobber=True)
 
 
-@pytest.fixture
-def settings(bucket, monkeypatch):
-    """Environment variables that are read when the file system is opened, which this test does anew."""
-    remote._open_filesystem.cache_clear()
-    yield monkeypatch
-    remote._open_filesystem.cache_clear()
+def _list(url) -> list[str]:
+    return sorted(path.partition(url.partition("//")[2] + "/")[2] for path in open_filesystem(url).find(url))
 
 
-def _count_downloads(store, monkeypatch) -> list[str]:
-    downloaded, get_file = [], store.get_file
-    monkeypatch.setattr(store, "get_file", lambda url, path: (downloaded.append(url), get_file(url, path)))
-    return downloaded
-
-
-def test_a_file_is_downloaded_once_and_after_a_change(bucket, store, monkeypatch):
-    downloaded, url = _count_downloads(store, monkeypatch), f"{bucket}/a.txt"
+def test_a_file_is_downloaded_once_and_after_a_change(url, monkeypatch):
+    store, downloaded = open_filesystem(url), []
+    get_file = store.get_file
+    monkeypatch.setattr(store, "get_file", lambda source, path: (downloaded.append(source), get_file(source, path)))
     for content, downloads in [(b"the cat", 1), (b"the cat", 1), (b"the dog", 2)]:
         if downloads != len(downloaded):
-            store.pipe_file(url, content)
-        path = fetch_file(url)
-        assert path.read_bytes() == content and name_source(path) == url
+            store.pipe_file(f"{url}/a.txt", content)
+        path = fetch(f"{url}/a.txt")
+        assert path.read_bytes() == content and name_source(path) == f"{url}/a.txt"
         assert len(downloaded) == downloads
 
 
-def test_globs_list_remote_files_in_name_order(bucket, store):
-    for name in ("b.txt.gz", "a.txt.gz", "c.md"):
-        store.pipe_file(f"{bucket}/news/{name}", gzip.compress(name.encode()))
-    paths = expand_patterns([f"{bucket}/news/*.gz", f"{bucket}/news/a.txt.gz"])
-    assert [name_source(path) for path in paths] == [f"{bucket}/news/{name}.txt.gz" for name in "ab"]
-    with pytest.raises(InputError, match=r"No such text file: s3://.*/x\*\. Fix: "):
-        expand_patterns([f"{bucket}/x*"])
-
-
-def test_a_directory_is_brought_up_to_date(bucket, store):
+def test_a_directory_is_brought_up_to_date(url, monkeypatch):
+    store = open_filesystem(url)
     for name in ("config.json", "corpus/train.00000.ids", "old.txt"):
-        store.pipe_file(f"{bucket}/run/{name}", name.encode())
-    local = fetch_directory(f"{bucket}/run", omit=(".ids",))
-    shard = local / "corpus" / "train.00000.ids"
-    assert {path.name for path in local.rglob("*.*")} == {"config.json", "old.txt"}
-    assert ensure_local(shard).read_bytes() == b"corpus/train.00000.ids"
-    store.rm_file(f"{bucket}/run/old.txt")
-    store.pipe_file(f"{bucket}/run/corpus/train.00000.ids", b"new ids")
-    assert fetch_directory(f"{bucket}/run", omit=(".ids",)) == local
-    assert {path.name for path in local.rglob("*.*")} == {"config.json"}  # no shard of a model that was replaced
-    assert ensure_local(shard).read_bytes() == b"new ids"
+        store.pipe_file(f"{url}/run/{name}", name.encode())
+    store.pipe_file(f"{url}/run2/other", b"")
+    found = store.find(f"{url}/run", detail=True) | {f"{url}/run/../../../a": {"type": "file", "size": 1}}
+    with monkeypatch.context() as context:
+        context.setattr(store, "find", lambda *_, **__: found)  # a name that leads out of the cache
+        local = fetch(f"{url}/run")
+    store.rm_file(f"{url}/run/old.txt")
+    store.pipe_file(f"{url}/run/corpus/train.00000.ids", b"CORPUS/train.00000.ids")
+    assert fetch(f"{url}/run") == local
+    assert {path.name for path in local.rglob("*.*")} == {"config.json", "train.00000.ids"}
+    assert (local / "corpus" / "train.00000.ids").read_bytes() == b"CORPUS/train.00000.ids"
 
 
-def test_a_file_beside_a_downloaded_model_is_uploaded(bucket, store, tmp_path):
-    store.pipe_file(f"{bucket}/run/config.json", b"{}")
-    path = fetch_directory(f"{bucket}/run") / "dynamic.json"
-    path.write_text("tuned")
-    upload_file(path)
-    assert store.cat_file(f"{bucket}/run/dynamic.json") == b"tuned"
-    (tmp_path / "local.json").touch()
-    upload_file(tmp_path / "local.json")
-    assert len(store.find(bucket)) == 2
+def test_changed_files_are_uploaded_and_config_comes_last(url, monkeypatch):
+    store, uploaded = open_filesystem(url), []
+    put_file = store.put_file
+    monkeypatch.setattr(store, "put_file", lambda path, to: (uploaded.append(to), put_file(path, to)))
+    with open_output(f"{url}/run/") as local:
+        for name in ("metrics.json", "config.json", "z.json", "a.json"):
+            write_json(local / name, {})
+        (local / ".temporary").touch()
+        assert not _list(url) and name_source(local / "a.json") == f"{url}/run/a.json"
+        upload(local)
+        assert uploaded == [f"{url}/run/{name}.json" for name in ("z", "a", "metrics", "config")]
+        write_json(local / "a.json", [])
+        (local / "z.json").unlink()
+    assert uploaded[4:] == [f"{url}/run/a.json"]
+    assert _list(f"{url}/run") == ["a.json", "config.json", "metrics.json"]
 
 
-def test_a_truncated_download_is_an_error(bucket, store, monkeypatch):
+def test_an_error_keeps_what_was_written_and_a_run_is_downloaded_to_resume(url):
+    with pytest.raises(InputError, match=rf"^{url}/run/config.json is bad"), open_output(f"{url}/run") as local:
+        write_json(local / "config.json", {"order": 5})
+        raise InputError(f"{local}/config.json is bad")
+    open_filesystem(url).pipe_file(f"{url}/foreign/big", b"big")
+    for path, resume, content in [("run", True, "5"), ("run", False, ""), ("foreign", True, "")]:
+        with open_output(f"{url}/{path}", resume=resume) as local:
+            assert content in next(local.iterdir()).read_text() and bool(content) == (path == "run" and resume)
+    assert b"5" in open_filesystem(url).cat_file(f"{url}/run/config.json")
+    assert open_filesystem(url).cat_file(f"{url}/foreign/big") == b"big"
+
+
+def test_one_process_of_a_machine_at_a_time_writes(url):
+    def write():
+        with pytest.raises(LockedError, match=f"{url}/run is in use by process"), open_output(f"{url}/run"):
+            pass
+        errors.append(1)
+
+    errors = []
+    with open_output(f"{url}/run"), open_output(f"{url}/run2"), open_output(f"{url}/run", writes=False):
+        thread = threading.Thread(target=write)  # conflicts as a different process does
+        thread.start()
+        thread.join()
+    assert errors and not (find_cache() / "work").exists()
+
+
+def test_failures_are_named(bucket, monkeypatch, tmp_path):
+    store = open_filesystem(bucket)
     store.pipe_file(f"{bucket}/a.txt", b"the cat")
-    monkeypatch.setattr(store, "get_file", lambda url, path: open(path, "wb").close())
-    with pytest.raises(RunError, match=r"a.txt must have 7 bytes. Received: 0. Fix: "):
-        fetch_file(f"{bucket}/a.txt")
-
-
-def test_names_that_lead_out_of_the_directory_are_refused(bucket, store, monkeypatch):
-    store.pipe_file(f"{bucket}/run/a", b"")
-    found = {f"{bucket}/run/../../a": {"type": "file", "size": 0}}
-    monkeypatch.setattr(store, "find", lambda url, detail: found)
-    with pytest.raises(InputError, match=r"A remote name must not have empty parts"):
-        fetch_directory(f"{bucket}/run")
-
-
-def test_an_absent_bucket_file_or_directory_is_named(bucket, store):
-    store.pipe_file(f"{bucket}/run/a", b"")
-    for fetch, path in [(fetch_file, "a.txt"), (fetch_directory, "a.txt"), (fetch_file, "../absent-bucket/a.txt")]:
-        with pytest.raises(InputError, match=rf"Cannot read {bucket}/{path}: no such bucket, file or dir.*Fix: check"):
-            fetch(f"{bucket}/{path}")
-    with pytest.raises(InputError, match="it is a directory. Fix: name a file"):
-        fetch_file(f"{bucket}/run")
+    for path in (f"{bucket}/absent", "s3://absent-bucket/a"):
+        with pytest.raises(InputError, match=f"Cannot read {path}: no such bucket, file or directory. Fix: check"):
+            fetch(path)
     with pytest.raises(InputError, match=r"must name a bucket. Received: s3://\. Fix: s3://bucket/name"):
-        fetch_file("s3://")
-
-
-def test_absent_credentials_are_named(bucket, settings, tmp_path):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        settings.delenv(name)
-    settings.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    settings.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "absent"))
-    with pytest.raises(InputError, match=r"Cannot read s3://.*credentials\). Fix: set AWS_ACCESS_KEY_ID and "):
-        fetch_file(f"{bucket}/a.txt")
-
-
-def test_refused_credentials_are_named(bucket, store, monkeypatch):
-    def refuse(url):
-        raise PermissionError("Access Denied")
-
-    monkeypatch.setattr(store, "info", refuse)
-    with pytest.raises(InputError, match=r"a.txt \(Access Denied\). Fix: set AWS_ACCESS_KEY_ID and "):
-        fetch_file(f"{bucket}/a.txt")
-
-
-def test_a_store_that_does_not_answer_is_a_runtime_failure(bucket, settings):
-    settings.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    settings.setenv("AWS_MAX_ATTEMPTS", "1")
-    settings.setattr(open_filesystem(bucket), "retries", 1)
-    with pytest.raises(RunError, match=r"Cannot read s3://.*Could not connect .*Fix: check the network and AWS_END"):
-        fetch_file(f"{bucket}/a.txt")
-
-
-@pytest.mark.parametrize("scheme, library", [("s3", "s3fs"), ("gs", "gcsfs")])
-def test_a_missing_library_is_named(scheme, library, settings):
-    settings.setitem(sys.modules, f"{library}.core", None)
-    fix = rf"A {scheme}:// path needs {library} .*Fix: `pip install 'keras-nplm\[remote\]'`"
-    with pytest.raises(InputError, match=fix):
-        fetch_file(f"{scheme}://bucket/a.txt")
-
-
-def test_outputs_that_must_be_local_say_so():
+        fetch("s3://")
+    with pytest.raises(InputError, match="Cannot read s3://absent-bucket: no such"), open_output("s3://absent-bucket"):
+        pass
     with pytest.raises(InputError, match=r"This output must be a local path. Received: s3:/b/x. Fix: "):
         check_output_path(remote.Path("s3://b/x"))
+    for name, failure, match in [
+        ("get_file", lambda url, path: open(path, "wb").close(), "a.txt was cut short or changed. Fix: run the same"),
+        ("info", PermissionError("Access Denied"), r"a.txt \(Access Denied\). Fix: set AWS_ACCESS_KEY_ID and "),
+        ("info", OSError("Connection reset"), r"a.txt \(Connection reset\). Fix: check the network and the disk"),
+    ]:
+        with pytest.MonkeyPatch.context() as context:
+            context.setattr(store, name, failure if name == "get_file" else _fail(failure))
+            with pytest.raises((InputError, RunError), match=match):
+                fetch(f"{bucket}/a.txt")
+
+
+def _fail(error):
+    def call(*_, **__):
+        raise error
+
+    return call

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -153,6 +154,7 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
     left = [tmp_path / "model" / name for name in (".lock", "last.npz", ".report.4711.html")]
     for path in left:
         path.touch()
+        os.utime(path, (0, 0))
     train(options, short_corpus, tmp_path / "model")
     assert not any(path.exists() for path in left)
 

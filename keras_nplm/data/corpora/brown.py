@@ -9,8 +9,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora.download import download_file
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import fetch_file, normalise_url
+from keras_nplm.io.remote import fetch
 
 URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/brown.zip"
 SHA256, BYTES = "9b275f9b3b95d7bd66ccfb7cd259f445a13bbe5d1f4107aba09fd3e8364bafa6", 3_314_357
@@ -33,10 +32,7 @@ def find_archive(data_dir: str | None = None) -> Path:
         RunError: the downloaded archive cannot be written.
     """
     directory = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
-    if is_remote(directory):
-        archive = fetch_file(f"{normalise_url(directory)}/brown.zip")
-    else:
-        archive = Path(directory).expanduser() / "brown.zip"
+    archive = fetch(os.path.join(os.path.expanduser(directory), "brown.zip"))
     if not archive.is_file():
         download_file(URL, SHA256, BYTES, archive)
     received = hashlib.sha256(archive.read_bytes()).hexdigest()

@@ -29,7 +29,7 @@ from keras_nplm.data.tokenizers import (
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import fetch_directory, name_source
+from keras_nplm.io.remote import fetch, name_source
 from keras_nplm.io.text import check_is_file
 
 SPLITS = ("train", "validation", "test")
@@ -146,7 +146,7 @@ def open_corpus(
     ):
         from keras_nplm.data.prepared_corpus import open_prepared_corpus
 
-        return open_prepared_corpus(fetch_directory(name), tokenizer, subwords)
+        return open_prepared_corpus(fetch(name), tokenizer, subwords)
     corpus = _open_corpus(name, train, resample, validation, test, fractions, tokenizer, data_dir)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
 
@@ -169,7 +169,7 @@ def _open_corpus(
     if name.startswith("tfds:"):
         from keras_nplm.data.corpora.tfds_sets import open_tfds_splits  # imports TensorFlow
 
-        archives = str(fetch_directory(data_dir)) if data_dir else None
+        archives = str(fetch(data_dir)) if data_dir else None
         splits = open_tfds_splits(name.removeprefix("tfds:"), archives, tokenizer)
         return Corpus(name, tokenizer, splits)
     if name == "python_reference":

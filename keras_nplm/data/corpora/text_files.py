@@ -14,7 +14,7 @@ from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_se
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import expand_pattern, fetch_file
+from keras_nplm.io.remote import fetch_files
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
@@ -25,7 +25,7 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     paths: dict[Path, None] = {}
     for pattern in map(os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")):
         if is_remote(pattern):
-            found = list(map(fetch_file, expand_pattern(pattern)))
+            found = fetch_files(pattern)
         else:
             found = [Path(pattern)]  # a pipe, too; `open_text` refuses what it cannot read
             if not os.path.lexists(pattern):

@@ -1,0 +1,68 @@
+"""Wait for the workers of `TF_CONFIG` before TensorFlow starts, and name those that are absent."""
+
+import contextlib
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+from keras_nplm.io.errors import RunError
+
+SECONDS_PER_NOTE = 60.0  # between two lines of a worker that waits
+_FIRST_NOTE = 2.0  # workers that start together need no line
+_PATIENCE = 1.0  # seconds for a connection
+_RETRY = 0.25  # seconds between two rounds
+
+
+def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None:
+    """Return when each worker has listened on its address: on a socket as this function opens it, or TensorFlow's.
+
+    Raises:
+        RunError: this worker's port cannot be opened, or a worker did not come in time.
+    """
+    absent, began = [worker for worker in workers if worker != workers[index]], time.monotonic()
+    note_at = began + _FIRST_NOTE
+    with _listen(workers[index], index):
+        while absent:
+            for worker in list(absent):
+                if _is_listening(worker):
+                    absent.remove(worker)
+                elif (now := time.monotonic()) >= began + timeout:
+                    raise RunError(
+                        f"Absent after {timeout:g} s: {describe_workers(workers, absent)}. Fix: start the same command "
+                        "there, check that the machines can reach each other, or raise --worker-timeout."
+                    )
+                elif now >= note_at:
+                    note_at = now + SECONDS_PER_NOTE
+                    print(
+                        f"Worker {index} waits for {describe_workers(workers, absent)}. It gives up in "
+                        f"{began + timeout - now:.0f} s.",
+                        file=sys.stderr,
+                    )
+            time.sleep(_RETRY if absent else 0)
+
+
+def describe_workers(workers: Sequence[str], some: Sequence[str]) -> str:
+    """Return the numbers and addresses of some workers, at most eight of them."""
+    names = [f"worker {workers.index(worker)} ({worker})" for worker in some[:8]]
+    return ", ".join(names + [f"{len(some) - 8} more"] * (len(some) > 8))
+
+
+def _listen(address: str, index: int) -> socket.socket:
+    """Listen on this worker's port. The system accepts connections; TensorFlow opens the port again later."""
+    try:
+        return socket.create_server(("", int(address.rpartition(":")[2])), backlog=1024)
+    except OSError as error:
+        raise RunError(
+            f"Worker {index} cannot open its port ({address}): {os.strerror(error.errno)}. Fix: end the process that "
+            "uses the port, or change it in TF_CONFIG of all workers."
+        ) from error
+
+
+def _is_listening(worker: str) -> bool:
+    host, _, port = worker.rpartition(":")
+    with contextlib.suppress(OSError, UnicodeError):  # UnicodeError: a name that no host can have
+        socket.create_connection((host, int(port)), _PATIENCE).close()
+        return True
+    return False
