@@ -51,11 +51,10 @@ class Piece:
 class PieceRunner(Protocol):
     """Runs tasks on pieces in a different place than the processes of this machine; see `run_pieces_by`."""
 
-    def run(self, task: str, options: dict, items: Sequence[dict]) -> list[dict]:
-        """Run a task as `run_task` does, and return the results of its calls in the order of the items."""
+    directory: str  # that all workers see
 
-    def count_words(self, tokenizer: str, pieces: Sequence[Piece]) -> Iterator[tuple[str, int]]:
-        """Count the words of pieces: iterate over (word, count), each word once."""
+    def run(self, task: str, options: dict, items: Sequence[dict]) -> tuple[list[dict], list[dict]]:
+        """Run a task as `run_task` does."""
 
 
 _RUNNER: ContextVar[PieceRunner | None] = ContextVar("runner", default=None)
@@ -168,12 +167,12 @@ def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tup
         title: the title of the progress bar.
 
     Returns:
-        the results of the calls, in the order of the items, and the results of `finish()`, one a process (none by a
-        runner).
+        the results of the calls, in the order of the items, and the results of `finish()`, one a process, or one
+        an item by a runner.
     """
     listed = [item | {"piece": dataclasses.asdict(item["piece"])} for item in items]
     if runner := get_piece_runner():
-        return runner.run(task, options, listed), []
+        return runner.run(task, options, listed)
     sizes = [_estimate_bytes(item["piece"]) for item in items]
     least = PARALLEL_TFDS_BYTES if any(item["piece"].examples for item in items) else PARALLEL_BYTES
     processes = count_processes() if sum(sizes) >= least else 1
