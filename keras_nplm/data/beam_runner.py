@@ -35,8 +35,12 @@ class BeamRunner:
     """
 
     def __init__(self, name: str, directory: str | os.PathLike, options: Sequence[str] = ()):
-        logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it warns about its own optional libraries
-        self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
+        logging.disable(logging.WARNING)  # Beam warns about its own optional libraries while it is imported
+        try:
+            self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
+        finally:
+            logging.disable(logging.NOTSET)
+        logging.getLogger("apache_beam").setLevel(logging.ERROR)
         self._name, self.directory = name, os.path.abspath(directory)
         words = [f"--runner={name}", "--default_sdk_harness_log_level=ERROR", *(f"--{option}" for option in options)]
         messages = io.StringIO()
@@ -90,7 +94,8 @@ class BeamRunner:
                 if running is not None and not state:  # interrupted: a cluster would go on
                     with contextlib.suppress(Exception):
                         running.cancel()
-            lines = [line for path in Path(directory).glob("results-*") for line in path.open(encoding="utf-8")]
+            texts = [path.read_text(encoding="utf-8") for path in Path(directory).glob("results-*")]
+            lines = "".join(texts).splitlines()
         if len(lines) != len(items):
             raise RunError(
                 f"Results of the Apache Beam workers are absent from {self.directory}. Fix: choose an `--output` on a "
