@@ -12,7 +12,6 @@ import json
 import logging
 import operator
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -48,18 +47,13 @@ class BeamRunner:
             with contextlib.redirect_stderr(messages):
                 self._options = importlib.import_module("apache_beam.options.pipeline_options").PipelineOptions(words)
                 self._options.get_all_options()
-        except SystemExit as error:
-            problem = messages.getvalue().strip().rpartition("error: ")[2]
+                self._beam.runners.runner.create_runner(name)
+        except (SystemExit, ValueError, ImportError, AttributeError) as error:
+            problem = messages.getvalue().strip().rpartition("error: ")[2] if isinstance(error, SystemExit) else error
             raise InputError(
-                f"`--pipeline-options` must be options of Apache Beam, each NAME=VALUE or NAME. Received: "
-                f"{' '.join(options)} ({problem}). Fix: see the documentation of the runner."
-            ) from error
-        try:
-            self._beam.runners.runner.create_runner(name)
-        except (ValueError, ImportError, AttributeError) as error:
-            raise InputError(
-                f"`--runner` must be local or a runner of Apache Beam. Received: {name!r} ({_last_line(error)}). Fix: "
-                "choose DirectRunner, FlinkRunner, SparkRunner or DataflowRunner."
+                "`--runner` must be local or a runner of Apache Beam, such as FlinkRunner, SparkRunner or "
+                "DataflowRunner, and `--pipeline-options` its NAME=VALUE or NAME. Received: "
+                f"{' '.join([name, *options])} ({problem}). Fix: see the documentation of the runner."
             ) from error
 
     def run(self, task: str, options: dict, items: Sequence[dict]) -> tuple[list[dict], list[dict]]:
@@ -85,10 +79,10 @@ class BeamRunner:
             except Exception as error:
                 if errors.follows_error(error, KeyboardInterrupt):
                     raise
+                lines = [type(error).__name__, *str(error).strip().splitlines()]  # before the last: a traceback
                 raise RunError(
-                    f"The Apache Beam pipeline failed on {self._name} ({_last_line(error).rstrip('.')}). Finished "
-                    "shards are kept. Fix: check --pipeline-options and the runner's log, then run the same command "
-                    "again."
+                    f"The Apache Beam pipeline failed on {self._name} ({lines[-1].rstrip('.')}). Finished shards are "
+                    "kept. Fix: check --pipeline-options and the runner's log, then run the same command again."
                 ) from error
             finally:
                 if running is not None and not state:  # interrupted: a cluster would go on
@@ -139,10 +133,3 @@ def _make_absolute(item: dict) -> dict:
     if piece["examples"]:
         piece["examples"] = [os.path.abspath(piece["examples"][0]), *piece["examples"][1:]]
     return item | {"piece": piece}
-
-
-def _last_line(error: BaseException) -> str:
-    """Return the last line that names an error: Beam puts the traceback of a worker before it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
-    return [type(error).__name__, *lines[-1:], *named[-1:]][-1]

@@ -124,7 +124,7 @@ def test_an_error_of_a_worker_is_that_of_the_local_path(tmp_path, capfd, text, c
 @needs_beam
 def test_invalid_runners_and_options_are_refused(tmp_path, capsys, text):
     for arguments, message in {
-        "--runner NoRunner": "`--runner` must be local or a runner of Apache Beam. Received: 'NoRunner'",
+        "--runner NoRunner": "`--runner` must be local or a runner of Apache Beam, such as",
         "--runner DirectRunner --pipeline-options direct_num_workers=x": "invalid int value: 'x'",
         "--runner DirectRunner --corpus python_reference": "`runner` must be local for the corpus python_reference.",
     }.items():

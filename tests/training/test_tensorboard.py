@@ -1,4 +1,4 @@
-"""The logs of `LanguageModelBoard` against NumPy, and in a browser on the pages of TensorBoard."""
+"""The logs of `LanguageModelBoard`: scalars, text, hyperparameters and the projector's files."""
 
 import dataclasses
 import html
@@ -43,19 +43,13 @@ def _model(output="full", **options) -> NPLM:
     keras.utils.set_random_seed(3)
     options = dict(order=ORDER, embedding_dim=5, hidden_units=6, output=output) | options
     model = NPLM(SIZE, **options)
-    rng = np.random.default_rng(0)
-    for weight in model.trainable_variables:
-        weight.assign(rng.normal(0, 0.5, weight.shape))
     schedule = keras.optimizers.schedules.PolynomialDecay(0.5, 40, end_learning_rate=0.1)
     model.compile(optimizer=keras.optimizers.SGD(schedule))
     return model
 
 
 def _ngrams(number: int) -> tuple[np.ndarray, np.ndarray]:
-    """N-grams with `<pad>` in some contexts, and with repeated words."""
     ngrams = np.random.default_rng(1).integers(4, SIZE, (number, ORDER))
-    ngrams[::5, 0] = 0
-    ngrams[::3, 1] = ngrams[::3, 2]
     return ngrams[:, :-1], ngrams[:, -1]
 
 
@@ -120,31 +114,21 @@ class _Clock(keras.callbacks.Callback):
         self.now += 100
 
 
-@pytest.mark.parametrize("steps_per_execution", [5, pytest.param(1, marks=pytest.mark.long)])
-def test_ngrams_per_second_are_without_validation(tmp_path, monkeypatch, steps_per_execution):
+def test_ngrams_per_second_are_without_validation(tmp_path, monkeypatch):
     """12 updates of 8 n-grams; where 5 do not divide 12 the last execution has 2."""
     clock, model = _Clock(), _model()
-    model.steps_per_execution = steps_per_execution
+    model.steps_per_execution = 5
     monkeypatch.setattr("keras_nplm.training.tensorboard.time", types.SimpleNamespace(perf_counter=lambda: clock.now))
     _fit(model, [clock, _board(model, tmp_path, batch_size=8)])
-    executions = -(-12 // steps_per_execution)
-    assert _values(tmp_path / "train")["run/ngrams_per_second"] == {
-        0: pytest.approx(96 / executions), 1: pytest.approx(96 / executions)
-    }  # fmt: skip
+    assert _values(tmp_path / "train")["run/ngrams_per_second"] == {0: pytest.approx(96 / 3), 1: pytest.approx(96 / 3)}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "output",
-    [
-        NoiseContrastive(SIZE, num_sampled=7, held_out_mass=0.1, seed=0),
-        FullSoftmax(SIZE, held_out_mass=0.1),
-    ],
-)
-def test_training_is_the_same_to_the_last_bit(tmp_path, output):
+def test_training_is_the_same_to_the_last_bit(tmp_path):
     states = []
     for watched in (False, True):
-        model = _model(type(output).from_config(output.get_config()), dropout=0.4, embedding_dropout=0.2)
+        output = NoiseContrastive(SIZE, num_sampled=7, held_out_mass=0.1, seed=0)
+        model = _model(output, dropout=0.4, embedding_dropout=0.2)
         options = dict(batch_size=8, hparams={"order": 4}, prompts=("", "w3 w5"))
         history = _fit(model, [_board(model, tmp_path, **options)] if watched else [], epochs=3).history
         variables = [*model.variables, *model.optimizer.variables, *model.random_states()]
