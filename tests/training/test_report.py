@@ -1,7 +1,8 @@
-"""The HTML report: well-formed and self-contained, with the numbers of the run, the model and Kneser-Ney."""
+"""The HTML report and its charts: well-formed and self-contained, with the numbers of the run, the model and Kneser-Ney."""
 
 import dataclasses
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from unittest.mock import Mock
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import Corpus, LanguageModel, RunError, estimate, open_corpus, train
+from keras_nplm.training.charts import draw_lines, draw_words, render_svg
 
 
 def _parse(text: str) -> ElementTree.Element:
@@ -70,7 +72,7 @@ def test_samples_are_those_of_the_model(text, model_directory):
     assert notes == [f"{words[number]}: {counts[number]:,} times in the training text" for number in plain]
 
 
-_ODD = ["<script>alert(1)</script>", "&amp;", "\"x'", "שלום", "</title>", "\x07\x1b", "漢字", "]]>", "$p", "x" * 99]
+_ODD = ["<script>alert(1)</script>", "&amp;", "\"x'", "שלום", "</title>", "\x07\x1b", "漢字", "]]>", "$x^2", "x" * 99]
 
 
 def test_odd_words_are_shown_as_text(tmp_path, small_configuration, monkeypatch):
@@ -99,3 +101,28 @@ def test_missing_report_is_written_by_the_next_call(tmp_path, monkeypatch, short
     assert "report.html was not written: The disk is full. Fix: run the same command again" in capsys.readouterr().err
     assert not page.exists() and train(configuration, short_corpus, tmp_path / "model") == metrics
     assert b"Nearest words" in page.read_bytes()
+
+
+def test_lines_hold_the_values_by_epoch():
+    figure = draw_lines({"perplexity": {"training": [9.0, math.inf, 5.0]}, "rate": {"": [1.0, 2.0]}}, best=2)
+    training, best = figure.axes[0].lines
+    np.testing.assert_array_equal(training.get_data(), [[1, 2, 3], [9, np.nan, 5]])
+    assert set(best.get_xdata()) == {2} and list(figure.axes[1].lines[0].get_ydata()) == [1, 2]
+
+
+def test_odd_words_and_notes_are_text_in_the_chart():
+    notes = {f"word{number}": word for number, word in enumerate(_ODD)}
+    svg = render_svg(draw_words(np.eye(len(_ODD))[:, :2], _ODD), "</title><b>", notes)
+    root, expected = ElementTree.fromstring(svg), [word.replace("\x07\x1b", "\ufffd\ufffd") for word in _ODD]
+    texts, titles = ([each.text for each in root.iterfind(f".//{{*}}{tag}")] for tag in ("text", "title"))
+    assert texts == [word if len(word) <= 24 else word[:23] + "…" for word in expected]
+    assert titles == ["</title><b>", *expected]
+
+
+def test_words_of_a_map_do_not_overlap():
+    rng = np.random.default_rng(0)
+    words = ["abcdefghijkl"[: rng.integers(1, 13)] for _ in range(40)]
+    texts = draw_words(rng.choice([-1.0, 0.0, 0.1, 2.0], (40, 2)), words).axes[0].texts
+    places, widths = np.array([text.get_position() for text in texts]), np.array([7.0 * len(word) for word in words])
+    x, y = np.abs(places[:, None] - places).transpose(2, 0, 1)
+    assert ((x >= (widths[:, None] + widths) / 2) | (y >= 12.5) | np.eye(40, dtype=bool)).all()
