@@ -1,4 +1,4 @@
-"""The HTML report and its charts: well-formed and self-contained, with the numbers of the run, the model and Kneser-Ney."""
+"""The HTML report and its charts: well-formed, with the numbers of the run, the model and Kneser-Ney."""
 
 import dataclasses
 import json
