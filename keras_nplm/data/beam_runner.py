@@ -12,9 +12,10 @@ import json
 import logging
 import operator
 import os
+import shutil
 import sys
-import tempfile
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import keras_nplm
@@ -56,6 +57,16 @@ class BeamRunner:
                 f"{' '.join([name, *options])} ({problem}). Fix: see the documentation of the runner."
             ) from error
 
+    @contextlib.contextmanager
+    def open_scratch(self) -> Iterator[str]:
+        """Yield a new directory that all workers see, and remove it at the end of the block."""
+        directory = os.path.join(self.directory, f".beam.{uuid.uuid4().int}")  # a name of `io.files.is_temporary`
+        os.makedirs(directory)
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
     def run(self, task: str, options: dict, items: Sequence[dict]) -> tuple[list[dict], list[dict]]:
         """Run a task on items as `run_task` does; each item has a task object of its own."""
         if not items:
@@ -64,7 +75,7 @@ class BeamRunner:
             options = options | {"directory": os.path.abspath(options["directory"])}
         beam, state, running = self._beam, "", None
         print(f"Pieces of text on {self._name}: {len(items)}", file=sys.stderr)
-        with tempfile.TemporaryDirectory(prefix=".beam.", dir=self.directory) as directory:
+        with self.open_scratch() as directory:
             job = {"task": task, "options": options, "version": keras_nplm.__version__, "locks": list_locks()}
             Path(directory, "job.json").write_text(json.dumps(job), encoding="utf-8")
             try:

@@ -94,7 +94,7 @@ def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabu
         return Vocabulary.build(_read_with_progress(corpus, splits, "Counting words"), **options)
     pieces = [piece for split in splits for piece in corpus.splits[split].pieces]
     items, runner = [{"piece": piece} for piece in pieces], get_piece_runner()
-    with tempfile.TemporaryDirectory(prefix=".beam.", dir=runner.directory if runner else None) as directory:
+    with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
         task = {"tokenizer": corpus.tokenizer, "directory": directory}
         _, finished = run_task("keras_nplm.data.word_counts:PieceCounter", task, items, "Counting words")
         return Vocabulary.from_counts(merge_counts([run for value in finished for run in value["runs"]]), **options)

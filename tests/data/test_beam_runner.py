@@ -224,7 +224,6 @@ def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_
     copy, fetched = str(tmp_path / "driver" / "files" / "s3" / "bucket" / "a.txt"), []
     monkeypatch.setattr(beam_runner, "fetch_file", lambda url: fetched.append(url) or tmp_path / "a.txt")
     piece = {"ranges": [(copy, 0, None)], "sentences": None, "examples": None}
-    (tmp_path / "other").mkdir()
     counted, _ = one_process.run("keras_nplm.data.corpora.pieces:SentenceCounter", {}, [{"piece": piece}])
     assert fetched == ["s3://bucket/a.txt"] and counted == [{"sentences": 2}]
 
@@ -239,7 +238,6 @@ def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_
 def test_lost_results_and_errors_of_a_worker_end_the_run(
     text, tmp_path, monkeypatch, one_process, name, value, error, message
 ):
-    (tmp_path / "other").mkdir()
     monkeypatch.setattr(beam_runner, name, value)
     with run_pieces_by(one_process), pytest.raises(error, match=message):
         count_vocabulary(open_corpus(train=[text]))

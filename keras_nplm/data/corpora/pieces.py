@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -51,7 +52,8 @@ class Piece:
 class PieceRunner(Protocol):
     """Runs tasks on pieces in a different place than the processes of this machine; see `run_pieces_by`."""
 
-    directory: str  # that all workers see
+    def open_scratch(self) -> AbstractContextManager[str]:
+        """Yield a new directory that all workers see, and remove it at the end of the block."""
 
     def run(self, task: str, options: dict, items: Sequence[dict]) -> tuple[list[dict], list[dict]]:
         """Run a task as `run_task` does."""
