@@ -139,8 +139,12 @@ def run_item(numbered: tuple[int, str], directory: str) -> str:
 def _make_absolute(item: dict) -> dict:
     """Make the paths of an item absolute or URLs: workers have different working directories and caches."""
     piece = dict(item["piece"])
-    sources = [(name_source(path), *places) for path, *places in piece["ranges"]]
-    piece["ranges"] = [(path if is_remote(path) else os.path.abspath(path), *places) for path, *places in sources]
-    if piece["examples"]:
-        piece["examples"] = [os.path.abspath(piece["examples"][0]), *piece["examples"][1:]]
+    piece["ranges"] = [(_make_path_absolute(path), *places) for path, *places in piece["ranges"]]
+    if piece.get("examples"):
+        piece["examples"] = [_make_path_absolute(piece["examples"][0]), *piece["examples"][1:]]
     return item | {"piece": piece}
+
+
+def _make_path_absolute(path: str) -> str:
+    source = name_source(path)
+    return source if is_remote(source) else os.path.abspath(source)

@@ -159,7 +159,7 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
     for context in contexts:
         card = f"<div><h3><bdi>{escape_html(context)}</bdi> …</h3><table>"
         for word, p in (proposed := language_model.next_words(context, 6)):
-            bar = f'<i style="width:{6 * p / proposed[0][1]:.1f}rem"></i>'
+            bar = f'<i style="width:{4 * p / proposed[0][1]:.1f}rem"></i>'
             card += f"<tr><td><bdi>{escape_html(word)}</bdi></td><td>{bar}</td><td>{p:.3f}</td></tr>"
         cards.append(card + "</table></div>")
     for seed, prompt in zip((1, 2, 3), contexts * 3, strict=False):
