@@ -5,14 +5,17 @@ Nine packages in data-flow order, each importing only from those before it: `io`
 is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
 """
 
+import contextlib
+import functools
 import importlib
 import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # hide TensorFlow's notices; warnings stay
 
-from keras_nplm.io.import_hooks import run_after_import
-from keras_nplm.io.startup import hide_messages
+from keras_nplm.io.startup import run_around_import
 
 __version__ = "0.1.0"
 
@@ -59,34 +62,37 @@ _PUBLIC = {
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = ["__version__", *sorted(_MODULE_OF)]
 
-hide_messages()
-
-# Keras and TFDS find classes by name only after the module that registers them was imported
-run_after_import("keras", ["keras_nplm.models.nplm", "keras_nplm.training.optimizers"])
-run_after_import("tensorflow_datasets", ["keras_nplm.data.corpora.tfds_builders"])
-
-
-# Modules that import Keras at their top
-_NEED_KERAS = (
-    "layers.",
-    "models.gradients",
-    "models.metrics",
-    "models.nplm",
-    "training.optimizers",
-    "training.tensorboard",
-    "training.train",
-)
+# Keras and TFDS find a class by its name only after the module that registers it was imported
+_REGISTERING = {
+    "keras": ["keras_nplm.models.nplm", "keras_nplm.training.optimizers"],
+    "tensorflow_datasets": ["keras_nplm.data.corpora.tfds_builders"],
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'keras_nplm' has no attribute {name!r}")
-    if _MODULE_OF[name].removeprefix("keras_nplm.").startswith(_NEED_KERAS):
-        importlib.import_module("keras")  # first: its hook imports the same modules, perhaps in a different thread
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
+    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    _register_classes("keras")
     return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _register_classes(library: str) -> None:
+    for module in _REGISTERING[library] if library in sys.modules else ():
+        importlib.import_module(module)
+
+
+@contextlib.contextmanager
+def _register_afterwards(library: str) -> Iterator[None]:
+    yield
+    with contextlib.suppress(ImportError):  # of one of our modules that is half imported: `__getattr__` registers all
+        _register_classes(library)
+
+
+for _library in _REGISTERING:
+    _register_classes(_library)
+    run_around_import(_library, functools.partial(_register_afterwards, _library))

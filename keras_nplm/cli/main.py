@@ -21,6 +21,7 @@ from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
 from keras_nplm.io.errors import InputError, RunError, check_argument, follows_error
 from keras_nplm.io.paths import is_remote
+from keras_nplm.io.startup import hide_messages
 
 FAMILIES = (
     training,
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status: 0 for success, 1 for a runtime failure, 2 for invalid input, 130 for an interruption.
     """
+    hide_messages()
     arguments = sys.argv[1:] if arguments is None else arguments
     _prepare_streams()
     options = argparse.Namespace(command="", after_interrupt=".", arguments=list(arguments))

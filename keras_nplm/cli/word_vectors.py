@@ -136,10 +136,10 @@ def _draw_map(words: list[str], coordinates: np.ndarray, suffix: str, rank: dict
         rows = zip(map(escape_formula, words), coordinates.tolist(), strict=True)
         return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in rows)
 
-    from keras_nplm.training.charts import draw_words, render_svg_file
+    from keras_nplm.training.charts import draw_words, render_svg
 
     notes = {f"word{i}": f"{word}: number {rank[word] + 1:,} by frequency" for i, word in enumerate(words)}
-    return render_svg_file(draw_words(coordinates, words), "t-SNE map of word vectors", notes)
+    return render_svg(draw_words(coordinates, words), "t-SNE map of word vectors", notes) + "\n"
 
 
 def _show_map(result: dict) -> None:

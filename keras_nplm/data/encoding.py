@@ -93,10 +93,8 @@ def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabu
     if not all(isinstance(corpus.splits[split], TextSplit) for split in splits):
         return Vocabulary.build(_read_with_progress(corpus, splits, "Counting words"), **options)
     pieces = [piece for split in splits for piece in corpus.splits[split].pieces]
-    if runner := get_piece_runner():
-        return Vocabulary.from_counts(runner.count_words(corpus.tokenizer, pieces), **options)
-    items = [{"piece": piece} for piece in pieces]
-    with tempfile.TemporaryDirectory() as directory:
+    items, runner = [{"piece": piece} for piece in pieces], get_piece_runner()
+    with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
         task = {"tokenizer": corpus.tokenizer, "directory": directory}
         _, finished = run_task("keras_nplm.data.word_counts:PieceCounter", task, items, "Counting words")
         return Vocabulary.from_counts(merge_counts([run for value in finished for run in value["runs"]]), **options)

@@ -1,4 +1,4 @@
-"""Filter TensorFlow's start-up messages: oneDNN, missing CUDA libraries, CPU instructions, absl's notice.
+"""Run code around the first import of a library; filter TensorFlow's start-up messages.
 
 TensorFlow's C++ code writes them to file descriptor 2 while it is imported and when it first looks for devices, some
 of them whatever `TF_CPP_MIN_LOG_LEVEL` says. During that time a filter process reads the descriptor line by line. It is
@@ -7,11 +7,14 @@ a process and not a thread, so that nothing is lost if TensorFlow aborts. All ot
 
 import contextlib
 import functools
+import importlib.abc
+import importlib.machinery
 import os
 import sys
-from collections.abc import Iterator
-
-from keras_nplm.io.import_hooks import run_around_import
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
 
 _MESSAGES = (
     r"All log messages before absl::InitializeLog\(\) is called",
@@ -33,13 +36,37 @@ for line in sys.stdin.buffer:
 """
 
 
+def run_around_import(library: str, context: Callable[[], AbstractContextManager]) -> None:
+    """Import `library` within a context manager when it is imported for the first time, by whomever.
+
+    Args:
+        library: name of a top-level module.
+        context: makes the context manager.
+    """
+    sys.meta_path.insert(0, _Finder(library, context))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, library: str, context: Callable[[], AbstractContextManager]):
+        self.library, self.context = library, context
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(fullname) if fullname == self.library else None
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_within_context(module: ModuleType) -> None:
+                with self.context():
+                    execute(module)
+
+            spec.loader.exec_module = execute_within_context
+        return spec
+
+
 @functools.cache  # one filter, however many commands run in this process
 def hide_messages() -> None:
-    """Filter standard error while TensorFlow is imported later on, unless `TF_CPP_MIN_LOG_LEVEL` is 0.
-
-    `import keras_nplm` calls this. It has no effect if TensorFlow is already imported.
-    """
-    if "tensorflow" not in sys.modules and os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
+    """Filter standard error while TensorFlow is imported later on, unless `TF_CPP_MIN_LOG_LEVEL` is 0."""
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
         run_around_import("tensorflow", _import_quietly)
 
 
@@ -48,24 +75,14 @@ def _import_quietly() -> Iterator[None]:
     """Import TensorFlow and let it look for devices, with its start-up messages filtered."""
     with filter_standard_error():
         yield
-        if not has_visible_gpu():  # a program may still choose among GPUs by CUDA_VISIBLE_DEVICES
+        # a program may still choose among GPUs by CUDA_VISIBLE_DEVICES
+        if not os.path.exists("/proc/driver/nvidia") or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
             sys.modules["tensorflow"].config.list_physical_devices()  # asks for the CUDA driver, and configures nothing
-
-
-def has_visible_gpu() -> bool:
-    """Whether the NVIDIA driver is loaded, and `CUDA_VISIBLE_DEVICES` does not hide all GPUs."""
-    return os.path.exists("/proc/driver/nvidia") and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
 
 
 @contextlib.contextmanager
 def filter_standard_error() -> Iterator[None]:
-    """Remove TensorFlow's start-up messages from file descriptor 2; all other lines pass in order.
-
-    Example:
-
-    >>> with filter_standard_error():
-    ...     _ = os.write(2, b"oneDNN custom operations are on. You may see")
-    """
+    """Remove TensorFlow's start-up messages from file descriptor 2; all other lines pass in order."""
     import subprocess  # here: `import keras_nplm` imports this module
 
     sys.stderr.flush()

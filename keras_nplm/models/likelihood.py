@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-import keras_nplm.models.metrics as metrics  # not `from`: the module may be half imported, see io.import_hooks
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.ops import Tensor, set_width
 from keras_nplm.models.gradients import sum_gradients_first
+from keras_nplm.models.metrics import LEAST_PROBABILITY, Perplexity
 from keras_nplm.models.replicas import ReplicatedTraining
 
 
@@ -28,7 +28,7 @@ class LikelihoodTraining(ReplicatedTraining):
 
     def add_training_metrics(self) -> None:
         """Create the metric `perplexity` and the mean of per-example losses."""
-        self.perplexity = metrics.Perplexity()
+        self.perplexity = Perplexity()
         self.mean = _Mean(name="mean", dtype=self.prob.sum_dtype)
 
     def call_is_own(self) -> bool:
@@ -177,7 +177,7 @@ class LikelihoodTraining(ReplicatedTraining):
 
     def _negative_log_likelihood(self, probabilities: Tensor, y: Tensor) -> Tensor:
         chosen = _chosen(probabilities, self.prob.output_ids(y))
-        return -ops.log(ops.maximum(chosen, metrics.LEAST_PROBABILITY))
+        return -ops.log(ops.maximum(chosen, LEAST_PROBABILITY))
 
     def _penalised_mean(
         self, loss: Tensor, negative_log_likelihood: Tensor, sample_weight: Tensor | None, training: bool

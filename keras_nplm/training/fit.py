@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
+from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import follows_error
@@ -29,7 +29,6 @@ from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
 _VALIDATION_BATCH = 1024
-_PROBE = 256  # n-grams of the validation split for the gradient norms
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
 _LEAST_EXECUTIONS = 20  # of local updates in an epoch
 _UPDATES_OF_AVERAGE = 20  # short updates that take as long as an average over the workers
@@ -224,16 +223,14 @@ def _build_board(
     batch_size: int,
     ngrams: dict,
 ) -> LanguageModelBoard:
-    """The TensorBoard callback, with the first n-grams of the validation split as its probe."""
-    tokens, positions = ngram_positions(validation_ids, **ngrams)
-    probe, size = gather_ngrams(tokens, positions[:_PROBE], configuration.order), None
+    _, positions = ngram_positions(validation_ids, **ngrams)
+    size = None
     if not configuration.shortlist_size:  # its network has the perplexity of a part of the text
         encoded = language_model.corpus
         size = TextSize.of_split(encoded, "validation", configuration.boundary, language_model.spelling)
     return LanguageModelBoard(
         directory / "logs",
         language_model,
-        probe=(probe[:, :-1], probe[:, -1]),
         batch_size=batch_size,
         word_counts=targets.counts.sum(axis=0),
         hparams=_list_different_options(configuration),

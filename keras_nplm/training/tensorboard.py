@@ -1,5 +1,6 @@
 """TensorBoard logs of a training run: perplexity, speed, norms, hyperparameters, samples, embedding projector."""
 
+import collections
 import os
 import string
 import time
@@ -13,7 +14,6 @@ import tensorflow as tf
 from keras import ops
 from tensorboard.plugins.hparams import api as hp
 
-from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
@@ -22,55 +22,38 @@ from keras_nplm.io.lock import check_locks
 from keras_nplm.io.text import escape_formula
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.ops import rows
-from keras_nplm.layers.outputs import NoiseContrastive
 from keras_nplm.models.evaluation import TextSize, compute_text_figures
 from keras_nplm.models.nplm import NPLM
 
 _TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")
-_MAX_LOGITS = 1 << 24  # of a probe: 64 MiB
 _PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
 _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # Markdown shows them literally
 
 
 class LanguageModelBoard(keras.callbacks.TensorBoard):
-    """TensorBoard callback for language models: perplexity, norms, log Z, samples, embedding projector.
+    """TensorBoard callback for language models: perplexity, speed, norms, samples, embedding projector.
 
-    Each quantity has one tag. After each epoch the runs `train` and `validation` both get
+    After each epoch the runs `train` and `validation` both get
 
         perplexity              not in `train` if the output is trained by samples
         run/loss                what is minimised, with the penalty; a sampled loss has its own name
         X                       each further metric given to `compile`, under its name
 
-    With `validation_size` the run `validation` also gets
-
-        text/bits_per_character of the validation text, with the spelling of its out-of-vocabulary words
-        text/perplexity_per_word likewise; see `keras_nplm.models.evaluation.compute_text_figures`
-
-    and the run `train` gets
+    With `validation_size` the run `validation` also gets `text/bits_per_character` and `text/perplexity_per_word`; see
+    `keras_nplm.models.evaluation.compute_text_figures`. The run `train` gets
 
         run/learning_rate       at the end of the epoch
         run/ngrams_per_second   of training, without validation
-        run/log_z_mean          mean of ln Z over the probe, if the output is trained to keep ln Z near 0
-        run/log_z_mean_absolute mean of |ln Z|, likewise
-        weights/norm_X          |X|, the Euclidean norm of each weight matrix: C, H, U, W
-        weights/gradient_norm_X |∂L/∂X|, where L is the mean of -ln P(w_t | context) over the probe
+        weights/norm_X          the Euclidean norm of each weight matrix: C, H, UW; H1, H2 of residual blocks
         continuations           text sampled after each prompt, with the same random numbers in every epoch
 
-    L is exact, without dropout and without a penalty. A low-rank, tied or adaptive output has several matrices in
-    place of [U W]: each has its norm under its own name. A tied output has the norm of C.
-
-    `Model.evaluate` outside `fit` writes Keras's own tags `evaluation_…`.
-
-    The directory of the run also gets the files of the embedding projector: `C.tsv`, `metadata.tsv` and
-    `projector_config.pbtxt`. TensorBoard reads these once: restart it to see later vectors.
+    and the files of the embedding projector. TensorBoard reads these once: restart it to see later vectors.
 
     The callback does not change training: the weights are the same to the last bit.
 
     Args:
         log_dir: the directory of the runs `train` and `validation`. A resumed training continues them.
         language_model: a language model with the very NPLM that is fitted.
-        probe: (context_ids int [B, n-1], target_ids int [B]), some hundred n-grams. It is cut so that B |V| < 2^24.
-            None: no gradient norms and no log Z.
         batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
         word_counts: int [|V|], frequencies of the ids. The projector then shows counts, the most frequent words first.
             None: words in the order of their ids.
@@ -78,29 +61,13 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             page shows them next to the validation perplexity (the training perplexity without validation data).
         prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.
-        validation_size: (predicted tokens, size) of the validation text. Both figures are functions of the validation
-            perplexity, so they cost nothing. None: no such tags.
+        validation_size: (predicted tokens, size) of the validation text. None: no tags `text/…`.
         projector_words: number of words in the projector, without special tokens. 0: no projector.
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
     Raises:
-        InputError: the model is not an NPLM, or not the one that is fitted; an array has a wrong shape; an option is
-            out of range; or a prompt contains a reserved token.
+        InputError: the model is not an NPLM, or not the one that is fitted; or an option is out of range.
         RunError: a file of the projector cannot be written.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> from keras_nplm import Vocabulary
-    >>> vocabulary, logs = Vocabulary(["the", "cat", "sat"]), pathlib.Path(tempfile.mkdtemp())
-    >>> model = NPLM(len(vocabulary), order=3, embedding_dim=2, hidden_units=4)
-    >>> model.compile(optimizer="sgd")
-    >>> contexts, targets = np.array([[4, 5], [0, 4]]), np.array([6, 5])
-    >>> language_model = LanguageModel(model, vocabulary, "words")
-    >>> board = LanguageModelBoard(logs, language_model, probe=(contexts, targets), hparams={"order": 3})
-    >>> _ = model.fit(contexts, targets, epochs=2, callbacks=[board], verbose=0)
-    >>> (logs / "train" / "metadata.tsv").read_text().split()
-    ['the', 'cat', 'sat']
     """
 
     def __init__(
@@ -108,7 +75,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         log_dir: str | os.PathLike,
         language_model: LanguageModel,
         *,
-        probe: tuple[np.ndarray, np.ndarray] | None = None,
         batch_size: int | None = None,
         word_counts: np.ndarray | None = None,
         hparams: dict | None = None,
@@ -128,26 +94,11 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             )
         if isinstance(prompts, str):
             raise InputError(f"`prompts` must be a list of texts. Received: {prompts!r}.")
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
-        if probe is not None and not (isinstance(probe, tuple | list) and len(probe) == 2):
-            raise InputError(f"`probe` must be a pair (context_ids, target_ids). Received: {type(probe).__name__}.")
-        if projector_words < 0:
-            raise InputError(f"`projector_words` must be 0 or more. Received: {projector_words}.")
         for prompt in prompts:
             language_model.generate(prompt, num_words)  # raises its errors now, not after the first epoch
-        self.language_model = language_model
-        self.probe = None
-        if probe is not None:
-            contexts, targets = check_ngrams(*probe, model.order, model.vocabulary_size)
-            size = max(1, (_MAX_LOGITS - 1) // model.vocabulary_size)
-            self.probe = (contexts[:size], targets[:size]) if len(targets) else None
-        self.batch_size = batch_size
-        self.hparams = hparams
-        self.prompts = prompts
-        self.num_words = num_words
-        self.validation_size = validation_size
-        self.word_counts = word_counts
+        self.language_model, self.prompts, self.num_words = language_model, prompts, num_words
+        self.batch_size, self.hparams = batch_size, hparams
+        self.validation_size, self.word_counts = validation_size, word_counts
         ids = np.arange(len(SPECIALS), model.vocabulary_size)
         if word_counts is not None:
             ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
@@ -202,28 +153,26 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             updates = self._count_updates() - self._updates_before
             training["ngrams_per_second"] = updates * self.batch_size / (self._trained_at - self._began_at)
         scalars = _name_tags(training)
-        scalars |= self._compute_norms("weights/norm", [weight.value for weight, _ in self._list_matrices()])
-        if self.probe is not None:
-            scalars |= self._measure_probe()
+        names = collections.Counter()
+        for weight in (weight for weight in self.model.trainable_variables if len(weight.shape) == 2):
+            scalars[f"weights/norm_{weight.name}{names[weight.name] or ''}"] = float(ops.norm(weight))
+            names[weight.name] += 1
         with self._train_writer.as_default(step=epoch):
             self._write_scalars(scalars)
             if self.prompts and np.isfinite(list(logs.values())).all():  # NaN weights cannot be sampled from
                 self.summary.text("continuations", self._sample_continuations())
         self._train_writer.flush()
         if validation:
+            scalars = _name_tags(validation)
+            if self.validation_size is not None and "perplexity" in validation:
+                tokens, size = self.validation_size
+                figures = compute_text_figures(-tokens * float(np.log(validation["perplexity"])), size)
+                scalars |= {f"text/{name}": figures[name] for name in _TEXT_FIGURES if figures[name] is not None}
             with self._val_writer.as_default(step=epoch):
-                self._write_scalars(_name_tags(validation) | self._compute_text_figures(validation))
+                self._write_scalars(scalars)
         self._begin_session(self._val_writer if validation else self._train_writer)
         if len(self.projector_ids):
             self._write_projector()
-
-    def _compute_text_figures(self, validation: dict) -> dict[str, float]:
-        """Return bits per character and perplexity per word from the perplexity per token."""
-        if self.validation_size is None or "perplexity" not in validation:
-            return {}
-        tokens, size = self.validation_size
-        figures = compute_text_figures(-tokens * float(np.log(validation["perplexity"])), size)
-        return {f"text/{name}": figures[name] for name in _TEXT_FIGURES if figures[name] is not None}
 
     def _write_scalars(self, scalars: dict[str, float]) -> None:
         for tag, value in scalars.items():
@@ -232,7 +181,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _begin_session(self, writer: tf.summary.SummaryWriter) -> None:
         """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
         if self.hparams is not None and self._hparams_callback is None:
-            options = {name: _convert_hparam(value) for name, value in self.hparams.items() if value is not None}
+            options = {name: value for name, value in self.hparams.items() if value is not None}
+            options = {k: v if isinstance(v, bool | int | float | str) else str(v) for k, v in options.items()}
             directory = Path(self.log_dir).resolve()
             name = f"{directory.parent.name}/{directory.name}"
             self._hparams_callback = hp.KerasCallback(writer, options, trial_id=name)
@@ -242,49 +192,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _count_updates(self) -> int:
         optimizer = self.model.optimizer
         return int(ops.convert_to_numpy(optimizer.iterations)) * (optimizer.gradient_accumulation_steps or 1)
-
-    def _list_matrices(self) -> list[tuple[keras.Variable, dict[str, slice]]]:
-        """List the trained matrices, each with the names of its columns: the kernel of the output has U's, then W's."""
-        model, matrices = self.model, []
-        names = {id(block.H): f"H{i}" for i, block in enumerate(getattr(model.hidden, "blocks", []), start=1)}
-        h = 0 if model.hidden is None else model.hidden_units
-        full_rank = getattr(model.prob, "P", None) is None
-        for weight in model.trainable_variables:
-            if weight is getattr(model.prob, "kernel", None) and full_rank:
-                columns = {"U": slice(h)} if h else {}
-                columns |= {"W": slice(h, None)} if model.direct_connections else {}
-                matrices.append((weight, columns))
-            elif len(weight.shape) == 2:
-                matrices.append((weight, {names.get(id(weight), weight.name): slice(None)}))
-        return matrices
-
-    def _compute_norms(self, tag: str, tensors: list) -> dict[str, float]:
-        """Norms of one tensor per matrix: its value or its gradient."""
-        norms = {}
-        for (_, columns), tensor in zip(self._list_matrices(), tensors, strict=True):
-            if isinstance(tensor, tf.IndexedSlices):  # a row may occur several times
-                ids, place = tf.unique(tensor.indices)
-                tensor = tf.math.unsorted_segment_sum(tensor.values, place, tf.size(ids))
-            squares = ops.convert_to_numpy(ops.sum(ops.square(tensor), axis=0))  # [columns]
-            norms |= {f"{tag}_{name}": float(np.sqrt(squares[part].sum())) for name, part in columns.items()}
-        return norms
-
-    def _measure_probe(self) -> dict[str, float]:
-        """Measure gradient norms and log Z by the exact softmax, also where training uses negative samples."""
-        context_ids, target_ids = map(ops.convert_to_tensor, self.probe)
-        output_ids = self.model.prob.output_ids(target_ids)
-        prob, scalars = self.model.prob, {}
-        with tf.GradientTape() as tape:
-            log_probs = prob.log_probs(self.model.features(context_ids, training=False))
-            loss = -ops.mean(ops.take_along_axis(log_probs, ops.expand_dims(output_ids, -1), axis=-1))
-        if keras.backend.backend() == "tensorflow":
-            gradients = tape.gradient(loss, [weight.value for weight, _ in self._list_matrices()])
-            scalars |= self._compute_norms("weights/gradient_norm", gradients)
-        if isinstance(prob, NoiseContrastive) or getattr(prob, "self_normalisation", 0):
-            logits = prob.logits(self.model.features(context_ids, training=False))
-            log_z = ops.convert_to_numpy(ops.logsumexp(logits, axis=-1))
-            scalars |= {"run/log_z_mean": log_z.mean(), "run/log_z_mean_absolute": np.abs(log_z).mean()}
-        return scalars
 
     def _sample_continuations(self) -> str:
         """One Markdown paragraph per prompt: the prompt in bold, then the sampled text."""
@@ -314,8 +221,3 @@ def _name_tags(values: dict[str, float]) -> dict[str, float]:
     """Return the values by their tags: metrics under their names, what describes the run under `run/`."""
     of_run = ("loss", "learning_rate", "ngrams_per_second")
     return {f"run/{name}" if name.endswith(of_run) else name: value for name, value in values.items()}
-
-
-def _convert_hparam(value: object) -> bool | int | float | str:
-    """Convert a value to a type that the page of hyperparameters accepts."""
-    return value if isinstance(value, bool | int | float | str) else str(value)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +19,9 @@ import keras_nplm.data.beam_runner as beam_runner
 import keras_nplm.data.corpora.pieces as pieces
 from keras_nplm import InputError, RunError, open_corpus
 from keras_nplm.cli.main import main
-from keras_nplm.data.beam_runner import BeamRunner, count_item, run_item, write_part
+from keras_nplm.data.beam_runner import BeamRunner
 from keras_nplm.data.corpora.pieces import run_pieces_by
+from keras_nplm.data.encoding import count_vocabulary
 
 needs_beam = pytest.mark.skipif(
     importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed: pip install '.[beam]'"
@@ -122,9 +124,8 @@ def test_an_error_of_a_worker_is_that_of_the_local_path(tmp_path, capfd, text, c
 @needs_beam
 def test_invalid_runners_and_options_are_refused(tmp_path, capsys, text):
     for arguments, message in {
-        "--runner NoRunner": "`--runner` must be local or a runner of Apache Beam. Received: 'NoRunner'",
+        "--runner NoRunner": "`--runner` must be local or a runner of Apache Beam, such as",
         "--runner DirectRunner --pipeline-options direct_num_workers=x": "invalid int value: 'x'",
-        "--runner DirectRunner --pipeline-options =x": "`--pipeline-options` must be NAME=VALUE or NAME.",
         "--runner DirectRunner --corpus python_reference": "`runner` must be local for the corpus python_reference.",
     }.items():
         source = [] if "--corpus" in arguments else ["--train", text]
@@ -176,78 +177,74 @@ def test_a_killed_driver_resumes_with_missing_shards(tmp_path, text):
     assert (shard.stat().st_mtime_ns, shard.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
-# What the workers do, without Beam
+# Without Beam
 
 
-class OneProcess(BeamRunner):
-    """Does in turn what the pipelines of `BeamRunner` do."""
+class _Steps(list):
+    """Stands for a pipeline of Beam and its collections: each step is done at once."""
 
-    def __init__(self, directory: Path):
-        self._directory, self._name, self.lost = directory, "OneProcess", ""
+    def __or__(self, step):
+        return _Steps(step(self))
 
-    def _run_pipeline(self, items, build):
-        numbered = [(number, [json.dumps(beam_runner._make_piece_absolute(item))]) for number, item in enumerate(items)]
-        (job,) = self._directory.glob(".beam.*")
-        if "task" in json.loads((job / "job.json").read_text()):
-            for item in numbered:
-                run_item(item, str(job))
-        else:
-            parts: dict[int, list] = {}
-            for counted in (pair for item in reversed(numbered) for pair in count_item(item, str(job))):
-                part, counted = beam_runner._assign_part(counted)
-                parts.setdefault(part, []).append(counted)
-            for part, counts in parts.items():
-                sums: dict[str, int] = {}
-                for word, count in counts:
-                    sums[word] = sums.get(word, 0) + count
-                write_part((part, sums.items()), str(job))
-        for path in job.glob(self.lost) if self.lost else ():
-            path.unlink()
+    def run(self):
+        return types.SimpleNamespace(wait_until_finish=lambda: "DONE")
 
 
-def test_the_workers_functions_give_the_bytes_of_the_local_path(tmp_path, monkeypatch, text):
+@pytest.fixture
+def one_process(tmp_path, monkeypatch) -> BeamRunner:
+    """A runner that does in turn what the steps of its pipeline do."""
+    beam = types.SimpleNamespace(
+        Pipeline=lambda options: _Steps(),
+        Create=lambda items: lambda _: items,
+        Reshuffle=lambda: reversed,
+        Map=lambda function, *arguments: lambda items: [function(item, *arguments) for item in items],
+        io=types.SimpleNamespace(
+            WriteToText=lambda path: lambda lines: [Path(f"{path}-0").write_text("\n".join(lines) + "\n")]
+        ),
+    )
+    monkeypatch.setattr(BeamRunner, "__init__", lambda *_: None)
+    runner = BeamRunner()
+    runner.__dict__ |= {"_beam": beam, "_name": "OneProcess", "_options": None, "directory": str(tmp_path / "other")}
+    return runner
+
+
+def test_the_workers_function_gives_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, one_process):
     from keras_nplm.training.prepare import prepare_corpus
 
     monkeypatch.chdir(tmp_path)
-    prepare_corpus(open_corpus(train=["*.txt*"]), tmp_path / "local")
-    with run_pieces_by(OneProcess(tmp_path / "other")):
-        prepare_corpus(open_corpus(train=["*.txt*"]), tmp_path / "other")
+    prepare_corpus(open_corpus(train=["*.txt*"]), Path("local"))
+    with run_pieces_by(one_process):
+        prepare_corpus(open_corpus(train=["*.txt*"]), Path("other"))
     assert _read_files(tmp_path / "local") == _read_files(tmp_path / "other")
 
 
-def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch):
+def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_process):
     """The driver's copy of remote text is in its own cache, which workers do not see."""
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "driver"))
-    copy = str(tmp_path / "driver" / "files" / "s3" / "bucket" / "a.txt")
-    piece = {"ranges": [(copy, 0, 9)], "sentences": None, "examples": None}
-    sent = beam_runner._make_piece_absolute({"piece": piece})
-    assert sent["piece"]["ranges"] == [("s3://bucket/a.txt", 0, 9)]
-    monkeypatch.setattr(beam_runner, "fetch", lambda url: tmp_path / "worker" / url.removeprefix("s3://"))
-    (fetched,) = beam_runner._fetch_piece(json.dumps(sent))["piece"]["ranges"]
-    assert fetched == (str(tmp_path / "worker" / "bucket" / "a.txt"), 0, 9)
+    copy, fetched = str(tmp_path / "driver" / "files" / "s3" / "bucket" / "a.txt"), []
+    monkeypatch.setattr(beam_runner, "fetch", lambda url: fetched.append(url) or tmp_path / "a.txt")
+    piece = {"ranges": [(copy, 0, None)], "sentences": None, "examples": None}
+    counted, _ = one_process.run("keras_nplm.data.corpora.pieces:SentenceCounter", {}, [{"piece": piece}])
+    assert fetched == ["s3://bucket/a.txt"] and counted == [{"sentences": 2}]
 
 
-@pytest.mark.parametrize("lost", ["0.json", "*.counts.json"])
-def test_results_that_are_not_shared_are_noticed(tmp_path, text, lost):
-    from keras_nplm.data.encoding import count_vocabulary
+@pytest.mark.parametrize(
+    "name, value, error, message",
+    [
+        ("run_item", lambda *_: "{}\n{}", RunError, "choose an `--output` on a file system that this machine"),
+        ("_make_absolute", lambda item: item | {"piece": {"ranges": [("/absent", 0, 1)]}}, InputError, "/absent"),
+    ],
+)
+def test_lost_results_and_errors_of_a_worker_end_the_run(
+    text, tmp_path, monkeypatch, one_process, name, value, error, message
+):
+    monkeypatch.setattr(beam_runner, name, value)
+    with run_pieces_by(one_process), pytest.raises(error, match=message):
+        count_vocabulary(open_corpus(train=[text]))
+    assert not list((tmp_path / "other").iterdir())
 
-    corpus, runner = open_corpus(train=[text]), OneProcess(tmp_path / "other")
-    runner.lost = lost
-    with run_pieces_by(runner), pytest.raises(RunError, match="choose an `--output` on a file system that this"):
-        count_vocabulary(corpus)
 
-
-def test_workers_of_a_different_version_are_refused(tmp_path, text, monkeypatch):
-    from keras_nplm.data.encoding import count_vocabulary
-
-    corpus = open_corpus(train=[text])
-    run = OneProcess._run_pipeline
-
-    def change_version(*arguments):
-        with monkeypatch.context() as context:
-            context.setattr("keras_nplm.__version__", "0.0.1")
-            run(*arguments)
-
-    monkeypatch.setattr(OneProcess, "_run_pipeline", change_version)
-    with run_pieces_by(OneProcess(tmp_path / "other")), pytest.raises(InputError, match=r"Received: 0\.0\.1"):
-        count_vocabulary(corpus)
+def test_workers_of_a_different_version_are_refused(tmp_path):
+    job = {"version": "0.0.1"}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    assert "Received: 0.1.0" in json.loads(beam_runner.run_item((0, "{}"), str(tmp_path)))["message"]

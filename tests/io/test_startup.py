@@ -1,9 +1,11 @@
-"""TensorFlow's start-up messages are hidden; all other lines of standard error pass."""
+"""TensorFlow's start-up messages are hidden, other lines of standard error pass; Keras finds our classes by name."""
 
 import os
 import signal
 import subprocess
 import sys
+
+import pytest
 
 FILTER = """
 import os, sys
@@ -46,9 +48,34 @@ os.write(2, b"I0 Could not find cuda drivers on your machine\\nE0 an error\\n")
 """
 
 
-def test_import_keras_nplm_hides_start_up_messages(tmp_path):
+def test_a_command_hides_start_up_messages(tmp_path):
+    """`importlib.util.find_spec` is a common way to ask whether a library is installed: it imports nothing."""
     (tmp_path / "tensorflow.py").write_text(LOUD_TENSORFLOW, encoding="utf-8")
-    code = f"import keras_nplm, sys; sys.path.insert(0, {str(tmp_path)!r}); import tensorflow"
+    code = (
+        f"import contextlib, importlib.util, sys; sys.path.insert(0, {str(tmp_path)!r}); import keras_nplm.cli.main\n"
+        "with contextlib.suppress(SystemExit): keras_nplm.cli.main.main(['--version'])\n"
+        "assert importlib.util.find_spec('tensorflow') and 'tensorflow' not in sys.modules; import tensorflow"
+    )
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert run.stderr == "E0 an error\n"
+
+
+def test_import_keras_nplm_loads_neither_keras_nor_tensorflow():
+    program = "import sys, keras_nplm; sys.exit(len({'keras', 'tensorflow', 'numpy'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import keras_nplm, keras",
+        "import keras, keras_nplm",
+        "import keras_nplm.models.gradients; from keras_nplm import Perplexity; import keras",
+    ],
+)
+def test_keras_finds_our_classes_after_import_keras_nplm(program):
+    program += "\nfor name in ('NPLM', 'LazyAdam'): print(keras.saving.get_registered_object(f'keras_nplm>{name}'))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "models.nplm.NPLM" in run.stdout and "optimizers.LazyAdam" in run.stdout, run.stderr

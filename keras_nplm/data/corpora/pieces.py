@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -51,11 +52,11 @@ class Piece:
 class PieceRunner(Protocol):
     """Runs tasks on pieces in a different place than the processes of this machine; see `run_pieces_by`."""
 
-    def run(self, task: str, options: dict, items: Sequence[dict]) -> list[dict]:
-        """Run a task as `run_task` does, and return the results of its calls in the order of the items."""
+    def open_scratch(self) -> AbstractContextManager[str]:
+        """Yield a new directory that all workers see, and remove it at the end of the block."""
 
-    def count_words(self, tokenizer: str, pieces: Sequence[Piece]) -> Iterator[tuple[str, int]]:
-        """Count the words of pieces: iterate over (word, count), each word once."""
+    def run(self, task: str, options: dict, items: Sequence[dict]) -> tuple[list[dict], list[dict]]:
+        """Run a task as `run_task` does."""
 
 
 _RUNNER: ContextVar[PieceRunner | None] = ContextVar("runner", default=None)
@@ -151,11 +152,12 @@ def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tup
 
     The pieces and their results do not depend on the number of processes. For a TFDS set TensorFlow starts in each
     process, which takes seconds, so that smaller ones are read in this process. Within `run_pieces_by` the runner does
-    the work.
+    the work. Returns the results of the calls, in the order of the items, and those of `finish()`: one a process, or one
+    an item by a runner.
     """
     listed = [item | {"piece": dataclasses.asdict(item["piece"])} for item in items]
     if runner := get_piece_runner():
-        return runner.run(task, options, listed), []
+        return runner.run(task, options, listed)
     sizes = [_estimate_bytes(item["piece"]) for item in items]
     least = PARALLEL_TFDS_BYTES if any(item["piece"].examples for item in items) else PARALLEL_BYTES
     processes = count_processes() if sum(sizes) >= least else 1
