@@ -5,7 +5,7 @@ import dataclasses
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.subwords import SubwordOptions
@@ -23,24 +23,7 @@ RESUME = ". Finished work is saved. Run the same command again to resume."  # pr
 _FRACTIONS = (0.8, 0.1, 0.1)
 
 
-class AddCommand(Protocol):
-    """The function that adds a command to the parser."""
-
-    def __call__(
-        self, name: str, run: Callable, show: Callable, help: str, after_interrupt: str = "."
-    ) -> argparse.ArgumentParser:
-        """Add a command.
-
-        Args:
-            name: its name.
-            run: takes the parsed arguments and returns the result that `--json` prints.
-            show: prints the result for people.
-            help: one line for `--help`.
-            after_interrupt: printed after "interrupted" when the user presses Ctrl-C.
-
-        Returns:
-            the command's parser, for its flags.
-        """
+AddCommand = Callable[..., argparse.ArgumentParser]  # the function `command` of `keras_nplm.cli.main.build_parser`
 
 
 def add_flag(
@@ -51,15 +34,7 @@ def add_flag(
     default: object = ...,
     required: bool = False,
 ) -> None:
-    """Add the flag of an option. Its value is checked before the command runs.
-
-    Args:
-        parser: a command's parser, or a group of its arguments.
-        option: the option.
-        shown: the default that the help prints. Default: the option's.
-        default: the value without the flag. Default: the option's.
-        required: whether the flag must be given.
-    """
+    """Add the flag of an option, checked before the command runs; `shown` is the default that the help prints."""
     default = option.default if default is ... else default
     settings = dict(dest=option.name, help=describe(option, option.default if shown is ... else shown, required))
     if option.type is bool:
@@ -67,7 +42,7 @@ def add_flag(
     elif option.choices:
         parser.add_argument(option.flag, choices=option.choices, default=default, **settings)
     else:
-        metavar = option.metavar or {int: "N", float: "X", str: "TEXT"}[option.type]
+        metavar = option.metavar or ("N,…" if option.is_list else {int: "N", float: "X", str: "TEXT"}[option.type])
         settings |= dict(type=option.type, metavar=metavar, required=required)
         parser.add_argument(option.flag, default=default, **settings)
     parser.get_default("checked").append(dataclasses.replace(option, optional=False))
@@ -78,12 +53,8 @@ def add_flag(
 def describe(option: Option, default: object, required: bool = False) -> str:
     """Return the help of a flag: noun phrase, range, default.
 
-    Example:
-
     >>> describe(OPTIONS["dropout"], 0.4)
     'dropout rate of the hidden units (in [0, 1); default: 0.4)'
-    >>> describe(OPTIONS["max_size"], None)
-    'largest number of words in the vocabulary, the most frequent ones (1 or more; default: none)'
     """
     notes = [option.range] if option.range and not option.choices else []
     if required:
@@ -119,27 +90,11 @@ def add_data_dir(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--data-dir", metavar="DIR", help=help)
 
 
-JOBS = Option(
-    name="jobs",
-    type=int,
-    default=None,
-    optional=True,
-    least=1,
-    example=2,
-    help="models trained side by side",
-)
+JOBS = Option("jobs", int, None, "models trained side by side", least=1, optional=True, example=2)
 
 
 def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) -> argparse._ArgumentGroup:
-    """Add the flags of the text and its splits.
-
-    Args:
-        parser: the command's parser.
-        resample: whether the command knows out-of-domain text, `--resample`.
-
-    Returns:
-        the group of flags, to add more.
-    """
+    """Add the flags of the text and its splits; return their group."""
     group = parser.add_argument_group(GROUPS["data"])
     add_flag(group, OPTIONS["corpus"])
     for split in ("train", "validation", "test"):
@@ -181,12 +136,8 @@ def add_configuration_flags(
 ) -> None:
     """Add `--config` and a flag for each named option of a configuration.
 
-    Args:
-        parser: the command's parser.
-        names: options of `Configuration`.
-        groups: groups of flags that the parser has already, by their key in `GROUPS`.
-        unnamed: what the command does without `--config`, for the help.
-        shown: defaults to print, of options with a different default in this command.
+    `groups` are the parser's groups by their key in `GROUPS`, `unnamed` is what the command does without `--config`,
+    `shown` are defaults to print of options with a different default in this command.
     """
     lines = "\n".join(f"  {name:15} {description}" for name, description in DESCRIPTIONS.items())
     parser.epilog = textwrap.fill(f"Named configurations: {', '.join(DESCRIPTIONS)}.", 80, break_on_hyphens=False)
@@ -209,12 +160,7 @@ def configuration_names(*groups: str) -> list[str]:
 
 
 def read_configuration(options: argparse.Namespace, corpus: "Corpus | None" = None) -> Configuration:
-    """Return the named configuration, by default `small`, with the options that the flags override.
-
-    Args:
-        options: the parsed flags.
-        corpus: a corpus that may fix options of the vocabulary.
-    """
+    """Return the named configuration, by default `small`, with the options of flags and of the corpus."""
     fixed = corpus.fixed_options if corpus else {}
     return dataclasses.replace(CONFIGURATIONS[options.config or SMALL], **(fixed | read_given_options(options)))
 
@@ -226,11 +172,7 @@ def read_given_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_tokenizer(options: argparse.Namespace) -> str:
-    """Return the name of the tokenizer, without its normalisation.
-
-    Raises:
-        InputError: two flags contradict each other.
-    """
+    """Return the name of the tokenizer, without its normalisation."""
     if options.token is None and options.tokenizer is None:
         return _get_text_options(options)["tokenizer"]
     if options.token != "character":
@@ -248,11 +190,7 @@ def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
-    """Return how subwords are made, or None without `--tokenizer sentencepiece`.
-
-    Raises:
-        InputError: a flag of subwords comes without them, a flag of words with them, or flags contradict each other.
-    """
+    """Return how subwords are made, or None without `--tokenizer sentencepiece`."""
     given = {name: getattr(options, name) for name in ("pieces", "pieces_kind", "pieces_file")}
     given = {name: value for name, value in given.items() if value is not None}
     if read_tokenizer(options) != SUBWORDS:
@@ -295,11 +233,7 @@ def open_named_corpus(options: argparse.Namespace) -> "Corpus":
 
 
 def check_network(language_model: "LanguageModel", command: str) -> None:
-    """Refuse a model that is not a network, before TensorFlow is imported for it.
-
-    Raises:
-        InputError: the model is not an NPLM.
-    """
+    """Refuse a model that is not a network, before TensorFlow is imported for it."""
     if language_model.kind != "nplm":
         raise InputError(
             f"`{command}` needs an NPLM. Received: {type(language_model.model).__name__}. Fix: train one with "

@@ -8,6 +8,7 @@ import dataclasses
 import math
 import numbers
 import re
+from collections.abc import Iterator
 
 from keras_nplm.io.errors import InputError
 
@@ -36,49 +37,27 @@ def name_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Option:
-    """One option of a model or its training: purpose, accepted values, default.
+    """One option of a model, its training or a command: purpose, accepted values, default."""
 
-    Args:
-        name: the argument's name in Python. The flag is `--name` with hyphens.
-        type: int, float, bool or str.
-        default: the default of `Configuration`. `keras-nplm train` chooses some options by the size of the text.
-        help: a noun phrase. Range, choices and default are added to it.
-        group: one of `GROUPS`.
-        least: the smallest value. Default: no limit.
-        below: a value which is too large. Default: no limit.
-        choices: the accepted values. Default: any value in the range.
-        optional: whether None is accepted, too.
-        is_list: whether a string must hold rising integers, separated by commas.
-        example: a value that an error message may propose. Default: the default.
-        metavar: the name of the value in the usage line. Default: by the type.
-        advanced: whether only `--help-all` shows the flag, not `--help`.
-    """
-
-    name: str
+    name: str  # in Python; the flag is `--name` with hyphens
     type: type
     default: object
-    help: str
-    group: str = "run"
+    help: str  # a noun phrase; range, choices and default are added to it
+    group: str = "run"  # a key of GROUPS
     least: float | None = None
-    below: float | None = None
+    below: float | None = None  # the first value that is too large
     choices: tuple[str, ...] | None = None
-    optional: bool = False
-    is_list: bool = False
-    example: object = None
-    metavar: str | None = None
-    advanced: bool = False
+    optional: bool = False  # None is accepted, too
+    is_list: bool = False  # a string of rising integers, separated by commas
+    example: object = None  # a value that an error message proposes if there is no default
+    metavar: str | None = None  # the value in the usage line, by default after the type
+    advanced: bool = False  # only `--help-all` shows the flag
 
     @property
     def flag(self) -> str:
-        """The flag of the command line.
-
-        Example:
-
-        >>> OPTIONS["embedding_dim"].flag
-        '--embedding-dim'
-        """
+        """The flag of the command line."""
         return name_flag(self.name)
 
     @property
@@ -111,7 +90,7 @@ class Option:
         if self.choices:
             return value in self.choices
         if self.is_list:
-            return _LIST.fullmatch(value) is not None and _rises(parse_integers(value))
+            return _LIST.fullmatch(value) is not None and sorted({*parse_integers(value)}) == [*parse_integers(value)]
         if self.type is float and not _is_finite(value):
             return False
         return (self.least is None or value >= self.least) and (self.below is None or value < self.below)
@@ -140,10 +119,6 @@ def _is_finite(value: numbers.Real) -> bool:
         return False
 
 
-def _rises(values: tuple[int, ...]) -> bool:
-    return list(values) == sorted(set(values))
-
-
 def parse_integers(text: str) -> tuple[int, ...]:
     """Return the integers of an option such as `cutoffs`, which are separated by commas.
 
@@ -155,479 +130,151 @@ def parse_integers(text: str) -> tuple[int, ...]:
     return tuple(map(int, filter(None, text.split(","))))
 
 
-_SHARE = dict(type=float, least=0, below=1, metavar="P")
+# Of each group its options: name, type (? if None is accepted), default, range, * if advanced. Below it the help.
+_TABLE = """
+[data]
+corpus               str    python_reference  any
+    python_reference, brown, brown/marks, tfds:NAME, or a DIR of prepare
+token                str    word              word|character
+    unit that is predicted and counted
+tokenizer            str    words             words|whitespace|sentencepiece
+    tokenizer of text; sentencepiece: subwords
+pieces               int    8000              300..
+    number of subwords
+pieces_kind          str    unigram           unigram|bpe *
+    kind of the sentencepiece model
+normalise            str?   none              lower|numbers|lemmas *
+    normalisation of tokens before words are counted
+boundary             str    sentence          sentence|stream *
+    whether n-grams stay within a sentence, or cross sentence ends as in one stream of words
+vocabulary_scope     str    train             train|corpus *
+    text whose words are counted: the training split, or all splits as in the paper
+min_count            int    2                 1..
+    least count of a word in the vocabulary; rarer words become <unk>
+max_size             int?   none              1.. *
+    largest number of words in the vocabulary, the most frequent ones
+vocabulary_size      int    none              2..
+    |V|, number of words in the vocabulary with its 4 special tokens
+tokens               int?   none              1..
+    tokens of the training text
 
-_DATA = [
-    Option(
-        name="corpus",
-        group="data",
-        type=str,
-        default="python_reference",
-        help="python_reference, brown, brown/marks, tfds:NAME, or a DIR of prepare",
-        metavar="NAME",
-    ),
-    Option(
-        name="token",
-        group="data",
-        type=str,
-        default="word",
-        choices=("word", "character"),
-        help="unit that is predicted and counted",
-    ),
-    Option(
-        name="tokenizer",
-        group="data",
-        type=str,
-        default="words",
-        choices=("words", "whitespace", "sentencepiece"),
-        help="tokenizer of text; sentencepiece: subwords",
-    ),
-    Option(
-        name="pieces",
-        group="data",
-        type=int,
-        default=8000,
-        least=300,
-        help="number of subwords",
-    ),
-    Option(
-        name="pieces_kind",
-        advanced=True,
-        group="data",
-        type=str,
-        default="unigram",
-        choices=("unigram", "bpe"),
-        help="kind of the sentencepiece model",
-    ),
-    Option(
-        name="normalise",
-        advanced=True,
-        group="data",
-        type=str,
-        default=None,
-        optional=True,
-        choices=("lower", "numbers", "lemmas"),
-        example="lower",
-        help="normalisation of tokens before words are counted",
-    ),
-    Option(
-        name="boundary",
-        advanced=True,
-        group="data",
-        type=str,
-        default="sentence",
-        choices=("sentence", "stream"),
-        help="whether n-grams stay within a sentence, or cross sentence ends as in one stream of words",
-    ),
-    Option(
-        name="vocabulary_scope",
-        advanced=True,
-        group="data",
-        type=str,
-        default="train",
-        choices=("train", "corpus"),
-        help="text whose words are counted: the training split, or all splits as in the paper",
-    ),
-    Option(
-        name="min_count",
-        group="data",
-        type=int,
-        default=2,
-        least=1,
-        help="least count of a word in the vocabulary; rarer words become <unk>",
-    ),
-    Option(
-        name="max_size",
-        advanced=True,
-        group="data",
-        type=int,
-        default=None,
-        optional=True,
-        least=1,
-        example=20_000,
-        help="largest number of words in the vocabulary, the most frequent ones",
-    ),
-    Option(
-        name="vocabulary_size",
-        group="data",
-        type=int,
-        default=None,
-        least=2,
-        example=10_000,
-        help="|V|, number of words in the vocabulary with its 4 special tokens",
-        metavar="V",
-    ),
-    Option(
-        name="tokens",
-        group="data",
-        type=int,
-        default=None,
-        optional=True,
-        least=1,
-        example=1_000_000,
-        help="tokens of the training text",
-    ),
-]
+[model]
+order                int    21                2..1023
+    n, order of the n-grams; a context has n-1 words
+embedding_dim        int    60                1..
+    m, components of a word's feature vector
+hidden_units         int    100               0..
+    h, hidden units; 0 with direct connections means no hidden layer
+direct_connections   bool   False             any
+    direct connections W from the word features to the output
+pointer              bool   False             any *
+    pointer: the words of the context are outputs of their own, so that the network can repeat them
+averages_after       str    4                 list *
+    distances after which context words are averaged; 4,20: words 5 to 20 back, and words from 21 on
+activation           str    gelu              tanh|relu|gelu|silu *
+    activation of the hidden units; the energy output always uses tanh
+residual_blocks      int    1                 0..1023 *
+    further hidden layers, each with a residual connection
+layer_norm           bool   True              any *
+    layer normalisation before each residual block and before the output
+dtype                str    float32           float32|mixed_bfloat16 *
+    number format of matrix products; weights and sums stay float32
 
-_MODEL = [
-    Option(
-        name="order",
-        group="model",
-        type=int,
-        default=21,
-        least=2,
-        below=1 << 10,
-        help="n, order of the n-grams; a context has n-1 words",
-    ),
-    Option(
-        name="embedding_dim",
-        group="model",
-        type=int,
-        default=60,
-        least=1,
-        help="m, components of a word's feature vector",
-        metavar="M",
-    ),
-    Option(
-        name="hidden_units",
-        group="model",
-        type=int,
-        default=100,
-        least=0,
-        help="h, hidden units; 0 with direct connections means no hidden layer",
-        metavar="H",
-    ),
-    Option(
-        name="direct_connections",
-        group="model",
-        type=bool,
-        default=False,
-        help="direct connections W from the word features to the output",
-    ),
-    Option(
-        name="pointer",
-        advanced=True,
-        group="model",
-        type=bool,
-        default=False,
-        help="pointer: the words of the context are outputs of their own, so that the network can repeat them",
-    ),
-    Option(
-        name="averages_after",
-        advanced=True,
-        group="model",
-        type=str,
-        default="4",
-        is_list=True,
-        example="4,20",
-        help="distances after which context words are averaged, not concatenated; 4,20 makes one average of words 5 "
-        "to 20 back and one of the words from 21 on",
-        metavar="N,…",
-    ),
-    Option(
-        name="activation",
-        advanced=True,
-        group="model",
-        type=str,
-        default="gelu",
-        choices=("tanh", "relu", "gelu", "silu"),
-        help="activation of the hidden units; the energy output always uses tanh",
-    ),
-    Option(
-        name="residual_blocks",
-        advanced=True,
-        group="model",
-        type=int,
-        default=1,
-        least=0,
-        below=1 << 10,
-        help="further hidden layers, each with a residual connection",
-    ),
-    Option(
-        name="layer_norm",
-        advanced=True,
-        group="model",
-        type=bool,
-        default=True,
-        help="layer normalisation before each residual block and before the output",
-    ),
-    Option(
-        name="dtype",
-        advanced=True,
-        group="model",
-        type=str,
-        default="float32",
-        choices=("float32", "mixed_bfloat16"),
-        help="number format of matrix products; weights and sums stay float32",
-    ),
-]
+[output]
+output_layer         str    full              full|sampled|nce|adaptive|energy
+    output layer and its training loss; evaluation is exactly normalised with each
+num_sampled          int    256               1..1048575 *
+    k, negative samples per batch of the outputs sampled, nce and energy
+proposal             str    unigram           unigram|log-uniform *
+    proposal distribution of the negative samples
+self_normalisation   float  0.0               0.. *
+    weight of the penalty on (log Z)^2, which keeps log Z close to 0; not with the adaptive output
+held_out_mass        float  0.0               share *
+    label-smoothing mass for vocabulary words unseen in training; not with the adaptive output
+cutoffs              str    ""                list *
+    first id of each cluster of the adaptive output; none: a ninth and two fifths of |V|
+output_rank          int?   none              1.. *
+    r, rank of the output matrix: features are projected to r numbers
+tied_output          bool   False             any *
+    tied weights: C is also the output matrix, on features projected to m numbers
+shortlist_size       int?   none              1.. *
+    s, short-list: the network predicts the s most frequent words, an n-gram model the other words
+outside_output       bool   False             any *
+    one more output for all words outside the short-list
 
-_OUTPUT = [
-    Option(
-        name="output_layer",
-        group="output",
-        type=str,
-        default="full",
-        choices=("full", "sampled", "nce", "adaptive", "energy"),
-        help="output layer and its training loss; evaluation is exactly normalised with each",
-    ),
-    Option(
-        name="num_sampled",
-        advanced=True,
-        group="output",
-        type=int,
-        default=256,
-        least=1,
-        below=1 << 20,
-        help="k, negative samples per batch of the outputs sampled, nce and energy",
-        metavar="K",
-    ),
-    Option(
-        name="proposal",
-        advanced=True,
-        group="output",
-        type=str,
-        default="unigram",
-        choices=("unigram", "log-uniform"),
-        help="proposal distribution of the negative samples",
-    ),
-    Option(
-        name="self_normalisation",
-        advanced=True,
-        group="output",
-        type=float,
-        default=0.0,
-        least=0,
-        help="weight of the penalty on (log Z)^2, which keeps log Z close to 0; not with the adaptive output",
-    ),
-    Option(
-        name="held_out_mass",
-        advanced=True,
-        group="output",
-        default=0.0,
-        help="label-smoothing mass for vocabulary words unseen in training; not with the adaptive output",
-        **_SHARE,
-    ),
-    Option(
-        name="cutoffs",
-        advanced=True,
-        group="output",
-        type=str,
-        default="",
-        is_list=True,
-        example="2000,7000",
-        help="first id of each cluster of the adaptive output, such as 2000,7000; none: a ninth and two fifths of |V|",
-        metavar="ID,…",
-    ),
-    Option(
-        name="output_rank",
-        advanced=True,
-        group="output",
-        type=int,
-        default=None,
-        optional=True,
-        least=1,
-        example=50,
-        help="r, rank of the output matrix: features are projected to r numbers",
-        metavar="R",
-    ),
-    Option(
-        name="tied_output",
-        advanced=True,
-        group="output",
-        type=bool,
-        default=False,
-        help="tied weights: C is also the output matrix, on features projected to m numbers",
-    ),
-    Option(
-        name="shortlist_size",
-        advanced=True,
-        group="output",
-        type=int,
-        default=None,
-        optional=True,
-        least=1,
-        example=2000,
-        help="s, short-list: the network predicts the s most frequent words, an n-gram model the other words",
-        metavar="S",
-    ),
-    Option(
-        name="outside_output",
-        advanced=True,
-        group="output",
-        type=bool,
-        default=False,
-        help="one more output for all words outside the short-list",
-    ),
-]
+[regularisation]
+weight_decay         float  3e-5              0.. *
+    weight decay (L2) of the weights and C, not of biases: theta -= rate * decay * theta
+dropout              float  0.4               share
+    dropout rate of the hidden units
+embedding_dropout    float  0.2               share *
+    dropout rate of the components of the context's feature vectors
+word_dropout         float  0.0               share *
+    dropout rate of whole context words
 
-_REGULARISATION = [
-    Option(
-        name="weight_decay",
-        advanced=True,
-        group="regularisation",
-        type=float,
-        default=3e-5,
-        least=0,
-        help="weight decay (L2) of the weights and C, not of biases: theta -= rate * decay * theta",
-    ),
-    Option(
-        name="dropout",
-        group="regularisation",
-        default=0.4,
-        help="dropout rate of the hidden units",
-        **_SHARE,
-    ),
-    Option(
-        name="embedding_dropout",
-        advanced=True,
-        group="regularisation",
-        default=0.2,
-        help="dropout rate of the components of the context's feature vectors",
-        **_SHARE,
-    ),
-    Option(
-        name="word_dropout",
-        advanced=True,
-        group="regularisation",
-        default=0.0,
-        help="dropout rate of whole context words",
-        **_SHARE,
-    ),
-]
+[optimiser]
+optimizer            str    sgd               sgd|adagrad|adam
+    optimiser
+learning_rate        float  1.4               0..
+    learning rate of the first update, for the mean loss of a batch
+schedule             str    linear            linear|inverse-time|constant *
+    learning-rate schedule: linear to 0, the paper's eps_0 / (1 + r t), or constant
+decay_rate           float  1e-8              0.. *
+    r, decay of the learning rate per update with the inverse-time schedule
+initial_accumulator  float  0.1               0.. *
+    initial sum of squared gradients of the optimiser adagrad
+weight_average       float  0.0               share *
+    momentum of the moving average of the weights; 0: no average
+batch_size           int    96                1..
+    n-grams per update
 
-_OPTIMISER = [
-    Option(
-        name="optimizer",
-        group="optimiser",
-        type=str,
-        default="sgd",
-        choices=("sgd", "adagrad", "adam"),
-        help="optimiser",
-    ),
-    Option(
-        name="learning_rate",
-        group="optimiser",
-        type=float,
-        default=1.4,
-        least=0,
-        help="learning rate of the first update, for the mean loss of a batch",
-    ),
-    Option(
-        name="schedule",
-        advanced=True,
-        group="optimiser",
-        type=str,
-        default="linear",
-        choices=("linear", "inverse-time", "constant"),
-        help="learning-rate schedule: linear to 0, the paper's eps_0 / (1 + r t), or constant",
-    ),
-    Option(
-        name="decay_rate",
-        advanced=True,
-        group="optimiser",
-        type=float,
-        default=1e-8,
-        least=0,
-        help="r, decay of the learning rate per update with the inverse-time schedule",
-        metavar="R",
-    ),
-    Option(
-        name="initial_accumulator",
-        advanced=True,
-        group="optimiser",
-        type=float,
-        default=0.1,
-        least=0,
-        help="initial sum of squared gradients of the optimiser adagrad",
-    ),
-    Option(
-        name="weight_average",
-        advanced=True,
-        group="optimiser",
-        default=0.0,
-        help="momentum of the moving average of the weights; 0: no average",
-        **_SHARE,
-    ),
-    Option(
-        name="batch_size",
-        group="optimiser",
-        type=int,
-        default=96,
-        least=1,
-        help="n-grams per update",
-    ),
-]
+[distribution]
+strategy             str    auto              auto|one-device|mirrored|multi-worker
+    one device, all GPUs of this machine, or the workers of TF_CONFIG; auto: by the devices and TF_CONFIG
+average_every        int    1                 1..1048575 *
+    K, local SGD: workers take K updates each, then all weights are averaged; 1: synchronous updates
+worker_timeout       int    300               1.. *
+    seconds that a worker of TF_CONFIG waits for the others before it gives up
 
-_DISTRIBUTION = [
-    Option(
-        name="strategy",
-        group="distribution",
-        type=str,
-        default="auto",
-        choices=("auto", "one-device", "mirrored", "multi-worker"),
-        help="distribution strategy: one device, all GPUs of this machine, or the workers that TF_CONFIG names; auto "
-        "chooses by the devices and TF_CONFIG",
-    ),
-    Option(
-        name="average_every",
-        advanced=True,
-        group="distribution",
-        type=int,
-        default=1,
-        least=1,
-        below=1 << 20,
-        example=32,
-        help="K, local SGD: each worker of TF_CONFIG takes K updates on its part of each batch, then all weights are "
-        "averaged; 1: synchronous updates; short updates change K by up to 1/16, to make equal rounds of an epoch",
-        metavar="K",
-    ),
-    Option(
-        name="worker_timeout",
-        advanced=True,
-        group="distribution",
-        type=int,
-        default=300,
-        least=1,
-        help="seconds that a worker of TF_CONFIG waits for the others before it gives up",
-        metavar="SECONDS",
-    ),
-]
+[run]
+epochs               int    12                1..1048575
+    largest number of passes over the training text
+patience             int    3                 1.. *
+    early stopping: epochs without a better validation perplexity before training stops
+seed                 int    1                 0..2147483647
+    random seed of initial weights, dropout, negative samples and the order of n-grams
+"""
+_EXAMPLES = dict(cutoffs="2000,7000", max_size=20_000, tokens=1_000_000, vocabulary_size=10_000) | dict(
+    normalise="lower", output_rank=50, shortlist_size=2000
+)
 
-_RUN = [
-    Option(
-        name="epochs",
-        group="run",
-        type=int,
-        default=12,
-        least=1,
-        below=1 << 20,
-        help="largest number of passes over the training text",
-    ),
-    Option(
-        name="patience",
-        advanced=True,
-        group="run",
-        type=int,
-        default=3,
-        least=1,
-        help="early stopping: epochs without a better validation perplexity before training stops",
-    ),
-    Option(
-        name="seed",
-        group="run",
-        type=int,
-        default=1,
-        least=0,
-        below=1 << 31,
-        help="random seed of initial weights, dropout, negative samples and the order of n-grams",
-        metavar="SEED",
-    ),
-]
 
-OPTIONS: dict[str, Option] = {
-    option.name: option for option in (*_DATA, *_MODEL, *_OUTPUT, *_REGULARISATION, *_OPTIMISER, *_DISTRIBUTION, *_RUN)
-}
+def _read_table() -> Iterator[Option]:
+    types, group, fields = {"int": int, "float": float, "bool": bool, "str": str}, "", []
+    for line in filter(None, _TABLE.splitlines()):
+        if line.startswith("["):
+            group = line[1:-1]
+        elif not line.startswith(" "):
+            fields = line.split()
+        else:
+            name, kind, default, accepted, *star = fields
+            type = types[kind.rstrip("?")]
+            value = {"none": None, "False": False, "True": True, '""': ""}.get(default, default)
+            value = type(value) if isinstance(value, str) else value
+            rest = dict(optional=kind.endswith("?"), example=_EXAMPLES.get(name), advanced=bool(star))
+            yield Option(name, type, value, line.strip(), group, **rest, **_read_range(accepted))
+
+
+def _read_range(accepted: str) -> dict:
+    if accepted in ("any", "list", "share"):
+        return {"any": {}, "list": dict(is_list=True), "share": dict(least=0, below=1)}[accepted]
+    if ".." not in accepted:
+        return dict(choices=tuple(accepted.split("|")))
+    least, _, most = accepted.partition("..")
+    return dict(least=int(least), below=int(most) + 1 if most else None)
+
+
+OPTIONS: dict[str, Option] = {option.name: option for option in _read_table()}
 
 
 def check_option(name: str, value: object, *, argument: str | None = None) -> None:

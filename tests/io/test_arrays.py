@@ -51,12 +51,6 @@ def test_damaged_archives_are_refused_before_they_are_mapped(tmp_path):
     path.write_bytes(whole[: place + 9] + b"x" + whole[place + 10 :])
     with pytest.raises(InputError, match="not a whole NumPy archive.*CRC"):
         read_arrays(path, ["keys"], mapped=True)
-    path.write_bytes(whole[:-900])
-    with pytest.raises(InputError, match="not a whole NumPy archive"):
-        read_arrays(path, ["keys"], mapped=True)
-    path.write_bytes(b"")
-    with pytest.raises(InputError, match="not a whole NumPy archive"):
-        read_arrays(path, ["keys"], mapped=True)
 
 
 @pytest.mark.parametrize("number, message", [(2, "shorter than its header"), (4, "longer than its header")])
@@ -65,15 +59,6 @@ def test_headers_that_lie_are_refused(tmp_path, number, message):
     with open_archive_to_write(path) as archive:
         archive.write("keys", np.dtype(np.int64), (3,), [np.arange(number)])
     with pytest.raises(InputError, match=message):
-        read_arrays(path, ["keys"], mapped=True)
-
-
-def test_negative_sizes_are_refused(tmp_path):
-    path = tmp_path / "a.npz"
-    with open_archive_to_write(path) as archive:
-        archive.write("keys", np.dtype(np.int64), (-1,), [])
-        archive.write("rest", np.dtype(np.int64), (3,), [np.arange(3)])
-    with pytest.raises(InputError, match="has the shape"):
         read_arrays(path, ["keys"], mapped=True)
 
 
