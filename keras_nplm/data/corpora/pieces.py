@@ -152,8 +152,8 @@ def run_task(task: str, options: dict, items: Sequence[dict], title: str) -> tup
 
     The pieces and their results do not depend on the number of processes. For a TFDS set TensorFlow starts in each
     process, which takes seconds, so that smaller ones are read in this process. Within `run_pieces_by` the runner does
-    the work. Returns the results of the calls, in the order of the items, and those of `finish()`: one a process, or one
-    an item by a runner.
+    the work. Returns the results of the calls, in the order of the items, and those of `finish()`, one a process or, by
+    a runner, one an item.
     """
     listed = [item | {"piece": dataclasses.asdict(item["piece"])} for item in items]
     if runner := get_piece_runner():
