@@ -82,7 +82,7 @@ TAR = b"text.txt".ljust(257, b"\0") + b"ustar\x0000"
         (b"%PDF-1.7\n", "Received: a PDF document"),
         (b"mmap lm http://kheafield.com/code format version 5\n\0", "Received: a binary model of KenLM"),
         (bytes(range(1, 256)), "Received: binary data"),
-        (b"\x7fELF\r" + bytes(600), "Received: binary data"),
+        (b"\x7fELF\1\1\r" + bytes(600), "must not hold NUL characters"),
         (b"the cat\rthe dog\r", "must end with LF or CR LF. Received: CR alone"),
         ("the cat\n".encode("utf-16"), "iconv -f UTF-16 "),
         (lzma.compress(b"the cat\n" * 99)[:-9], "is not a whole xz archive"),
