@@ -45,7 +45,7 @@ def prepare_directory(
     check_run_directory(directory)
     if isinstance(corpus, PreparedCorpus):
         for name, value in corpus.fixed_options.items():
-            wanted, fix = f"{value}, as {corpus.directory} was prepared", "leave it out, or prepare the text again."
+            wanted, fix = f"{value}, with which {corpus.directory} was prepared", "leave it out, or prepare it again."
             check_argument(name, text_options[name] == value, wanted, text_options[name], fix)
         encoded, vocabulary = corpus.link(directory)
     else:

@@ -19,7 +19,7 @@ TEXTS = st.text("acC tÉé字-'’.\x1c\u2028\ufffd😀", max_size=40) | st.text
 
 @functools.cache
 def _build_functions(tokenizer_name: str):
-    prefixes = PrefixTable(PrefixIndex(WORDS))
+    prefixes = PrefixTable(PrefixIndex(WORDS, first=0))
     unfinished = UnfinishedWords(tokenizer_name, prefixes.longest)
     texts = tf.TensorSpec([None], tf.string)
     return tf.function(unfinished.split, [texts]), tf.function(prefixes.match, [texts])
