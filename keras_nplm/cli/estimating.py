@@ -141,7 +141,7 @@ def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _mix(options: argparse.Namespace) -> dict:
-    from keras_nplm.training.estimate import mix
+    from keras_nplm.training.mix import mix
 
     result = mix(
         options.directories,

@@ -18,15 +18,7 @@ class GraphModel(tf.Module):
     """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors of word ids.
 
     A subclass gives the same numbers as the Python class that it is made from. Its memory grows with B |V|: callers
-    cut large batches into blocks of rows.
-
-    Args:
-        model: the language model.
-
-    Attributes:
-        order: int, n. A context has n-1 words.
-        vocabulary_size: int, |V|, special tokens included.
-        block_rows: int, how many rows to compute at a time; see `compute_in_blocks`.
+    compute `block_rows` rows at a time; see `compute_in_blocks`.
     """
 
     def __init__(self, model: NextWordModel):
@@ -48,11 +40,7 @@ class GraphModel(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the k most probable ids >= `first`, int32 [B, k], and their probabilities, float32 [B, k].
 
-        Args:
-            context_ids: int32 [B, n-1].
-            first: the first id to return.
-            k: number of ids.
-            fits: bool [B, |V| - first]: the ids to choose from. Others have the probability 0. Default: all.
+        `fits`, bool [B, |V| - first], are the ids to choose from; others have the probability 0.
         """
         log_probs, ids = find_top_k(exclude(self.next_log_probs(context_ids)[:, first:], fits), k)
         return ids + first, tf.cast(tf.exp(log_probs), tf.float32)
@@ -81,13 +69,8 @@ def compute_in_blocks(
 ) -> tuple[tf.Tensor, ...]:
     """Concatenate the tensors of `compute(rows)` over blocks of rows. A single block costs no loop.
 
-    The numbers of a row are those of a separate request with the rows of its block.
-
-    Args:
-        compute: from a slice of at most `block_rows` rows to a tuple of tensors, each with one row per row.
-        num_rows: int32 scalar.
-        block_rows: int.
-        specs: shape [None, …] and dtype of each tensor.
+    `compute` is a function from a slice of at most `block_rows` rows to a tuple of tensors, each with one row per row.
+    `specs` are their shapes [None, …] and dtypes.
     """
     number = (num_rows + block_rows - 1) // block_rows
 
@@ -107,17 +90,10 @@ def compute_in_blocks(
 
 
 def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the k greatest values of each row in descending order, and their columns, as `tf.math.top_k` does.
+    """Return the k greatest values of each row of float [B, C] in descending order, and their columns, int32 [B, k].
 
     `tf.math.top_k` pushes each value of a row through a heap. In long rows this function first takes the maximum of
     each block of columns, and then compares only the values of the k blocks with the greatest maxima.
-
-    Args:
-        values: float [B, C].
-        k: at most C.
-
-    Returns:
-        values, float [B, k], and columns, int32 [B, k].
     """
     num_blocks = values.shape[1] // _TOP_K_BLOCK
     if num_blocks < 2 * k:
@@ -134,12 +110,7 @@ def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def combine_log_probs(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Return ln sum_k weight_k P_k, float64, computed stably; see `keras_nplm.models.ngrams.interpolation.combine`.
-
-    Args:
-        log_probs: ln P_k of each component, tensors of one shape, in nats; -inf is allowed.
-        weights: one of each component, numbers or tensors that broadcast.
-    """
+    """Return ln sum_k weight_k P_k, float64, computed stably, from ln P_k of one shape, which may be -inf."""
     log_probs = [tf.cast(log_prob, tf.float64) for log_prob in log_probs]
     highest = functools.reduce(tf.maximum, log_probs)
     highest = tf.where(tf.math.is_finite(highest), highest, 0)

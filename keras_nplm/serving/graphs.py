@@ -7,19 +7,12 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
-from keras_nplm.models.ngrams.mass import BackoffMass
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.shortlist import Shortlist
-from keras_nplm.serving.graph_model import (
-    GraphModel,
-    combine_log_probs,
-    store_array,
-    take_last_words,
-)
+from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, store_array, take_last_words
 from keras_nplm.serving.network_graph import NetworkGraph
 from keras_nplm.serving.ngram_graphs import (
     BackoffGraph,
-    BackoffMassGraph,
     ClassBasedGraph,
     DeletedInterpolationGraph,
     FrequencyBinsGraph,
@@ -27,11 +20,7 @@ from keras_nplm.serving.ngram_graphs import (
 
 
 def build_graph(model: NextWordModel) -> GraphModel:
-    """Return a language model of any kind that a model directory holds as a TensorFlow graph.
-
-    Raises:
-        InputError: a language model of a class that has no graph.
-    """
+    """Return a language model of any kind that a model directory holds as a TensorFlow graph."""
     for kind, graph in _GRAPHS.items():
         if isinstance(model, kind):
             return graph(model)
@@ -79,19 +68,6 @@ class MixtureGraph(GraphModel):
         return tf.unstack(tf.gather(self.weights, bins), axis=1)
 
 
-class SummedMassGraph(tf.Module):
-    """The probability of all words from an id on, summed over the distribution of any model; see `SummedMass`."""
-
-    def __init__(self, model: GraphModel, first: int):
-        super().__init__()
-        self.model, self.first = model, first
-
-    def compute_mass(self, context_ids: tf.Tensor) -> tf.Tensor:
-        """Return the mass after each context, float64 [B]."""
-        log_probs = self.model.next_log_probs(context_ids)[:, self.first :]
-        return tf.reduce_sum(tf.exp(tf.cast(log_probs, tf.float64)), axis=1)
-
-
 class ShortlistGraph(GraphModel):
     """A short-list network and its background model as a graph; see `Shortlist` for the formulas."""
 
@@ -99,34 +75,9 @@ class ShortlistGraph(GraphModel):
         super().__init__(model)
         self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
         self.listed, self.outside_output = model.listed, model.network.prob.outside_output
-        if isinstance(model.mass, BackoffMass):
-            self.mass = BackoffMassGraph(model.mass, self.background.contexts)
-        else:
-            self.mass = SummedMassGraph(self.background, self.listed)
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        inside = target_ids < self.listed
-        background_ids = take_last_words(context_ids, self.background.order - 1)
-        mass = tf.minimum(self.mass.compute_mass(background_ids), 1)
-        log_prob = tf.cast(self.background.log_prob(background_ids, target_ids), tf.float64)
-        log_prob = tf.where(inside, tf.zeros_like(log_prob), log_prob)
-        if not self.outside_output:
-            rows = tf.where(inside)  # [I, 1]: the network computes these rows only
-            network_log_prob = self._output_log_prob(
-                tf.gather(context_ids, rows[:, 0]), tf.gather(target_ids, rows[:, 0])
-            )
-            log_share = tf.math.log1p(-tf.gather(mass, rows[:, 0]))
-            return tf.tensor_scatter_nd_update(log_prob, rows, network_log_prob + log_share)
-        log_prob += self._output_log_prob(context_ids, tf.minimum(target_ids, self.listed))
-        no_mass = tf.where(inside & (mass == 0))
-        outside_ids = tf.fill([tf.shape(no_mass)[0]], self.listed)
-        outside = self._output_log_prob(tf.gather(context_ids, no_mass[:, 0]), outside_ids)
-        log_prob = tf.tensor_scatter_nd_sub(log_prob, no_mass, tf.math.log(-tf.math.expm1(outside)))
-        return tf.where(inside | (mass == 0), log_prob, log_prob - tf.math.log(mass))
-
-    def _output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
-        network_ids = take_last_words(context_ids, self.network.order - 1)
-        return tf.cast(self.network.output_log_prob(network_ids, output_ids), tf.float64)
+        return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         outputs = self.network.next_output_log_probs(take_last_words(context_ids, self.network.order - 1))

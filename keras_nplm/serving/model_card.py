@@ -51,13 +51,7 @@ def model_card(
 ) -> str:
     """Return the model card of an exported model, in Markdown.
 
-    Args:
-        name: the name under which the model is served.
-        language_model: the exported model.
-        signatures: its served functions by name.
-        config: content of `config.json` of the model directory; `{}` if unknown.
-        metrics: content of `metrics.json` of the model directory; `{}` if unknown.
-        max_text_length: limit of a text in bytes; see `export_saved_model`.
+    `config` and `metrics` are the contents of `config.json` and `metrics.json` of the model directory, or `{}`.
     """
     sections = [
         f"# {name}\n\n{_describe_model(language_model, metrics)}",

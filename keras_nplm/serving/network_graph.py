@@ -11,8 +11,8 @@ _LOG_ZERO = float("-inf")
 class NetworkGraph(GraphModel):
     """The layers of an NPLM as a graph, with the variables that inference reads and no others.
 
-    An output is a word that the network predicts. A short-list network (Schwenk 2007) has an output for each word of
-    the list only, and perhaps one for all words outside the list.
+    An output is a word that the network predicts. A short-list network has outputs for the words of its list only, and
+    perhaps one for all other words.
     """
 
     def __init__(self, model: NPLM):

@@ -7,19 +7,12 @@ import tensorflow as tf
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
-from keras_nplm.models.ngrams.mass import BackoffMass
 from keras_nplm.models.ngrams.tables import ContextTrie
 from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, store_array
 
 
 class SortedTable(tf.Module):
-    """A value for each n-gram of one length, by its sorted key: context number * |V| + word.
-
-    Args:
-        keys: ascending, int64 [M].
-        values: [M].
-        vocabulary_size: |V|.
-    """
+    """A value for each n-gram of one length, by its sorted key, int64 [M]: context number * |V| + word."""
 
     def __init__(self, keys: np.ndarray, values: np.ndarray, vocabulary_size: int):
         super().__init__()
@@ -180,19 +173,3 @@ class ClassBasedGraph(GraphModel):
         by_class = self.class_model.next_log_probs(tf.gather(self.classes, context_ids))
         by_word = tf.cast(tf.gather(by_class, self.classes, axis=1), tf.float64) + self.word_log_probs
         return combine_log_probs([by_word, self.uniform[None]], self.weights)
-
-
-class BackoffMassGraph(tf.Module):
-    """The probability of a set of words under a back-off model, by its n-gram state; see `BackoffMass`."""
-
-    def __init__(self, mass: BackoffMass, contexts: TrieGraph):
-        super().__init__()
-        self.contexts, self.empty = contexts, mass.empty
-        self.masses = [store_array(masses) for masses in mass.masses]
-
-    def compute_mass(self, context_ids: tf.Tensor) -> tf.Tensor:
-        """Return the mass after each context, float64 [B]."""
-        mass = tf.fill([tf.shape(context_ids)[0]], tf.constant(self.empty, tf.float64))
-        for (known, nodes), masses in zip(self.contexts.walk(context_ids), self.masses, strict=False):
-            mass = tf.where(known, tf.gather(masses, nodes), mass)
-        return mass

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from keras_nplm.data.prefixes import BEFORE_WORD, PrefixIndex
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
-from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.io.text import SPACES
 from keras_nplm.language_model.completion import is_letter
 from keras_nplm.serving.graph_model import store_array
@@ -25,9 +24,7 @@ _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 class UnfinishedWords(tf.Module):
     """The unfinished last word of texts: the results of `split_unfinished_word`, and for pieces `split_unfinished`.
 
-    Args:
-        tokenizer_name: the tokenizer with its normalisation steps.
-        longest: number of characters of the longest word. Of a longer word only the end is returned.
+    Of a word of more than `longest` characters only the end is returned.
     """
 
     def __init__(self, tokenizer_name: str, longest: int):
@@ -69,8 +66,7 @@ class PrefixTable(tf.Module):
     def look_up(self, prefixes: tf.Tensor) -> tf.Tensor:
         """Return the range of the sorted words that begin with each prefix: string […] to int32 […, 3].
 
-        The numbers are the first place, the place after the last, and the place after the words that equal the prefix,
-        which come first.
+        The numbers are the first place, the place after the last, and the place after the words that equal the prefix.
         """
         return tf.gather(self._ranges, self._table.lookup(prefixes))
 
@@ -78,17 +74,6 @@ class PrefixTable(tf.Module):
         """Return which words begin with each prefix: string […] to bool […, |V|]."""
         ranges = self.look_up(prefixes)
         return (self._places >= ranges[..., :1]) & (self._places < ranges[..., 1:2])
-
-
-class PrefixGraph(PrefixTable):
-    """The vocabulary words that begin with a prefix."""
-
-    def __init__(self, vocabulary: Vocabulary):
-        super().__init__(PrefixIndex(vocabulary.words, first=len(SPECIALS)))
-
-    def match(self, prefixes: tf.Tensor) -> tf.Tensor:
-        """Return which words begin with each prefix: string [B] to bool [B, |V| - 4], without the special tokens."""
-        return super().match(prefixes)[:, len(SPECIALS) :]
 
 
 def _match_unfinished_word(tokenizer_name: str) -> str:

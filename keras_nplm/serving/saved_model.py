@@ -74,18 +74,17 @@ def export_saved_model(
 ) -> Path:
     """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the server's files.
 
-    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` and warm-up requests in `assets.extra/`. The version is
-    the next integer. The directory is written under a temporary name and renamed last, so a server that watches TARGET
-    never loads an incomplete model. `TARGET/README.md` is the model card. `models.config`, `batching.config`,
-    `monitoring.config` and `compose.yaml` configure the server, with the name of TARGET as the model name. They are
-    written only if absent, so edits are kept.
+    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` and warm-up requests in `assets.extra/`. It is renamed
+    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card.
+    `models.config`, `batching.config`, `monitoring.config` and `compose.yaml` configure the server, with the name of
+    TARGET as the model name. They are written only if absent, so edits are kept.
 
     Args:
         language_model: a language model of any kind.
         target: directory of the served model: absent, empty, or with versions that this function wrote.
-        top_k: int >= 1, number of words that `predict_next` returns; see `ServingModule`.
-        max_text_length: int >= 1, limit of a text in bytes of UTF-8. `score` returns NaN for a longer text.
-            `predict_next` accepts texts of any length and reads at most so many bytes at the end.
+        top_k: number of words that `predict_next` returns.
+        max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text. `predict_next`
+            accepts texts of any length and reads at most so many bytes at the end.
         config: content of `config.json` of the model directory, for the model card.
         metrics: content of `metrics.json` of the model directory, for the model card.
 
@@ -196,8 +195,7 @@ def _example_input(spec: tf.TensorSpec, served: ServingModule, batch: int) -> np
 def _encode_prediction_log(model: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
     """Return a serialised `PredictionLog` protocol buffer that holds a `PredictRequest`.
 
-    The field numbers are from TF Serving's `prediction_log.proto`, `predict.proto` and `model.proto`. The message is
-    encoded here because `tensorflow-serving-api` requires the `tensorflow` package, even beside `tensorflow-cpu`.
+    It is encoded here because `tensorflow-serving-api` requires the `tensorflow` package, even beside `tensorflow-cpu`.
     """
     model_spec = _encode_field(1, model.encode()) + _encode_field(3, signature.encode())  # name, signature_name
     request = _encode_field(1, model_spec)

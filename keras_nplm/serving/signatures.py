@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.tokenizers import SUBWORDS, WORD_TOKENIZERS, parse_tokenizer
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID, Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
@@ -11,7 +12,7 @@ from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.graph_model import compute_in_blocks
 from keras_nplm.serving.graphs import build_graph
-from keras_nplm.serving.prefixes import PrefixGraph, UnfinishedWords
+from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
 from keras_nplm.serving.text import TextGraph, gather_ngrams
 from keras_nplm.serving.word_search import WordSearch
 
@@ -77,26 +78,7 @@ class ServingModule(tf.Module):
     The tokenizer and the vocabulary lookup are part of the graph. All inputs and outputs share their first dimension,
     so the server can batch requests. The result of a row does not depend on other rows, and a batch may be empty.
     Large batches are computed in blocks of rows: no array [B, |V|] is made. A text beyond the limit has the result NaN,
-    since an error would fail all requests that the server batches together.
-
-    Args:
-        language_model: the model with its vocabulary, tokenizer and boundary.
-        top_k: int >= 1, k, the number of words that `predict_next` and `predict_next_ids` return. A model with fewer
-            words returns all of them.
-        max_text_length: int >= 1, bytes that a text may have in `score`, and that `predict_next` reads at most.
-
-    Raises:
-        InputError: an option out of range, or a class of model that has no graph.
-
-    Example:
-
-    >>> from keras_nplm import NPLM, Vocabulary
-    >>> vocabulary = Vocabulary(["the", "cat", "sat"])
-    >>> language_model = LanguageModel(NPLM(len(vocabulary), order=3), vocabulary, "words", "sentence")
-    >>> score = ServingModule(language_model, top_k=2).signatures()["score"]
-    >>> scores = score(tf.constant(["the cat sat", "the dog"]))
-    >>> scores["tokens"].numpy(), scores["unk_tokens"].numpy()
-    (array([4, 3], dtype=int32), array([0, 1], dtype=int32))
+    since an error would fail all requests that the server batches together. See `export_saved_model` for the options.
     """
 
     def __init__(self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH):
@@ -120,7 +102,7 @@ class ServingModule(tf.Module):
         base, longest = parse_tokenizer(tokenizer_name)[0], LONGEST_PREFIX
         self.prefixes = self.search = None
         if base in WORD_TOKENIZERS:
-            self.prefixes = PrefixGraph(vocabulary)
+            self.prefixes = PrefixTable(PrefixIndex(vocabulary.words, first=len(SPECIALS)))
             self.num_completions = min(self.num_completions, len(vocabulary) - len(SPECIALS))
             longest = self.prefixes.longest
         else:
@@ -151,41 +133,43 @@ class ServingModule(tf.Module):
         if self._predicts_pieces:
             return self._search_words(contexts, tf.fill(tf.shape(contexts), ""), self.text.boundary == "sentence")
 
-        def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
+        def predict(context_ids: tf.Tensor, _: slice) -> tuple[tf.Tensor, tf.Tensor]:
             ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
-            words = tf.where(found[:, None], tf.gather(self.text.words, ids), "")
-            return words, tf.where(found[:, None], probabilities, _NAN)
+            return tf.gather(self.text.words, ids), probabilities
 
-        words, probabilities = self._compute_top_k(predict, tf.size(contexts), tf.string)
-        return {"words": words, "probabilities": probabilities}
+        return self._predict_words(contexts, self.top_k, predict, self.model.block_rows)
 
     def complete_prefix(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         contexts, prefixes = self.unfinished.split(texts)
         if self.search is not None:
             return self._search_words(contexts, prefixes, with_end=False)
 
-        def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
-            fits = self.prefixes.match(prefixes[rows])
-            ids, probabilities = self.model.most_probable(context_ids, len(SPECIALS), self.num_completions, fits)
-            words = tf.where(found[:, None] & (probabilities > 0), tf.gather(self.text.words, ids), "")
-            return words, tf.where(found[:, None], probabilities, _NAN)
+        def predict(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
+            first, fits = len(SPECIALS), self.prefixes.match(prefixes[rows])
+            ids, probabilities = self.model.most_probable(context_ids, first, self.num_completions, fits[:, first:])
+            return tf.where(probabilities > 0, tf.gather(self.text.words, ids), ""), probabilities
 
-        words, probabilities = self._compute_top_k(predict, tf.size(texts), tf.string, self.num_completions)
-        return {"words": words, "probabilities": probabilities}
+        return self._predict_words(contexts, self.num_completions, predict, self.model.block_rows)
 
     def _search_words(self, contexts: tf.Tensor, prefixes: tf.Tensor, with_end: bool) -> dict[str, tf.Tensor]:
         """Return the most probable words of pieces that begin with `prefixes`, after the text `contexts`."""
+        before, begin = self.search.split_blanks(contexts, prefixes)
 
-        def predict(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            before, begin = self.search.split_blanks(contexts[rows], prefixes[rows])
-            context_ids, found = self.text.contexts(before, self.model.order, self.max_text_length)
-            words, probabilities = self.search.complete(context_ids, prefixes[rows], begin, with_end)
+        def predict(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
+            return self.search.complete(context_ids, prefixes[rows], begin[rows], with_end)
+
+        return self._predict_words(before, self.num_completions, predict, self.search.block_rows)
+
+    def _predict_words(self, contexts: tf.Tensor, k: int, predict: Callable, block_rows: int) -> dict[str, tf.Tensor]:
+        """Return words and probabilities in blocks of rows; "" and NaN after a context that cannot be read."""
+
+        def compute(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
+            context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
+            words, probabilities = predict(context_ids, rows)
             return tf.where(found[:, None], words, ""), tf.where(found[:, None], probabilities, _NAN)
 
-        specs = [tf.TensorSpec([None, self.num_completions], kind) for kind in (tf.string, tf.float32)]
-        words, probabilities = compute_in_blocks(predict, tf.size(contexts), self.search.block_rows, specs)
+        specs = [tf.TensorSpec([None, k], kind) for kind in (tf.string, tf.float32)]
+        words, probabilities = compute_in_blocks(compute, tf.size(contexts), block_rows, specs)
         return {"words": words, "probabilities": probabilities}
 
     def score(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -204,7 +188,8 @@ class ServingModule(tf.Module):
             ids, probabilities = self.model.most_probable(checked, self._first, self.top_k)
             return ids, tf.where(valid[:, None], probabilities, _NAN)
 
-        ids, probabilities = self._compute_top_k(predict, tf.shape(context_ids)[0], tf.int32)
+        specs = [tf.TensorSpec([None, self.top_k], kind) for kind in (tf.int32, tf.float32)]
+        ids, probabilities = compute_in_blocks(predict, tf.shape(context_ids)[0], self.model.block_rows, specs)
         return {"ids": ids, "probabilities": probabilities}
 
     def log_prob_ids(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -225,12 +210,6 @@ class ServingModule(tf.Module):
 
         specs = [tf.TensorSpec([None], dtype)]
         return compute_in_blocks(compute, number, self.model.block_rows, specs)[0]
-
-    def _compute_top_k(
-        self, predict: Callable, number: tf.Tensor, dtype: tf.DType, k: int | None = None
-    ) -> tuple[tf.Tensor, ...]:
-        specs = [tf.TensorSpec([None, k or self.top_k], kind) for kind in (dtype, tf.float32)]
-        return compute_in_blocks(predict, number, self.model.block_rows, specs)
 
     def _check_ids(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return which rows have only ids of the vocabulary, bool [B], and the ids clipped to its range."""

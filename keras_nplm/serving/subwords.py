@@ -104,8 +104,7 @@ def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) ->
     """Find the most probable segmentation of words by dynamic programming (Viterbi), all words together.
 
     Ties are resolved as in SentencePiece: the last piece is the longest one. From the scores [N, M] of the pieces of 1
-    … M characters that end at each character, and the first character and length of each word, it returns the length
-    of the piece that ends at each character, int64 [N]; 0 if none ends there.
+    … M characters that end at each character it returns the length of the piece that ends there, int64 [N], or 0.
     """
     longest, number = scores.shape[1], tf.size(lengths)
     by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)

@@ -7,23 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.tokenizers import (
-    CHARACTERS,
-    NUMBER,
-    SPACE,
-    is_number,
-    lower,
-    parse_tokenizer,
-    uses_subwords,
-)
-from keras_nplm.data.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
-    UNK_ID,
-    Vocabulary,
-)
+from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, parse_tokenizer, uses_subwords
+from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 from keras_nplm.io.text import SPACES
 from keras_nplm.serving.subwords import SubwordGraph
 
@@ -32,25 +17,11 @@ _GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
 
 
 class TextGraph(tf.Module):
-    """The tokenizer and the vocabulary of a language model as TensorFlow operations.
+    """The tokenizer and the vocabulary of a language model as TensorFlow operations, with the ids of Python.
 
-    The ids are equal to the ids that Python computes. Python's `re` and TensorFlow's RE2 know different versions of
-    Unicode, so the regular expressions list the letters and the white space of this Python. Bytes that are not UTF-8
-    become U+FFFD, as in `bytes.decode("utf-8", "replace")`. `<pad>`, `<s>` and `</s>` in a text become `<unk>`. Python
-    refuses them, but an error here would fail the other requests of a batch.
-
-    Args:
-        vocabulary: the words, with the forms of its lemmas if text is normalised to lemmas.
-        tokenizer_name: the tokenizer and its normalisation steps; see `keras_nplm.data.tokenizers.get_tokenizer`.
-        boundary: `"sentence"`: a text starts after `<s>`, and its words and `</s>` are predicted. `"stream"`: a text
-            starts after padding, and only its words are predicted.
-
-    Example:
-
-    >>> text = TextGraph(Vocabulary(["the", "cat"]), "words", "sentence")
-    >>> context_ids, found = text.contexts(tf.constant(["the cat, the", ""]), order=4, max_length=65536)
-    >>> context_ids.numpy().tolist()
-    [[5, 1, 4], [2, 2, 2]]
+    Python's `re` and TensorFlow's RE2 know different versions of Unicode, so the regular expressions list the letters
+    and the white space of this Python. Bytes that are not UTF-8 become U+FFFD. `<pad>`, `<s>` and `</s>` in a text
+    become `<unk>`: Python refuses them, but an error here would fail the other requests of a batch.
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
@@ -95,18 +66,10 @@ class TextGraph(tf.Module):
         return tf.ragged.map_flat_values(self.look_up, self._tokenize(tf.where(is_cut, whole, ends)))
 
     def contexts(self, texts: tf.Tensor, order: int, max_length: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the last n-1 tokens of each text, and whether they lie within its last `max_length` bytes.
+        """Return the last n-1 tokens of texts, and whether they lie within the last `max_length` bytes.
 
         The tokens are those of the whole text, but only its end is read: more and more bytes, until they hold n-1
-        tokens after a place where a token surely begins.
-
-        Args:
-            texts: string [B].
-            order: n.
-            max_length: the largest number of bytes to read.
-
-        Returns:
-            int32 [B, n-1], padded at the front with `<s>` or `<pad>`, and bool [B].
+        tokens after a place where a token surely begins. They are int32 [B, n-1], padded with `<s>` or `<pad>`.
         """
 
         def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

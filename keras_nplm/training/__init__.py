@@ -4,8 +4,8 @@ configuration: options and named configurations. sizes: parameters and FLOPs. pr
 build: model and optimiser. train: the whole run. fit: `Model.fit` with its callbacks. checkpoint: history, best epoch,
 resume. weight_average: moving average of the weights. optimizers: row-wise SGD, Adagrad, Adam. distribution:
 tf.distribute strategies. local_updates: local SGD. worker_connections: waits for absent workers. background: the n-gram
-model beside a short-list. tensorboard, charts, report: what users look at. estimate: n-gram models, ARPA import and
-mixtures, without Keras or TensorFlow.
+model beside a short-list. tensorboard, charts, report: what users look at. estimate: n-gram models, ARPA import; mix:
+mixtures and caches; both without Keras or TensorFlow.
 
 Several machines: start the same command on each, with `TF_CONFIG` as TensorFlow documents it. Each worker prints for
 whom it waits, and gives up after `--worker-timeout`. If a worker is lost, the others end with exit status 1. Start all

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.training.configuration import SMALL, Configuration, list_flags
 
@@ -108,14 +108,6 @@ class AdaptiveConfiguration:
         given: options of `Configuration` that are not chosen.
         command: the command line whose flags gave these options, to print the same command with all options.
             Default: none, and `describe` prints the flags alone.
-
-    Raises:
-        InputError: a given option is out of range.
-
-    Example:
-
-    >>> AdaptiveConfiguration({"order": 5}).choose(850_000, 12_000).order
-    5
     """
 
     given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -124,11 +116,7 @@ class AdaptiveConfiguration:
     def __post_init__(self) -> None:
         names = {field.name for field in dataclasses.fields(Configuration)}
         for name, value in self.given.items():
-            if name not in names:
-                raise InputError(
-                    f"`{name}` must be an option of a configuration. Received: {name}={value!r}. Fix: see "
-                    "`Configuration` for their names."
-                )
+            check_argument(name, name in names, "an option of a configuration", value, "see `Configuration`.")
             check_option(name, value)
 
     @property
@@ -142,14 +130,7 @@ class AdaptiveConfiguration:
         return Configuration(**self.given)
 
     def choose(self, tokens: int, types: int, *, characters: bool = False, replicas: int = 1) -> Configuration:
-        """Choose the other options: see `choose_configuration`.
-
-        Args:
-            tokens: int, predicted tokens of the training text.
-            types: int, size of the vocabulary.
-            characters: whether tokens are characters.
-            replicas: int, number of replicas. The batch size becomes a multiple of it, unless it is given.
-        """
+        """Choose the other options. The batch size becomes a multiple of the replicas, unless it is given."""
         configuration = choose_configuration(tokens, types, characters=characters, **self.given)
         if "batch_size" in self.given:
             return configuration

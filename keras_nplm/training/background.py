@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.encoding import EncodedCorpus
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
@@ -25,32 +25,17 @@ def write_background(
     vocabulary: Vocabulary,
     source: str | os.PathLike | None = None,
 ) -> None:
-    """Write the background model of a short-list, unless the model directory has it.
+    """Write the background model of a short-list before the first epoch, unless the model directory has it.
 
-    It is written before the first epoch: from then on the directory holds a complete model.
-
-    Args:
-        directory: the model directory. Its `config.json` is removed if this function raises InputError.
-        configuration: the options of the run, with a `shortlist_size`.
-        encoded: the encoded corpus.
-        vocabulary: its vocabulary.
-        source: a model directory to take the background model from. Default: a Kneser-Ney model of order
-            `configuration.ngram_order` is estimated from the training split.
-
-    Raises:
-        InputError: the short-list is larger than the vocabulary; or the source has a different vocabulary, tokenizer
-            or boundary, or gives probability 0 to a word outside the list.
-        RunError: a file cannot be written.
+    It is copied from the model directory `source`. Without one, a Kneser-Ney model of order `ngram_order` is estimated
+    from the training split. `config.json` is removed if this raises InputError.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         return
     with remove_config_if_refused(directory):
         largest = len(vocabulary) - len(SPECIALS)
-        if configuration.shortlist_size > largest:
-            raise InputError(
-                f"`shortlist_size` must be 1 to {largest}, the number of words in the vocabulary. Received: "
-                f"{configuration.shortlist_size}."
-            )
+        size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
+        check_argument("shortlist_size", size <= largest, wanted, size)
         if source:
             model = _load(source, configuration, encoded, vocabulary)
         else:

@@ -14,20 +14,7 @@ from keras_nplm.training.sizes import compute_sizes
 
 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
-    """Build the network that a configuration describes, not compiled.
-
-    Args:
-        configuration: the options.
-        vocabulary_size: int, |V|, special tokens included.
-
-    Raises:
-        InputError: options that do not fit together or the vocabulary, or weights larger than the memory.
-
-    Example:
-
-    >>> build_model(Configuration(embedding_dim=8, hidden_units=16), vocabulary_size=100).hidden
-    <DeepHidden name=hidden, built=True>
-    """
+    """Build the network that a configuration describes, not compiled. Refuse weights larger than the memory."""
     check_memory(compute_sizes(configuration, vocabulary_size)["parameters"])
     output = _build_output(configuration, vocabulary_size)
     names = ("order", "embedding_dim", "hidden_units", "direct_connections", "boundary", "pointer", "dtype")
@@ -81,24 +68,12 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
     """Build the optimiser with its learning-rate schedule and weight decay.
 
-    Under plain SGD the optimiser's weight decay equals the paper's: theta <- theta - eps_t (gradient + lambda theta).
-    It needs no pass over the weights for the value of the penalty. Under the other optimisers weight decay is decoupled
-    and differs from the paper's. With a sampled output it applies to the rows that a step touches (see
-    `keras_nplm.training.optimizers`).
+    Under plain SGD weight decay equals the paper's: theta <- theta - eps_t (gradient + lambda theta). Under the other
+    optimisers it is decoupled. With a sampled output it applies to the rows that a step touches; see
+    `keras_nplm.training.optimizers`.
 
     Schedules: linear, eps_t = eps_0 (1 - t/T), where T is the number of updates of all epochs; inverse-time, the
     paper's, eps_t = eps_0 / (1 + r t); constant.
-
-    Args:
-        configuration: the options.
-        steps_per_epoch: int, updates in an epoch.
-
-    Example:
-
-    >>> optimizer = build_optimizer(Configuration(learning_rate=1e-3, schedule="inverse-time", decay_rate=0.5), 10)
-    >>> _ = optimizer.iterations.assign(2)
-    >>> round(float(optimizer.learning_rate), 6)
-    0.0005
     """
     schedules = keras.optimizers.schedules
     rate = configuration.learning_rate

@@ -9,15 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import (
-    NUMBER,
-    check_fields,
-    read_arrays,
-    read_json,
-    replace_file,
-    write_arrays,
-    write_json,
-)
+from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, replace_file, write_arrays, write_json
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.remote import upload
 from keras_nplm.language_model.model_files import NETWORK, component_directory
@@ -33,11 +25,7 @@ UPDATES_PER_CHECK = 50  # reading the loss waits for the device
 
 
 def read_history(path: Path) -> list[dict]:
-    """Read the figures of each epoch from `history.json`.
-
-    Raises:
-        InputError: the file cannot be read, or a figure is missing.
-    """
+    """Read the figures of each epoch from `history.json`."""
     history = read_json(path)
     check_fields(path, history, {"epochs": list})
     figures = ("validation_perplexity", "seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second")
@@ -56,18 +44,6 @@ class Checkpoint(keras.callbacks.Callback):
 
     With several workers the chief alone reads and writes files. Its state is broadcast to all workers at the start.
     With local updates a checkpoint holds the state of the last average, from which all workers can resume.
-
-    Args:
-        model: a network that is built and compiled.
-        directory: the model directory.
-        configuration: the options of the run.
-        steps: updates per epoch.
-        batch_size: n-grams per update.
-        devices: the tf.distribute strategy.
-        local: averages the weights of workers that take local updates. Default: updates are synchronous.
-
-    Raises:
-        InputError: `last.npz` does not match the model or `history.json`.
     """
 
     def __init__(
@@ -133,11 +109,7 @@ class Checkpoint(keras.callbacks.Callback):
             return
         check_locks(self.directory)
         loss = logs[self.model.prob.loss_name]
-        if not np.isfinite(loss):
-            raise RunError(
-                f"The loss became {loss} at update {batch + 1} of epoch {len(self.history) + 1}. Fix: lower "
-                f"--learning-rate. {self._describe_best()}"
-            )
+        self._check_finite("loss", loss, f"at update {batch + 1} of epoch {len(self.history) + 1}")
         if time.monotonic() - self.saved_at > SECONDS_PER_SAVE:
             self.save()
 
@@ -171,11 +143,7 @@ class Checkpoint(keras.callbacks.Callback):
             self.average.swap()  # the average is validated and saved; `on_epoch_end` swaps back
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if not np.isfinite(logs["val_perplexity"]):
-            raise RunError(
-                f"The validation perplexity became {logs['val_perplexity']} in epoch {epoch + 1}. Fix: lower "
-                f"--learning-rate. {self._describe_best()}"
-            )
+        self._check_finite("validation perplexity", logs["val_perplexity"], f"in epoch {epoch + 1}")
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
         history = [*self.history, self._collect_figures(epoch, logs)]
         try:
@@ -215,12 +183,11 @@ class Checkpoint(keras.callbacks.Callback):
         with replace_file(self.best_path) as temporary:
             model.save(temporary)
 
-    def _describe_best(self) -> str:
-        """A sentence for errors: which epoch model.keras holds."""
-        if not self.history:
-            return "No epoch was finished."
-        best = min(self.history, key=lambda epoch: epoch["validation_perplexity"])
-        return f"model.keras holds epoch {best['epoch']}, the best so far."
+    def _check_finite(self, figure: str, value: float, place: str) -> None:
+        if not np.isfinite(value):
+            best = min(self.history, key=lambda epoch: epoch["validation_perplexity"], default=None)
+            kept = f"model.keras holds epoch {best['epoch']}, the best so far." if best else "No epoch was finished."
+            raise RunError(f"The {figure} became {value} {place}. Fix: lower --learning-rate. {kept}")
 
     # The state to resume from
 
@@ -266,22 +233,22 @@ class Checkpoint(keras.callbacks.Callback):
     def _restore(self, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]) -> None:
         stored = read_arrays(self.last_path, ["spent"], [*state, "metrics"])
         for name, variables in state.items():
-            if [array.shape for array in stored[name]] != [tuple(variable.shape) for variable in variables]:
-                raise InputError(
-                    f"Checkpoint {self.last_path} does not match this model's weight shapes. Fix: delete it to restart "
-                    "training."
-                )
+            shapes = [tuple(variable.shape) for variable in variables]
+            self._check_match([array.shape for array in stored[name]] == shapes, "this model's weight shapes")
             for variable, array in zip(variables, stored[name], strict=True):
                 variable.assign(array)
         finished, step = self.position
         history = read_history(self.directory / "history.json") if finished else []
-        if not 0 <= finished <= min(self.epochs, len(history)) or stored["spent"].shape != (2,):
-            raise InputError(
-                f"Checkpoint {self.last_path} does not match history.json. Fix: delete it to restart training."
-            )
+        is_match = 0 <= finished <= min(self.epochs, len(history)) and stored["spent"].shape == (2,)
+        self._check_match(is_match, "history.json")
         self.history, self.spent = history[:finished], stored["spent"]
         is_same = [array.shape for array in stored["metrics"]] == [tuple(metric.shape) for metric in metrics]
         self.unfinished_metrics = stored["metrics"] if step and is_same else []
+
+    def _check_match(self, holds: bool, expected: str) -> None:
+        if not holds:
+            fix = "Fix: delete it to restart training."
+            raise InputError(f"Checkpoint {self.last_path} does not match {expected}. {fix}")
 
     def _broadcast(self, variables: list[keras.Variable]) -> None:
         """Copy the chief's variables and validation perplexities to all workers."""

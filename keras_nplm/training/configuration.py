@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Container
 
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import OPTIONS, check_option, parse_integers
 from keras_nplm.io.shapes import near_order
 
@@ -15,18 +15,12 @@ from keras_nplm.io.shapes import near_order
 class Configuration:
     """The options of a training run: network, output, regularisation, optimiser, vocabulary and epochs.
 
-    Each option is a flag of `keras-nplm train`. `keras_nplm.io.options` documents each option with its range, and
-    `keras-nplm train --help` prints them. `Configuration()` is the named configuration `small`, for texts of about
-    50,000 tokens. `keras-nplm train` without `--config` uses the adaptive default instead: see
-    `keras_nplm.training.adaptive_default.choose_configuration`.
+    Each option is a flag of `keras-nplm train`, whose `--help` documents it with its range. `Configuration()` is the
+    named configuration `small`, for texts of about 50,000 tokens. `keras-nplm train` without `--config` uses the
+    adaptive default instead: see `choose_configuration`.
 
     Raises:
         InputError: an option has another type, is out of its range, or contradicts a second option.
-
-    Example:
-
-    >>> Configuration(order=5, averages_after="", dropout=0.2).order
-    5
     """
 
     order: int = OPTIONS["order"].default
@@ -76,37 +70,19 @@ class Configuration:
 
     def _check_pairs(self) -> None:
         """Refuse options that contradict each other."""
-        output, size = self.output_layer, self.shortlist_size
-        for option in ("held_out_mass", "self_normalisation"):
-            if output == "adaptive" and getattr(self, option):
-                raise InputError(
-                    f"`{option}` must be 0 with `output_layer` adaptive. Received: {getattr(self, option)}. Fix: leave "
-                    f"`{option}` out, or choose the output full or nce."
-                )
-        if size is not None and output in ("adaptive", "energy"):
-            raise InputError(
-                f"`shortlist_size` must be left out with `output_layer` {output}. Received: {size}. Fix: choose the "
-                "output full, sampled or nce."
-            )
-        if self.pointer and output in ("adaptive", "energy"):
-            raise InputError(
-                f"`pointer` must be off with `output_layer` {output}. Received: True. Fix: choose the output full, "
-                "sampled or nce."
-            )
-        if size is not None and self.tied_output:
-            raise InputError(
-                f"`shortlist_size` must be left out with `tied_output`. Received: {size}. Fix: leave one of both out."
-            )
-        if self.outside_output and size is None:
-            raise InputError(
-                "`outside_output` must be off without `shortlist_size`. Received: True. Fix: give `shortlist_size`, or "
-                "leave `outside_output` out."
-            )
-        if not self.hidden_units and not self.direct_connections:
-            raise InputError(
-                "`hidden_units` must be 1 or more without `direct_connections`. Received: 0. Fix: turn on "
-                "`direct_connections`."
-            )
+        output, is_listed = self.output_layer, self.shortlist_size is not None
+        without_rows, rows = output in ("adaptive", "energy"), "choose the output full, sampled or nce."
+        adaptive, no_features = output == "adaptive", not (self.hidden_units or self.direct_connections)
+        for option, conflicts, wanted, fix in (
+            ("held_out_mass", adaptive and self.held_out_mass, "0 with `output_layer` adaptive", "leave it out."),
+            ("self_normalisation", adaptive and self.self_normalisation, "0 with `output_layer` adaptive", rows),
+            ("shortlist_size", without_rows and is_listed, f"left out with `output_layer` {output}", rows),
+            ("shortlist_size", self.tied_output and is_listed, "left out with `tied_output`", "leave one of both out."),
+            ("pointer", without_rows and self.pointer, f"off with `output_layer` {output}", rows),
+            ("outside_output", self.outside_output and not is_listed, "off without `shortlist_size`", "give both."),
+            ("hidden_units", no_features, "1 or more without `direct_connections`", "turn on `direct_connections`."),
+        ):
+            check_argument(option, not conflicts, wanted, getattr(self, option), fix)
 
     @property
     def ngram_order(self) -> int:
@@ -269,10 +245,6 @@ _NAMED: dict[str, tuple[str, dict]] = {
     "mlp7": ("row MLP7: n=3, h=50, m=30, direct connections", _MLP1 | dict(order=3, embedding_dim=30, epochs=6)),
     "mlp9": ("row MLP9: n=5, h=100, m=30, no direct connections", _BROWN | dict(embedding_dim=30, epochs=6)),
     "mlp1-paper": ("row MLP1 with the paper's own optimiser", _MLP1 | _PAPER_OPTIMISER),
-    "sketch": (
-        "10 words of context: n=11, h=50, m=30, direct connections",
-        _BROWN | dict(order=11, hidden_units=50, embedding_dim=30, direct_connections=True),
-    ),
 }
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
@@ -287,17 +259,10 @@ _CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")  # te
 def train_command(config: dict) -> str | None:
     """Return the `keras-nplm train` command that reproduces a `config.json`, without its `--output`.
 
-    Args:
-        config: the contents of `config.json`.
+    None if the model is not an NPLM, or if its text files, subwords or background model have no name to repeat.
 
-    Returns:
-        None if the model is not an NPLM, or if its text files, the file of its subwords or its background model have
-        no name to repeat.
-
-    Example:
-
-    >>> train_command({"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown-quick"])})
-    'keras-nplm train --corpus brown --config brown-quick'
+    >>> train_command({"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown"])})
+    'keras-nplm train --corpus brown --config brown'
     """
     corpus = config.get("corpus", "text ")
     if config.get("kind") not in ("nplm", "shortlist") or "background" in config or not _CORPUS.fullmatch(corpus):

@@ -128,12 +128,9 @@ def _connect(worker: str, end: float) -> tf.distribute.Strategy:
 
 @contextlib.contextmanager
 def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turn the loss of a worker, or a failure of TensorFlow, into an error with a remedy, while the block trains.
+    """Turn the loss of a worker, or a failure of TensorFlow, into a RunError with a remedy, while the block trains.
 
     TensorFlow notices a lost worker by missing heartbeats, after 10 to 20 seconds.
-
-    Raises:
-        RunError: a worker was lost, or a TensorFlow operation failed.
     """
     try:
         yield
@@ -180,12 +177,7 @@ def shard_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
 def distribute_parts(
     strategy: tf.distribute.Strategy, build: Callable[..., tf.data.Dataset]
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """Return a dataset for `fit` in which each worker reads its own part, or the whole dataset for one process.
-
-    Args:
-        strategy: the strategy of the training.
-        build: `ngram_dataset` with all arguments but `part`.
-    """
+    """Return a dataset for `fit` in which each worker reads its own part; `build` takes the argument `part`."""
     if not has_several_workers(strategy):
         return shard_batches(build())
 
@@ -202,19 +194,10 @@ def distribute_parts(
 
 
 def broadcast_from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the chief's arrays, bit for bit, at every worker.
+    """Return the chief's arrays, bit for bit, at every worker; with one worker the arrays as they are.
 
     All workers must call this at the same point with arrays of the same shapes and dtypes. The call returns when all
-    workers have made it. With one worker the arrays are returned as they are.
-
-    Args:
-        strategy: the strategy of the training.
-        arrays: arrays of any dtype.
-
-    Example:
-
-    >>> broadcast_from_chief(open_strategy("one-device"), [np.array([1, 2])])
-    [array([1, 2])]
+    workers have made it.
     """
     arrays = [np.asarray(array, order="C") for array in arrays]
     if not has_several_workers(strategy):

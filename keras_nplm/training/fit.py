@@ -31,19 +31,12 @@ from keras_nplm.training.tensorboard import LanguageModelBoard
 _VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
 _LEAST_EXECUTIONS = 20  # of local updates in an epoch
-_UPDATES_OF_AVERAGE = 20  # short updates that take as long as an average over the workers
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingTargets:
-    """Target counts of the training texts: one text, or several with a share each (`--resample`).
-
-    Attributes:
-        counts: int64 [K, |V|], how often each id is a target in each of K texts.
-        shares: float64 [K], the share of each text's n-grams that an epoch uses.
-        ngrams_per_epoch: the number of n-grams in an epoch.
-    """
+    """Target counts of K training texts, int64 [K, |V|], and the share of each text in an epoch (`--resample`)."""
 
     counts: np.ndarray
     shares: np.ndarray
@@ -51,11 +44,7 @@ class TrainingTargets:
 
     @classmethod
     def of(cls, configuration: Configuration, encoded: EncodedCorpus) -> "TrainingTargets":
-        """Count the targets of the training split.
-
-        Raises:
-            InputError: a text has no n-gram for an epoch, or a shard is damaged.
-        """
+        """Count the targets of the training split."""
         counts, shares = encoded.frequencies_by_share()
         counts[:, EOS_ID] *= configuration.boundary == "sentence"
         ngrams = counts[:, : _target_limit(configuration)].sum(axis=1)
@@ -77,20 +66,9 @@ def fit_network(
     directory: Path,
     devices: tf.distribute.Strategy,
 ) -> None:
-    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch.
-
-    Args:
-        configuration: the options.
-        encoded: the encoded corpus.
-        targets: the target counts of its training split.
-        vocabulary: its vocabulary.
-        directory: the model directory.
-        devices: the tf.distribute strategy.
-
-    Raises:
-        RunError: the loss or the validation perplexity became NaN or infinite, or a file cannot be written.
-    """
-    batch_size, steps, executed, every = _divide_epoch(configuration, targets, devices)
+    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch."""
+    batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
+    every = configuration.average_every
     ngrams = dict(
         order=configuration.order, boundary=configuration.boundary, targets_below=_target_limit(configuration)
     )
@@ -98,8 +76,6 @@ def fit_network(
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
     local = LocalUpdates(model, devices, every, steps) if every > 1 else None
-    if every != configuration.average_every and is_chief(devices):
-        print(f"Weights are averaged after every {every} updates, {steps / every:.4g} times an epoch.", file=sys.stderr)
     checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices, local)
     build_validation = functools.partial(ngram_dataset, validation_ids, shuffle=False, **ngrams)
     callbacks = [checkpoint]
@@ -150,55 +126,25 @@ def fit_network(
             raise
 
 
-def _round_up(number: int, factor: int) -> int:
-    return -(-number // factor) * factor
-
-
 def _divide_epoch(
     configuration: Configuration, targets: TrainingTargets, devices: tf.distribute.Strategy
-) -> tuple[int, int, int, int]:
-    """Divide an epoch into updates, and these into executions of `fit`.
+) -> tuple[int, int, int]:
+    """Return n-grams per batch, a multiple of the replicas; updates per epoch; and updates per execution of `fit`.
 
-    Returns:
-        n-grams per batch, at most an epoch and a multiple of the replicas; updates per epoch; updates per execution; K,
-        the updates between two averages.
+    An execution of local updates ends where the weights are averaged. An epoch leaves out what fills no execution.
     """
-    replicas, ngrams = devices.num_replicas_in_sync, targets.ngrams_per_epoch
+    replicas, ngrams, every = devices.num_replicas_in_sync, targets.ngrams_per_epoch, configuration.average_every
     batch_size = min(configuration.batch_size, max(replicas, ngrams - ngrams % replicas))
-    steps, every = max(1, ngrams // batch_size), configuration.average_every
+    steps = max(1, ngrams // batch_size)
     is_sampled, outputs = OUTPUTS[configuration.output_layer].is_sampled, targets.counts.shape[1]
+    if not (is_sampled or outputs < _SHORT_SOFTMAX) or (replicas > 1 and every == 1):
+        return batch_size, steps, 1
     numbers = range(1, _MAX_STEPS_PER_EXECUTION + 1)
-    if not (is_sampled or outputs < _SHORT_SOFTMAX):
-        return batch_size, steps, 1, every
-    if every > 1:
-        return batch_size, *_divide_local_epoch(steps, every)
-    return batch_size, steps, max(k for k in numbers if steps % k == 0) if replicas == 1 else 1, every
-
-
-def _divide_local_epoch(steps: int, every: int) -> tuple[int, int, int]:
-    """Divide an epoch of local updates, such that an average follows an execution.
-
-    K changes by 1/16 at most, to a multiple of the updates per execution, and where possible to a divisor of the epoch.
-    The epoch leaves out the last updates that fill no execution.
-
-    Returns:
-        updates per epoch; updates per execution, a divisor of K; K.
-    """
-
-    def compute_loss(division: tuple[int, int, int]) -> tuple[float, int]:
-        """The time of executions and of a last short round, and the updates left out, as shares of the epoch."""
-        used, executed, rounded = division
-        short_round = _UPDATES_OF_AVERAGE * (used % rounded > 0)
-        return 1 / executed + (steps - used + short_round) / steps, abs(rounded - every)
-
-    sizes = [1, *range(2, 1 + min(_MAX_STEPS_PER_EXECUTION, steps // _LEAST_EXECUTIONS))]
-    least, most = every - every // 16, every + every // 16
-    divisions = [
-        (steps - steps % executed, executed, rounded)
-        for executed in sizes
-        for rounded in range(_round_up(least, executed), most + 1, executed)
-    ]
-    return min(divisions, key=compute_loss)
+    if every == 1:
+        return batch_size, steps, max(k for k in numbers if steps % k == 0)
+    divisors = [k for k in numbers if every % k == 0 and k <= max(1, steps // _LEAST_EXECUTIONS)]
+    executed = min(divisors, key=lambda k: 1 / k + steps % k / steps)
+    return batch_size, steps - steps % executed, executed
 
 
 def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> NPLM:

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers, read_cluster
 
@@ -18,19 +18,10 @@ class LocalUpdates(keras.callbacks.Callback):
 
     In between a worker trains as a single process does, on its part of each batch. With K = 1 and plain SGD this is
     synchronous training, because the mean of the updates is the update by the mean gradient. Sums and moments of
-    Adagrad and Adam are averaged as the weights are. Plain SGD has none. Dropout and negative samples differ between
-    workers. The averages are computed by the collective operations of the strategy.
+    Adagrad and Adam are averaged as the weights are. Dropout and negative samples differ between workers. The figures
+    of an epoch are those of all workers. This callback must come first in the list of callbacks.
 
-    The figures of an epoch are those of all workers. This callback must come first in the list of callbacks.
-
-    Args:
-        model: a network that is built and compiled outside of the strategy's scope.
-        devices: the strategy of the workers.
-        every: K, the number of updates between two averages.
-        steps: updates per epoch.
-
-    Raises:
-        InputError: see `check_local_updates`.
+    The model is built and compiled outside of the strategy's scope. `steps` are the updates of an epoch.
 
     Reference: Stich (2019), Local SGD converges fast and communicates little, ICLR.
     """
@@ -95,18 +86,11 @@ class LocalUpdates(keras.callbacks.Callback):
 
 
 def check_local_updates(devices: tf.distribute.Strategy) -> None:
-    """Refuse local updates on a strategy without workers, or with several devices in a worker.
-
-    Raises:
-        InputError: there are no workers to average over, or a worker has several devices.
-    """
-    fix = "set TF_CONFIG to start several workers with one device each, or leave `average_every` out"
-    if not has_several_workers(devices):
-        received = f"{devices.num_replicas_in_sync} device(s) in one process"
-        raise InputError(f"`average_every` must be 1 without several workers. Received: {received}. Fix: {fix}.")
-    devices_each = devices.num_replicas_in_sync // len(read_cluster()[0])
-    if devices_each > 1:
-        raise InputError(
-            f"`average_every` must be 1 with several devices in a worker. Received: {devices_each} devices. Fix: start "
-            "one worker per device, each with its own CUDA_VISIBLE_DEVICES."
-        )
+    """Refuse local updates on a strategy without workers, or with several devices in a worker."""
+    several, devices_each = has_several_workers(devices), devices.num_replicas_in_sync
+    fix = "set TF_CONFIG to start several workers, or leave `average_every` out."
+    check_argument("average_every", several, "1 without several workers", f"{devices_each} device(s)", fix)
+    devices_each //= len(read_cluster()[0])
+    fix = "start one worker per device, each with its own CUDA_VISIBLE_DEVICES."
+    wanted = "1 with several devices in a worker"
+    check_argument("average_every", devices_each == 1, wanted, f"{devices_each} devices", fix)

@@ -14,7 +14,7 @@ from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_cor
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
@@ -32,9 +32,8 @@ def prepare_directory(
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Count the vocabulary and encode the corpus in a model directory, or resume an interrupted preparation.
 
-    The caller holds the lock of the directory, unless the preparation is complete. `config.json` records the options,
-    which may be a function of the encoded corpus, with the corpus's name and tokenizer. `text_options` are
-    `vocabulary_scope`, `min_count` and `max_size`.
+    `config.json` then records the options, which may be a function of the encoded corpus, with the corpus's name and
+    tokenizer. `text_options` are `vocabulary_scope`, `min_count` and `max_size`. The caller holds the lock.
     """
     choose = options if callable(options) else lambda _: options
     if (directory / "config.json").exists():
@@ -46,11 +45,8 @@ def prepare_directory(
     check_run_directory(directory)
     if isinstance(corpus, PreparedCorpus):
         for name, value in corpus.fixed_options.items():
-            if text_options[name] != value:
-                raise InputError(
-                    f"`{name}` must be {value}, with which {corpus.directory} was prepared. Received: "
-                    f"{text_options[name]}. Fix: leave it out, or prepare the text again."
-                )
+            wanted, fix = f"{value}, with which {corpus.directory} was prepared", "leave it out, or prepare it again."
+            check_argument(name, text_options[name] == value, wanted, text_options[name], fix)
         encoded, vocabulary = corpus.link(directory)
     else:
         encoded, vocabulary = _count_and_encode(corpus, directory, **text_options)
@@ -64,10 +60,7 @@ def prepare_directory(
 def prepare_corpus(
     corpus: Corpus, directory: Path, **text_options: str | int | None
 ) -> tuple[EncodedCorpus, Vocabulary]:
-    """Count and encode a corpus for several models, or resume; `open_corpus(directory)` opens it.
-
-    The directory holds `vocabulary.txt` and `corpus/` as a model directory, and `prepared.json` when all is complete.
-    """
+    """Count and encode a corpus for several models, or resume; `prepared.json` is written last."""
     if isinstance(corpus, PreparedCorpus):
         raise InputError(f"The corpus to prepare must be a text. Received: {corpus.directory}, which is prepared.")
     if get_piece_runner() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):

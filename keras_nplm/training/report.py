@@ -138,13 +138,7 @@ def _format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def choose_prompts(ids: np.ndarray, vocabulary: Vocabulary, tokenizer_name: str) -> list[str]:
-    """Choose the first four words of up to four sentences, spread over int [T] ids; each word has a letter.
-
-    Example:
-
-    >>> choose_prompts(np.array([4, 5, 6, 5, 4, 3]), Vocabulary(["a", "b", "c"]), "words")
-    ['a b c b']
-    """
+    """Choose the first four words of up to four sentences, spread over int [T] ids; each word has a letter."""
     is_plain = np.array([place >= len(SPECIALS) and _has_letter(word) for place, word in enumerate(vocabulary.words)])
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     openings = ids[starts[starts + 4 <= len(ids)][:, None] + np.arange(4)]  # [S, 4]

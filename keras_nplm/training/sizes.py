@@ -4,7 +4,7 @@ import itertools
 import math
 from typing import NamedTuple
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option, parse_integers
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width, number_of_blocks
 from keras_nplm.training.configuration import Configuration
@@ -16,32 +16,17 @@ _BACKWARD = 3  # a training step computes the forward pass, and twice as much ba
 def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     """Count the parameters of a network, and its floating-point operations (FLOPs) per n-gram.
 
-    Matrix products count two operations per weight. Look-ups, averages, biases, activations and the softmax count
-    nothing. Negative samples are shared by a batch, but count for each n-gram. A cluster of the adaptive softmax counts
-    as often as a text of Zipf's law, P(r) ∝ 1/r, needs it. Training costs three times the forward pass of its loss.
-
-    Args:
-        configuration: the options.
-        vocabulary_size: |V|, special tokens included.
-
-    Returns:
-        `parameters`. `flops_scoring`: one n-gram's exactly normalised log-probability. `flops_training`: one n-gram in
-        training.
-
-    Raises:
-        InputError: the vocabulary is too small.
-
-    Example:
+    `flops_scoring` are of one n-gram's exactly normalised log-probability, `flops_training` of one n-gram in training:
+    three times the forward pass of its loss. Matrix products count two operations per weight; all else counts nothing.
+    Negative samples are shared by a batch, but count for each n-gram. A cluster of the adaptive softmax counts as often
+    as a text of Zipf's law, P(r) ∝ 1/r, needs it.
 
     >>> compute_sizes(Configuration(order=5, averages_after="", residual_blocks=0, layer_norm=False), 17_905)
     {'parameters': 2906805, 'flops_scoring': 3629000, 'flops_training': 10887000}
     """
     check_option("vocabulary_size", vocabulary_size)
-    if vocabulary_size <= _SPECIAL_TOKENS:
-        raise InputError(
-            f"`vocabulary_size` must be {_SPECIAL_TOKENS + 1} or more. Received: {vocabulary_size}. Fix: count the 4 "
-            "special tokens, too."
-        )
+    has_words, fix = vocabulary_size > _SPECIAL_TOKENS, "count the 4 special tokens, too."
+    check_argument("vocabulary_size", has_words, f"{_SPECIAL_TOKENS + 1} or more", vocabulary_size, fix)
     m, h = configuration.embedding_dim, configuration.hidden_units
     x = m * number_of_blocks(configuration.order, configuration.averages)
     features = x if configuration.output_layer == "energy" else h + x * configuration.direct_connections

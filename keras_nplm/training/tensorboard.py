@@ -16,7 +16,7 @@ from tensorboard.plugins.hparams import api as hp
 
 from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.data.vocabulary import SPECIALS
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.text import escape_formula
@@ -39,26 +39,22 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         run/loss                what is minimised, with the penalty; a sampled loss has its own name
         X                       each further metric given to `compile`, under its name
 
-    With `validation_size` the run `validation` also gets `text/bits_per_character` and `text/perplexity_per_word`; see
-    `keras_nplm.models.evaluation.compute_text_figures`. The run `train` gets
+    With `validation_size` the run `validation` also gets `text/bits_per_character` and `text/perplexity_per_word`. The
+    run `train` gets
 
         run/learning_rate       at the end of the epoch
         run/ngrams_per_second   of training, without validation
         weights/norm_X          the Euclidean norm of each weight matrix: C, H, UW; H1, H2 of residual blocks
         continuations           text sampled after each prompt, with the same random numbers in every epoch
 
-    and the files of the embedding projector. TensorBoard reads these once: restart it to see later vectors.
-
-    The callback does not change training: the weights are the same to the last bit.
+    and the files of the embedding projector. The weights are the same, to the last bit, as without the callback.
 
     Args:
         log_dir: the directory of the runs `train` and `validation`. A resumed training continues them.
         language_model: a language model with the very NPLM that is fitted.
         batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
-        word_counts: int [|V|], frequencies of the ids. The projector then shows counts, the most frequent words first.
-            None: words in the order of their ids.
-        hparams: options to compare runs by, for the page of hyperparameters; options that are None are left out. The
-            page shows them next to the validation perplexity (the training perplexity without validation data).
+        word_counts: int [|V|], frequencies of the ids; the projector then shows the most frequent words first.
+        hparams: options to compare runs by, for the page of hyperparameters; options that are None are left out.
         prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.
         validation_size: (predicted tokens, size) of the validation text. None: no tags `text/…`.
@@ -67,7 +63,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     Raises:
         InputError: the model is not an NPLM, or not the one that is fitted; or an option is out of range.
-        RunError: a file of the projector cannot be written.
     """
 
     def __init__(
@@ -88,12 +83,9 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         model, self._hparams_callback, self._is_fitting = language_model.model, None, False
         if not isinstance(model, NPLM):
             raise InputError(f"`language_model` must hold an NPLM. Received: {type(model).__name__}.")
-        if word_counts is not None and np.shape(word_counts) != (model.vocabulary_size,):
-            raise InputError(
-                f"`word_counts` must have the shape [{model.vocabulary_size}]. Received: {np.shape(word_counts)}."
-            )
-        if isinstance(prompts, str):
-            raise InputError(f"`prompts` must be a list of texts. Received: {prompts!r}.")
+        shape = (model.vocabulary_size,) if word_counts is None else np.shape(word_counts)
+        check_argument("word_counts", shape == (model.vocabulary_size,), f"of shape [{model.vocabulary_size}]", shape)
+        check_argument("prompts", not isinstance(prompts, str), "a list of texts", repr(prompts))
         for prompt in prompts:
             language_model.generate(prompt, num_words)  # raises its errors now, not after the first epoch
         self.language_model, self.prompts, self.num_words = language_model, prompts, num_words

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -16,13 +16,8 @@ from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, follows_error
-from keras_nplm.io.files import (
-    NUMBER,
-    check_fields,
-    read_json,
-    write_json,
-)
+from keras_nplm.io.errors import InputError, check_argument, follows_error
+from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.paths import is_remote
@@ -40,12 +35,7 @@ from keras_nplm.training.adaptive_default import AdaptiveConfiguration
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import read_history
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.distribution import (
-    broadcast_from_chief,
-    fail_if_worker_is_lost,
-    is_chief,
-    open_strategy,
-)
+from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, is_chief, open_strategy
 from keras_nplm.training.fit import TrainingTargets, fit_network
 from keras_nplm.training.local_updates import check_local_updates
 from keras_nplm.training.prepare import prepare_directory
@@ -79,38 +69,26 @@ def train(
     weights, bit for bit, as a run without the interruption, even if the process was killed.
 
     With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`. `components/0` holds the network and
-    `components/1` the background model, which predicts all other words. Default: a Kneser-Ney model of the same text,
-    with the order of the network's concatenated context (`configuration.ngram_order`).
+    `components/1` the background model, which predicts all other words. Default: a Kneser-Ney model of the same text.
 
-    With several workers, each worker calls this function with the same arguments. The chief, worker 0, writes the
-    directory. The other workers need the corpus only. They read the encoded text from the directory if they see it,
-    and encode it themselves otherwise. Workers wait for each other at the start. If one is lost later, the others end
-    with an error; start all again to resume from the last checkpoint. With `configuration.average_every` above 1 they
-    take local updates, see `keras_nplm.training.local_updates.LocalUpdates`.
-
-    The directory is locked before counting begins; see `keras_nplm.io.lock.lock_directory`. With several workers the
-    chief holds the lock. The others hold it only while they encode the text themselves.
+    With several workers, each worker calls this function with the same arguments. The chief, worker 0, locks and
+    writes the directory. See `keras_nplm.training`.
 
     Args:
         configuration: the options. `None` or `AdaptiveConfiguration`: they are chosen by the size of the text, and
             printed. See `choose_configuration`.
         corpus: the text.
-        directory: the model directory. It must be absent, or hold a run with the same options. For a `gs://` or
-            `s3://` URL, checkpoints are uploaded as they are written, and an interrupted run is downloaded and
-            resumed. See `keras_nplm.io.remote.open_output`.
-        strategy: a tf.distribute strategy, or its name. See `keras_nplm.training.distribution.open_strategy`.
+        directory: the model directory, or a `gs://` or `s3://` URL, to which checkpoints are uploaded as they are
+            written. It must be absent, or hold a run with the same options.
+        strategy: a tf.distribute strategy, or its name. See `open_strategy`.
         background: with a short-list, the model directory of the background model.
         worker_timeout: seconds to wait for absent workers.
 
     Returns:
-        the content of `metrics.json`, or `{}` at workers other than the chief:
-
-        * `validation` and `test`: exact figures (see `evaluate`), with log Z (`ln_z`) after self-normalised training;
-        * `coverage`: the share of their tokens that a short-list covers;
-        * `parameters`, `predicted_types`, `best_epoch`;
-        * `seconds`, `cpu_seconds`, `training_cpu_seconds` (without validation), `ngrams_per_second`;
-        * `processor`: the name of the processor that finished the training;
-        * `history`: the figures of each epoch, with a short-list of the network alone.
+        the content of `metrics.json`, or `{}` at workers other than the chief: exact `validation` and `test` figures
+        (see `evaluate`), `coverage` of a short-list, `parameters`, `predicted_types`, `best_epoch`, `seconds`,
+        `cpu_seconds`, `training_cpu_seconds` (without validation), `ngrams_per_second`, `processor`, and `history`, the
+        figures of each epoch.
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is invalid.
@@ -126,7 +104,10 @@ def train(
     else:
         requested = configuration
     requested = dataclasses.replace(requested, given=corpus.fixed_options | dict(requested.given))
-    _check_batch_size(requested.given, devices.num_replicas_in_sync)
+    replicas = devices.num_replicas_in_sync
+    batch_size = requested.given.get("batch_size", replicas)
+    divides = f"a multiple of the number of replicas, {replicas}"
+    check_argument("batch_size", batch_size % replicas == 0, divides, batch_size)
     if requested.given.get("average_every", 1) > 1:
         check_local_updates(devices)
     if background is not None and not requested.given.get("shortlist_size"):
@@ -138,14 +119,6 @@ def train(
         lock_run(local) if chief else contextlib.nullcontext(),
     ):
         return _run(requested, corpus, local, devices, background)
-
-
-def _check_batch_size(given: Mapping, replicas: int) -> None:
-    batch_size = given.get("batch_size", replicas)
-    if batch_size % replicas:
-        raise InputError(
-            f"`batch_size` must be a multiple of the number of replicas, {replicas}. Received: {batch_size}."
-        )
 
 
 def _run(

@@ -16,11 +16,7 @@ _RETRY = 0.25  # seconds between two rounds
 
 
 def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None:
-    """Return when each worker has listened on its address: on a socket as this function opens it, or TensorFlow's.
-
-    Raises:
-        RunError: this worker's port cannot be opened, or a worker did not come in time.
-    """
+    """Return when each worker has listened on its address: on a socket as this function opens it, or TensorFlow's."""
     absent, began = [worker for worker in workers if worker != workers[index]], time.monotonic()
     note_at = began + _FIRST_NOTE
     with _listen(workers[index], index):

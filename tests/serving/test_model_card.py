@@ -28,15 +28,12 @@ def signatures(language_model):
 
 
 def test_perplexities_are_those_of_the_metrics(language_model, signatures):
-    card = model_card("small", language_model, signatures, {}, {"test": METRICS, "parameters": 389_004})
-    assert "| test | 55.91 | 58.06 | 6,526 | 422 |" in card
+    none = {"perplexity": 3.0, "perplexity_without_unk": None, "tokens": 2, "unk_tokens": 2}
+    metrics = {"test": METRICS, "validation": none, "parameters": 389_004}
+    card = model_card("small", language_model, signatures, {}, metrics)
+    assert "| test | 55.91 | 58.06 | 6,526 | 422 |" in card and "| validation | 3.00 | – | 2 | 2 |" in card
     assert "389,004 parameters" in card and "## Training" not in card
-
-
-def test_a_perplexity_over_no_tokens_is_a_dash(language_model, signatures):
-    metrics = METRICS | {"perplexity": 3.0, "perplexity_without_unk": None, "tokens": 2, "unk_tokens": 2}
-    card = model_card("small", language_model, signatures, {}, {"test": metrics})
-    assert "| test | 3.00 | – | 2 | 2 |" in card
+    assert "Tokens are case-sensitive." in card and "It predicts the next token from the 3 tokens before it." in card
 
 
 def test_the_card_has_the_command_and_the_configuration(language_model, signatures):
@@ -47,15 +44,6 @@ def test_the_card_has_the_command_and_the_configuration(language_model, signatur
     assert "--corpus brown" in command and "--hidden-units 12" in command
     assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL)[1]) == config
     assert "Training data: `brown`, the Brown corpus" in card
-
-
-def test_text_of_a_stranger_stays_quoted(language_model, signatures):
-    corpus = "brown`\n# Heading\n```bash\nrm -rf x\n```\n<script>alert(1)</script>"
-    config = {"kind": "nplm", "corpus": corpus, "tokenizer": "words"}
-    card = model_card("mine", language_model, signatures, config, {})
-    outside = re.sub(r"^```.*?^```$", "", card, flags=re.DOTALL | re.MULTILINE)
-    assert "# Heading" not in outside.splitlines() and "keras-nplm train" not in card
-    assert "`` brown` # Heading" in outside or "```` brown` # Heading" in outside
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -70,8 +58,3 @@ def test_every_string_of_a_stranger_is_within_code(text, language_model, signatu
     outside = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)
     assert "evil" not in outside
     assert all(c.isprintable() or c == "\n" for c in card)
-
-
-def test_the_card_describes_the_tokenizer(language_model, signatures):
-    card = model_card("small", language_model, signatures, {}, {})
-    assert "Tokens are case-sensitive." in card and "It predicts the next token from the 3 tokens before it." in card

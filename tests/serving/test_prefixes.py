@@ -8,10 +8,9 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import Vocabulary
-from keras_nplm.data.prefixes import split_unfinished_word
+from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.language_model.completion import LONGEST_PREFIX, split_unfinished
-from keras_nplm.serving.prefixes import PrefixGraph, UnfinishedWords
+from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
 from keras_nplm.serving.signatures import ServingModule
 
 WORDS = ["the", "cat", "cat's", "a-b", "ca", "éa字", "C", "."]
@@ -20,7 +19,7 @@ TEXTS = st.text("acC tÉé字-'’.\x1c\u2028\ufffd😀", max_size=40) | st.text
 
 @functools.cache
 def _build_functions(tokenizer_name: str):
-    prefixes = PrefixGraph(Vocabulary(WORDS))
+    prefixes = PrefixTable(PrefixIndex(WORDS, first=0))
     unfinished = UnfinishedWords(tokenizer_name, prefixes.longest)
     texts = tf.TensorSpec([None], tf.string)
     return tf.function(unfinished.split, [texts]), tf.function(prefixes.match, [texts])

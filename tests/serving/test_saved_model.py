@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -65,20 +64,6 @@ print(float(loaded.signatures["score"](sentences=tf.constant(["The value of"]))[
 
 
 @pytest.mark.long
-def test_saved_model_cli_runs_it(exported, language_model):
-    tool = Path(sys.executable).parent / "saved_model_cli"
-    command = [tool, "run", "--dir", exported, "--tag_set", "serve", "--signature_def", "predict_next"]
-    run = subprocess.run(
-        [*command, "--input_exprs", 'contexts=["The value of"]'],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    for word, _ in language_model.next_words("The value of", 5):
-        assert f"b'{word}'" in run.stdout or f'b"{word}"' in run.stdout
-
-
-@pytest.mark.long
 def test_the_c_api_of_tensorflow_runs_it(exported, language_model, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
@@ -117,68 +102,35 @@ def test_variables_of_training_are_not_exported(tmp_path):
     assert weights == sorted([[12, 2], [4, 5], [5], [12, 5], [12]])  # C, H, d, U, b; no noise distribution, no seeds
 
 
-def _prediction_log():
-    """Return the message class `PredictionLog`, built from the field numbers of TF Serving's files."""
-    pool = descriptor_pool.DescriptorPool()
-    known = tensor_pb2.DESCRIPTOR
-    files = {}
-
-    def add(file):
-        for dependency in file.dependencies:
-            add(dependency)
-        if file.name not in files:
-            files[file.name] = file
-            pool.AddSerializedFile(file.serialized_pb)
-
-    add(known)
-    file = descriptor_pb2.FileDescriptorProto(
-        name="serving.proto", package="t", dependency=[known.name], syntax="proto3"
-    )
-
-    def message(kind_of_message, **fields):
-        described = file.message_type.add(name=kind_of_message)
-        for field, (number, kind) in fields.items():
-            added = described.field.add(name=field, number=number, label=3 if kind == ".t.Entry" else 1)
-            added.type = 11 if kind else 9
-            if kind:
-                added.type_name = kind
-
-    message("Entry", key=(1, ""), value=(2, ".tensorflow.TensorProto"))
-    message("ModelSpec", name=(1, ""), signature_name=(3, ""))
-    message("PredictRequest", model_spec=(1, ".t.ModelSpec"), inputs=(2, ".t.Entry"))
-    message("PredictLog", request=(1, ".t.PredictRequest"))
-    message("PredictionLog", predict_log=(6, ".t.PredictLog"))
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("t.PredictionLog"))
-
-
-def _read_warmup(exported):
-    path = exported / "assets.extra" / "tf_serving_warmup_requests"
-    return [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+def _read_message(data: bytes) -> dict[int, list[bytes]]:
+    """The length-delimited fields of a protocol buffer by their numbers."""
+    fields, place = {}, 0
+    while place < len(data):
+        numbers = []
+        for _ in ("tag", "length"):
+            number = shift = 0
+            while data[place] > 127:
+                number, shift, place = number | (data[place] & 127) << shift, shift + 7, place + 1
+            numbers.append(number | data[place] << shift)
+            place += 1
+        fields.setdefault(numbers[0] >> 3, []).append(data[place : place + numbers[1]])
+        place += numbers[1]
+    return fields
 
 
 def test_warm_up_requests_run_every_signature(exported, loaded):
-    message, requests = _prediction_log(), set()
-    for record in _read_warmup(exported):
-        request = message.FromString(record).predict_log.request
-        assert request.model_spec.name == "small"
-        inputs = {}
-        for entry in request.inputs:
-            tensor = tensor_pb2.TensorProto.FromString(entry.value.SerializeToString())
-            inputs[entry.key] = tf.constant(tf.make_ndarray(tensor))
-        outputs = loaded.signatures[request.model_spec.signature_name](**inputs)
-        rows = len(next(iter(inputs.values())))
-        assert all(value.shape[0] == rows for value in outputs.values())
-        requests.add((request.model_spec.signature_name, rows))
+    """The field numbers are those of TF Serving's prediction_log.proto, predict.proto and model.proto."""
+    requests, path = set(), exported / "assets.extra" / "tf_serving_warmup_requests"
+    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+        request = _read_message(_read_message(_read_message(record)[6][0])[1][0])
+        model_spec, entries = _read_message(request[1][0]), map(_read_message, request[2])
+        assert model_spec[1] == [b"small"]
+        tensors = {entry[1][0].decode(): tensor_pb2.TensorProto.FromString(entry[2][0]) for entry in entries}
+        inputs = {name: tf.constant(tf.make_ndarray(tensor)) for name, tensor in tensors.items()}
+        signature, rows = model_spec[3][0].decode(), len(next(iter(inputs.values())))
+        assert all(value.shape[0] == rows for value in loaded.signatures[signature](**inputs).values())
+        requests.add((signature, rows))
     assert requests == {(name, rows) for name in DOCUMENTATION for rows in (1, 32)}
-
-
-def test_tf_serving_reads_the_warm_up_requests(exported):
-    log = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2", reason="tensorflow-serving-api is needed")
-    for record in _read_warmup(exported):
-        request = log.PredictionLog.FromString(record).predict_log.request
-        assert request.model_spec.name == "small"
-        assert request.model_spec.signature_name in DOCUMENTATION and request.inputs
 
 
 def test_the_server_files_name_the_model(exported):
@@ -241,14 +193,6 @@ sys.exit(main(["export", sys.argv[1], sys.argv[2]]))
     assert "Cannot write" in run.stderr.splitlines()[-1] and "Traceback" not in run.stderr
     assert sorted(path.name for path in target.iterdir() if path.is_dir()) == ["1"]
     assert (target / "README.md").read_bytes() == card
-
-
-@pytest.mark.long
-def test_the_command_exports_a_version(directory, tmp_path, capsys):
-    assert main(["export", str(directory), str(tmp_path / "served"), "--top-k", "3"]) == 0
-    assert str(tmp_path / "served" / "1") in capsys.readouterr().out
-    loaded = tf.saved_model.load(tmp_path / "served" / "1")
-    assert loaded.signatures["serving_default"](contexts=tf.constant(["the"]))["words"].shape == [1, 3]
 
 
 def test_misuse_is_refused(uniform, tmp_path):

@@ -1,6 +1,9 @@
-"""A short text and small options, on which a run takes one or two seconds; local SGD computed by turns."""
+"""A short text and small options, on which a run takes one or two seconds; kills; local SGD computed by turns."""
 
+import contextlib
 import dataclasses
+import os
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,14 +15,23 @@ from keras_nplm import Configuration, Corpus, EncodedCorpus, ngram_dataset, open
 from keras_nplm.training.fit import TrainingTargets
 
 
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
 @pytest.fixture(scope="session")
-def short_corpus(tmp_path_factory) -> Corpus:
+def short_text(tmp_path_factory) -> Path:
     """400 lines of 3 to 11 words, about 30 word types by Zipf's law."""
     rng = np.random.default_rng(0)
     lines = [" ".join(f"w{i}" for i in rng.zipf(1.5, rng.integers(3, 12)) % 30) for _ in range(400)]
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return open_corpus(train=[str(path)])
+    return path
+
+
+@pytest.fixture(scope="session")
+def short_corpus(short_text) -> Corpus:
+    return open_corpus(train=[str(short_text)])
 
 
 @pytest.fixture(scope="session")
@@ -43,22 +55,80 @@ def no_report(monkeypatch, leave_out_report):
     leave_out_report(monkeypatch)
 
 
+@pytest.fixture(scope="session")
+def killed_at():
+    """A context: a run is killed just before a file of some name is renamed for the n-th time."""
+
+    @contextlib.contextmanager
+    def killed_at(name: str, number: int = 2):
+        rename, renamed = os.replace, []
+
+        def replace(source, target):
+            renamed.append(Path(target).name)
+            if renamed.count(name) == number:
+                raise _Killed
+            rename(source, target)
+
+        with pytest.MonkeyPatch.context() as context, pytest.raises(_Killed):
+            context.setattr("os.replace", replace)
+            yield
+
+    return killed_at
+
+
+@pytest.fixture(scope="session")
+def interrupted_after():
+    """A context: Ctrl-C comes when a method of a class has returned and a condition holds for its object."""
+
+    @contextlib.contextmanager
+    def interrupted_after(kind: type, name: str, condition=lambda instance: True, error=KeyboardInterrupt):
+        method = getattr(kind, name)
+
+        def interrupt(instance, *arguments, **options):
+            method(instance, *arguments, **options)
+            if condition(instance):
+                raise error
+
+        with pytest.MonkeyPatch.context() as context, pytest.raises(error):
+            context.setattr(kind, name, interrupt)
+            yield
+
+    return interrupted_after
+
+
+@pytest.fixture(scope="session")
+def load_weights():
+    """A function from a model directory to the weights of its network."""
+
+    def load(directory: Path) -> list[np.ndarray]:
+        return keras.models.load_model(directory / "model.keras", compile=False).get_weights()
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def assert_same_weights(load_weights):
+    """A function that compares the networks of two model directories bit for bit."""
+
+    def compare(left: Path, right: Path) -> None:
+        for one, other in zip(load_weights(left), load_weights(right), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    return compare
+
+
 @pytest.fixture
 def train_by_turns():
     """A function that trains as several workers with local SGD, one after the other in this process."""
 
-    def train(
-        configuration: Configuration, encoded: EncodedCorpus, workers: int
-    ) -> tuple[list[np.ndarray], list[list[list[np.ndarray]]]]:
+    def train(configuration: Configuration, encoded: EncodedCorpus, workers: int) -> tuple[list, list]:
         """Return the weights after one epoch and the variables of each worker before each average."""
         targets, one = TrainingTargets.of(configuration, encoded), tf.distribute.get_strategy()
-        _, steps, _, every = fit._divide_epoch(configuration, targets, one)
+        size, steps, _ = fit._divide_epoch(configuration, targets, one)
         keras.utils.set_random_seed(configuration.seed)
-        synchronous = dataclasses.replace(configuration, average_every=1)
-        model = fit._build(synchronous, targets, steps, one)
-        ids, options = encoded.ids("train"), dict(seed=configuration.seed, boundary=configuration.boundary)
-        size = configuration.batch_size
-        batches = ngram_dataset(ids, configuration.order, size, first_epoch=0, drop_remainder=True, **options)
+        model = fit._build(dataclasses.replace(configuration, average_every=1), targets, steps, one)
+        options = dict(seed=configuration.seed, boundary=configuration.boundary, first_epoch=0, drop_remainder=True)
+        batches = ngram_dataset(encoded.ids("train"), configuration.order, size, **options)
         weights = [*model.trainable_weights, *(part for part in model.optimizer.variables if len(part.shape))]
         held, train_step = [[variable.numpy() for variable in weights]] * workers, tf.function(model.train_step)
         before = []
@@ -70,7 +140,7 @@ def train_by_turns():
                 model.optimizer.iterations.assign(update - 1)
                 train_step((np.split(contexts, workers)[worker], np.split(words, workers)[worker]))
                 held[worker] = [variable.numpy() for variable in weights]
-            if update % every == 0 or update == steps:
+            if update % configuration.average_every == 0 or update == steps:
                 before.append(held)
                 held = [[np.mean(parts, axis=0) for parts in zip(*held, strict=True)]] * workers
         return held[0][: len(model.trainable_weights)], before

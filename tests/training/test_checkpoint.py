@@ -8,44 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, Configuration, Corpus, InputError, RunError, open_corpus, train
+from keras_nplm import NPLM, Configuration, InputError, RunError, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.training.checkpoint import Checkpoint, read_history
 
 pytestmark = pytest.mark.usefixtures("no_report")
-
-
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
-
-
-def _weights(directory: Path) -> list[np.ndarray]:
-    return [weight.numpy() for weight in keras.models.load_model(directory / "model.keras").weights]
-
-
-def _assert_same_weights(left: Path, right: Path) -> None:
-    for one, other in zip(_weights(left), _weights(right), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def _kill_at_rename(monkeypatch, name: str, number: int) -> None:
-    """Kill the process just before a file of this name is renamed for the n-th time."""
-    rename, renamed = shutil.os.replace, []
-
-    def replace(source, target):
-        renamed.append(target.name)
-        if renamed.count(name) == number:
-            raise _Killed
-        rename(source, target)
-
-    monkeypatch.setattr("os.replace", replace)
 
 
 @pytest.fixture(scope="module")
@@ -65,54 +38,38 @@ def whole(tmp_path_factory, short_corpus, options, leave_out_report) -> Path:
     return directory
 
 
-def _kill_and_resume(directory: Path, corpus: Corpus, configuration: Configuration, file: str) -> dict:
-    """Kill a run in its second epoch, before one of its files is complete, and resume it."""
-    with pytest.MonkeyPatch.context() as context:
-        _kill_at_rename(context, file, 2)
-        with pytest.raises(_Killed):
-            train(configuration, corpus, directory)
-    return train(configuration, corpus, directory)
-
-
 @pytest.mark.parametrize(
-    "file",
-    [
-        "last.npz",
-        pytest.param("history.json", marks=pytest.mark.long),
-        pytest.param("model.keras", marks=pytest.mark.long),
-    ],
+    "file", ["last.npz", *(pytest.param(file, marks=pytest.mark.long) for file in ("history.json", "model.keras"))]
 )
-def test_killed_run_resumes_to_the_same_weights(tmp_path, short_corpus, options, whole, file):
-    resumed = _kill_and_resume(tmp_path / "killed", short_corpus, options, file)
+def test_killed_run_resumes_to_the_same_weights(
+    tmp_path, short_corpus, options, whole, killed_at, assert_same_weights, file
+):
+    """Killed in the second epoch, before one of its files is complete."""
+    with killed_at(file):
+        train(options, short_corpus, tmp_path)
+    resumed = train(options, short_corpus, tmp_path)
     assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
     assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
-    _assert_same_weights(whole, tmp_path / "killed")
+    assert_same_weights(whole, tmp_path)
 
 
-def test_interrupted_run_saves_a_checkpoint_and_resumes(tmp_path, monkeypatch, short_corpus, options, whole):
+def test_interrupted_run_saves_a_checkpoint_and_resumes(
+    tmp_path, short_corpus, options, whole, interrupted_after, assert_same_weights
+):
     """Ctrl-C in the middle of the second epoch."""
-
-    def interrupt(checkpoint, batch, logs=None):
-        on_train_batch_end(checkpoint, batch, logs)
-        if len(checkpoint.history) == 1 and batch == 7:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as context:
-        on_train_batch_end = Checkpoint.on_train_batch_end
-        context.setattr(Checkpoint, "on_train_batch_end", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            train(options, short_corpus, tmp_path / "interrupted")
-    history = read_history(tmp_path / "interrupted" / "history.json")
-    with np.load(tmp_path / "interrupted" / "last.npz") as stored:
+    with interrupted_after(Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (1, 8)):
+        train(options, short_corpus, tmp_path)
+    with np.load(tmp_path / "last.npz") as stored:
         arrays = dict(stored)
-    assert len(history) == 1 and int(arrays["optimizer.0"]) == 41 + 8 and 0 < arrays["spent"][1] < 1000
-    np.savez(tmp_path / "interrupted" / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
-    resumed = train(options, short_corpus, tmp_path / "interrupted")
+    assert len(read_history(tmp_path / "history.json")) == 1
+    assert int(arrays["optimizer.0"]) == 41 + 8 and 0 < arrays["spent"][1] < 1000
+    np.savez(tmp_path / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
+    resumed = train(options, short_corpus, tmp_path)
     metrics = json.loads((whole / "metrics.json").read_text())
     assert resumed["test"] == metrics["test"]
     for left, right in zip(metrics["history"], resumed["history"], strict=True):  # metrics of the epoch continue
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
-    _assert_same_weights(whole, tmp_path / "interrupted")
+    assert_same_weights(whole, tmp_path)
     assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [False, True, False]
 
 
@@ -143,8 +100,8 @@ def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkey
 
     monkeypatch.setattr(Checkpoint, "on_train_batch_end", fail)
     with pytest.raises(KeyboardInterrupt):
-        train(options, short_corpus, tmp_path / "interrupted")
-    with np.load(tmp_path / "interrupted" / "last.npz") as stored:
+        train(options, short_corpus, tmp_path)
+    with np.load(tmp_path / "last.npz") as stored:
         assert int(stored["optimizer.0"]) == 41
 
 
@@ -161,7 +118,9 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
 
 @pytest.mark.long  # the fast tests: tests/data/test_dataset.py for the shards, the run above for the checkpoint
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])
-def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corpus, short_configuration, boundary):
+def test_run_on_shards_resumes_within_an_epoch(
+    tmp_path, monkeypatch, short_corpus, short_configuration, killed_at, assert_same_weights, boundary
+):
     """Training text too large for memory, read in blocks; killed at the third checkpoint, in the first epoch."""
     monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 8)
@@ -170,17 +129,15 @@ def test_run_on_shards_resumes_within_an_epoch(tmp_path, monkeypatch, short_corp
     configuration = dataclasses.replace(short_configuration, **options)
     whole = train(configuration, short_corpus, tmp_path / "whole")
     assert isinstance(EncodedCorpus.load(tmp_path / "whole" / "corpus").for_training(), ShardedIds)
-    with monkeypatch.context() as context:
+    with monkeypatch.context() as context, killed_at("last.npz", 3):
         context.setattr("keras_nplm.training.checkpoint.SECONDS_PER_SAVE", 0)
-        _kill_at_rename(context, "last.npz", 3)
-        with pytest.raises(_Killed):
-            train(configuration, short_corpus, tmp_path / "killed")
+        train(configuration, short_corpus, tmp_path / "killed")
     assert not (tmp_path / "killed" / "history.json").exists()  # within the first epoch
     resumed = train(configuration, short_corpus, tmp_path / "killed")
     assert resumed["test"] == whole["test"]
     for left, right in zip(whole["history"], resumed["history"], strict=True):  # metrics of the epoch continue
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
-    _assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
 
 
 @pytest.mark.long
@@ -188,16 +145,14 @@ def test_run_on_shards_learns_as_in_memory(tmp_path, monkeypatch, small_configur
     monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 10)
     monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 16)
-    from_shards = train(small_configuration, open_corpus(), tmp_path / "shards")
+    from_shards = train(small_configuration, open_corpus(), tmp_path)
     in_memory = json.loads((model_directory / "metrics.json").read_text())
     assert from_shards["test"]["perplexity"] == pytest.approx(in_memory["test"]["perplexity"], rel=0.04)
 
 
-def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, short_configuration):
-    with monkeypatch.context() as context:
-        _kill_at_rename(context, "history.json", 2)
-        with pytest.raises(_Killed):
-            train(short_configuration, short_corpus, tmp_path)
+def test_checkpoint_that_does_not_match_is_refused(tmp_path, short_corpus, short_configuration, killed_at):
+    with killed_at("history.json"):
+        train(short_configuration, short_corpus, tmp_path)
     history = (tmp_path / "history.json").read_text()
     (tmp_path / "history.json").write_text('{"epochs": []}')
     with pytest.raises(InputError, match="last.npz does not match history.json"):
@@ -216,44 +171,38 @@ def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_
 def test_early_stopping_after_patience_is_spent(tmp_path, short_corpus, short_configuration):
     """With a learning rate far too high no epoch is better than the one before for long."""
     options = dict(epochs=9, patience=1, learning_rate=20.0, schedule="constant")
-    metrics = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path / "model")
-    history = metrics["history"]
-    perplexities = [epoch["validation_perplexity"] for epoch in history]
-    assert len(history) < 9
-    assert metrics["validation"]["perplexity"] == pytest.approx(min(perplexities), rel=1e-4)  # the best epoch is kept
-    assert perplexities[-1] > min(perplexities) and perplexities.index(min(perplexities)) == len(history) - 2
+    metrics = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path)
+    perplexities = [epoch["validation_perplexity"] for epoch in metrics["history"]]
+    best = min(perplexities)
+    assert metrics["validation"]["perplexity"] == pytest.approx(best, rel=1e-4)  # the best epoch is kept
+    assert perplexities[-1] > best and perplexities.index(best) == len(perplexities) - 2 < 7
 
 
 def test_loss_that_is_not_finite_ends_the_run(tmp_path, monkeypatch, short_corpus, short_configuration):
     monkeypatch.setattr("keras_nplm.training.checkpoint.UPDATES_PER_CHECK", 5)
-    configuration = dataclasses.replace(short_configuration, learning_rate=1e30)
     with pytest.raises(RunError, match="The loss became (nan|inf) at update .* lower --learning-rate"):
-        train(configuration, short_corpus, tmp_path / "model")
-    assert not (tmp_path / "model" / "metrics.json").exists()
+        train(dataclasses.replace(short_configuration, learning_rate=1e30), short_corpus, tmp_path)
+    assert not (tmp_path / "metrics.json").exists()
 
 
 def test_perplexity_that_is_not_finite_ends_the_run(tmp_path, short_corpus, short_configuration):
     """Updates so large that the perplexity overflows, though the loss does not."""
     configuration = dataclasses.replace(short_configuration, learning_rate=2e4, schedule="constant")
     with pytest.raises(RunError, match="became (nan|inf) .*lower --learning-rate"):
-        train(configuration, short_corpus, tmp_path / "model")
-    assert not (tmp_path / "model" / "metrics.json").exists()
+        train(configuration, short_corpus, tmp_path)
+    assert not (tmp_path / "metrics.json").exists()
 
 
 @pytest.mark.long
-def test_full_disk_ends_the_run_and_a_later_call_completes_it(tmp_path):
+def test_full_disk_ends_the_run_and_a_later_call_completes_it(short_text, tmp_path):
     """A limit on file sizes stands for the disk: the checkpoint of the first epoch exceeds it."""
-    text, directory = tmp_path / "text.txt", tmp_path / "model"
-    text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 200)
-    options = ["--train", str(text), "--output", str(directory), "--embedding-dim", "200", "--hidden-units", "200"]
-    options += ["--learning-rate", "0.3"]
+    options = f"--train {short_text} --output {tmp_path}/model --hidden-units 600 --learning-rate 0.3 --epochs 1"
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)); "
     limited += "from keras_nplm.cli.main import main; sys.exit(main(['train', *sys.argv[1:]]))"
-    run = subprocess.run([sys.executable, "-c", limited, *options], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", limited, *options.split()], capture_output=True, text=True)
     assert run.returncode == 1, run.stderr
     last = run.stderr.splitlines()[-1]
     assert "Cannot write" in last and "free some space" in last and "Traceback" not in run.stderr
-    names = {path.name for path in directory.iterdir()}
+    names = {path.name for path in (tmp_path / "model").iterdir()}
     assert names <= {"config.json", "corpus", "logs", "vocabulary.txt", "spelling.tsv", "history.json"}
-    assert main(["train", *options, "--json"]) == 0
-    assert main(["train", *options, "--order", "3"]) == 2  # the directory of a different run is left alone
+    assert main(["train", *options.split(), "--json"]) == 0

@@ -5,7 +5,6 @@ import dataclasses
 import io
 import json
 import shutil
-import zipfile
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from keras_nplm import Configuration, LanguageModel, Shortlist, evaluate, train
 from keras_nplm.cli.main import main
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
-from keras_nplm.training.configuration import train_command
 
 
 @pytest.fixture(scope="module")
@@ -93,21 +91,9 @@ def test_commands_accept_the_directory(directory, tmp_path):
 
 
 @pytest.mark.long
-def test_killed_run_resumes_to_the_same_weights(tmp_path, directory, configuration, short_corpus, no_report):
+def test_killed_run_resumes_to_the_same_weights(tmp_path, directory, configuration, short_corpus, no_report, killed_at):
     """Killed in the second epoch, before its checkpoint is renamed; the directory is a model already."""
-    rename, renamed = shutil.os.replace, []
-
-    class Killed(BaseException):
-        pass
-
-    def killed(source, target):
-        renamed.append(target.name)
-        if renamed.count("last.npz") == 2:
-            raise Killed
-        rename(source, target)
-
-    with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("os.replace", killed)
+    with killed_at("last.npz"):
         train(configuration, short_corpus, tmp_path / "killed")
     assert evaluate(LanguageModel.load(tmp_path / "killed").model, np.array([4, 5, 3]))["tokens"] == 3
     resumed = train(configuration, short_corpus, tmp_path / "killed")
@@ -175,28 +161,6 @@ def test_damaged_directories_are_refused(directory, tmp_path):
         shutil.copytree(path / "1", path / "0")
 
     assert "`network` must be an NPLM with a short-list" in damaged(swap)
-
-    def described(value):
-        def edit(path):
-            with zipfile.ZipFile(path / "0" / "model.keras") as archive:
-                parts = {name: archive.read(name) for name in archive.namelist()}
-            read = json.loads(parts["config.json"])
-            read["config"]["output"]["config"]["shortlist_size"] = value
-            parts["config.json"] = json.dumps(read).encode()
-            with zipfile.ZipFile(path / "0" / "model.keras", "w") as archive:
-                for name, data in parts.items():
-                    archive.writestr(name, data)
-
-        return edit
-
-    for value in (1 << 40, -3, 0, "90", True, None, 9):
-        assert "model.keras must" in damaged(described(value))
-
-
-def test_configuration_is_in_the_command_of_the_run(directory, configuration):
-    config = json.loads((directory / "config.json").read_text())
-    assert train_command(config) is None or "--shortlist-size 10" in train_command(config)
-    assert dataclasses.asdict(configuration).items() <= config.items()
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import CONFIGURATIONS, Configuration, InputError
+from keras_nplm import CONFIGURATIONS, Configuration
 from keras_nplm.training.build import build_model
 from keras_nplm.training.sizes import compute_sizes
 
@@ -18,8 +18,6 @@ PAPER = dataclasses.replace(CONFIGURATIONS["bengio2003"], embedding_dim=12, hidd
     "configuration",
     [
         PAPER,
-        SMALL,
-        dataclasses.replace(PAPER, direct_connections=False),
         dataclasses.replace(PAPER, hidden_units=0),
         dataclasses.replace(SMALL, averages_after="1,3", residual_blocks=2),
         dataclasses.replace(SMALL, residual_blocks=0),
@@ -27,11 +25,9 @@ PAPER = dataclasses.replace(CONFIGURATIONS["bengio2003"], embedding_dim=12, hidd
         dataclasses.replace(SMALL, tied_output=True),
         dataclasses.replace(SMALL, output_rank=7),
         dataclasses.replace(SMALL, pointer=True),
-        dataclasses.replace(PAPER, pointer=True),
         dataclasses.replace(SMALL, output_layer="energy"),
         dataclasses.replace(SMALL, output_layer="adaptive"),
         dataclasses.replace(SMALL, output_layer="adaptive", cutoffs="50,60,150"),
-        dataclasses.replace(SMALL, output_layer="nce", num_sampled=20),
         dataclasses.replace(SMALL, shortlist_size=30, outside_output=True),
     ],
 )
@@ -50,9 +46,3 @@ def test_operations_are_those_of_the_graph():
     products = [op for op in graph.get_operations() if op.type == "MatMul"]
     counted = sum(2 * int(np.prod(op.inputs[1].shape)) for op in products)
     assert counted == compute_sizes(configuration, 200)["flops_scoring"]
-
-
-@pytest.mark.parametrize("vocabulary_size", [-1, 1, 4])
-def test_a_vocabulary_of_special_tokens_is_refused(vocabulary_size):
-    with pytest.raises(InputError, match="`vocabulary_size` must be"):
-        compute_sizes(SMALL, vocabulary_size)

@@ -64,24 +64,17 @@ def _fit(model: NPLM, callbacks: list, **options) -> keras.callbacks.History:
 
 
 def test_epochs_are_recorded_with_any_update_frequency(tmp_path):
-    model = _model()
-    _fit(model, [_board(model, tmp_path, batch_size=8, update_freq=5)], epochs=3)
-    train, validation = (_values(tmp_path / run) for run in ("train", "validation"))
-    for tag in ("perplexity", "weights/norm_C", "run/ngrams_per_second", "continuations", "run/loss"):
-        assert set(train[tag]) == {0, 1, 2}, tag
-    assert set(validation) == {"perplexity", "run/loss"}
-    assert set(validation["perplexity"]) == {0, 1, 2}
-    assert "batch_loss" in train
-
-
-def test_matrices_of_residual_blocks_have_their_norms(tmp_path):
     model = _model(hidden=DeepHidden(6, residual_blocks=2, layer_norm=True), output=FullSoftmax(SIZE, tied=True))
-    _fit(model, [_board(model, tmp_path)], epochs=1)
-    values = _values(tmp_path / "train")
-    names = {name for name in values if name.startswith("weights/")}
+    _fit(model, [_board(model, tmp_path, batch_size=8, update_freq=5)])
+    train, validation = (_values(tmp_path / run) for run in ("train", "validation"))
+    for tag in ("perplexity", "run/ngrams_per_second", "continuations", "run/loss"):
+        assert set(train[tag]) == {0, 1}, tag
+    assert set(validation) == {"perplexity", "run/loss"} and set(validation["perplexity"]) == {0, 1}
+    assert "batch_loss" in train
+    names = {name for name in train if name.startswith("weights/")}
     assert names == {f"weights/norm_{name}" for name in ("C", "H", "H1", "H2", "P")}
     for name, weight in {"C": model.embed.C, "H": model.hidden.H, "H2": model.hidden.blocks[1].H}.items():
-        np.testing.assert_allclose(values[f"weights/norm_{name}"][0], np.linalg.norm(weight), rtol=1e-5)
+        np.testing.assert_allclose(train[f"weights/norm_{name}"][1], np.linalg.norm(weight), rtol=1e-5)
 
 
 def test_resumed_training_continues_the_curves_of_keras(tmp_path):
@@ -188,24 +181,17 @@ def test_nan_weights_do_not_stop_the_callback(tmp_path):
     assert np.isnan(values["weights/norm_C"][1]) and "continuations" not in values
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"word_counts": np.ones(3)}, r"`word_counts` must have the shape \[40\]"),
+def test_misuse_is_refused_before_training(tmp_path):
+    for options, message in (
+        ({"word_counts": np.ones(3)}, r"`word_counts` must be of shape \[40\]"),
         ({"prompts": "The value"}, "`prompts` must be a list of texts"),
         ({"prompts": ["<s>"]}, "reserved token"),
         ({"num_words": 0}, "`num_words` must be 1 to"),
-    ],
-)
-def test_invalid_options_are_refused_before_training(tmp_path, options, message):
-    with pytest.raises(InputError, match=message):
-        _board(_model(), tmp_path, **options)
-
-
-def test_board_of_a_different_model_is_refused(tmp_path):
-    board = _board(_model(), tmp_path)
+    ):
+        with pytest.raises(InputError, match=message):
+            _board(_model(), tmp_path, **options)
     with pytest.raises(InputError, match="must hold the model that is fitted"):
-        _fit(_model(), [board])
+        _fit(_model(), [_board(_model(), tmp_path)])
 
 
 def test_train_writes_hyperparameters_and_curves(model_directory, small_configuration):

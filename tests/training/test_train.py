@@ -7,21 +7,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import (
-    InputError,
-    evaluate,
-    open_corpus,
-    train,
-)
+from keras_nplm import InputError, evaluate, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.models.evaluation import evaluate_split
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.training.build import build_model
-
-
-def _weights(directory):
-    return [weight.numpy() for weight in keras.models.load_model(directory / "model.keras").weights]
 
 
 def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_configuration):
@@ -45,29 +36,18 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_report")
-def test_seed_decides_the_weights(tmp_path, short_corpus, short_configuration):
+def test_seed_decides_the_weights(tmp_path, short_corpus, short_configuration, load_weights, assert_same_weights):
     configuration = dataclasses.replace(short_configuration, epochs=1, dropout=0.2)
-    train(configuration, short_corpus, tmp_path / "first")
-    train(configuration, short_corpus, tmp_path / "same")
-    for left, right in zip(_weights(tmp_path / "first"), _weights(tmp_path / "same"), strict=True):
-        np.testing.assert_array_equal(left, right)
-    train(dataclasses.replace(configuration, seed=2), short_corpus, tmp_path / "other")
-    assert not np.array_equal(_weights(tmp_path / "first")[0], _weights(tmp_path / "other")[0])
-
-
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
+    for name, seed in {"first": 1, "same": 1, "other": 2}.items():
+        train(dataclasses.replace(configuration, seed=seed), short_corpus, tmp_path / name)
+    assert_same_weights(tmp_path / "first", tmp_path / "same")
+    assert not np.array_equal(load_weights(tmp_path / "first")[0], load_weights(tmp_path / "other")[0])
 
 
 @pytest.mark.usefixtures("no_report")
-def test_run_killed_while_it_encodes_starts_again(tmp_path, monkeypatch, short_corpus, short_configuration):
-    def kill(*args):
-        raise _Killed
-
-    with monkeypatch.context() as context:
-        context.setattr("keras_nplm.data.vocabulary.Vocabulary.save", kill)
-        with pytest.raises(_Killed):
-            train(short_configuration, short_corpus, tmp_path / "model")
+def test_run_killed_while_it_encodes_starts_again(tmp_path, short_corpus, short_configuration, killed_at):
+    with killed_at("vocabulary.txt", 1):
+        train(short_configuration, short_corpus, tmp_path / "model")
     configuration = dataclasses.replace(short_configuration, epochs=1)
     assert train(configuration, short_corpus, tmp_path / "model")["best_epoch"] == 1
 
@@ -109,8 +89,3 @@ def test_finished_run_is_read_and_other_directories_are_refused(tmp_path, model_
     with pytest.raises(InputError, match="model directory"):
         train(small_configuration, open_corpus(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_background_without_a_shortlist_is_refused(tmp_path, short_corpus, short_configuration):
-    with pytest.raises(InputError, match="`background` requires `shortlist_size`"):
-        train(short_configuration, short_corpus, tmp_path / "model", background=tmp_path)

@@ -35,34 +35,20 @@ def _configuration(**options) -> Configuration:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "moment, error, options",
-    [
-        ("_save_best", KeyboardInterrupt, {}),
-        ("_save_best", KeyboardInterrupt, _NCE),
-        ("on_test_begin", SystemExit, {}),
-        ("on_test_begin", SystemExit, _NCE),
-    ],
+    "moment, error, options", [("_save_best", KeyboardInterrupt, {}), ("on_test_begin", SystemExit, _NCE)]
 )
-def test_killed_run_resumes_to_the_same_average(tmp_path, monkeypatch, short_corpus, moment, error, options):
+def test_killed_run_resumes_to_the_same_average(
+    tmp_path, short_corpus, interrupted_after, assert_same_weights, moment, error, options
+):
     """Killed while the second epoch is validated or saved: then the average is in place of the weights."""
     configuration = _configuration(weight_average=0.9, residual_blocks=1, word_dropout=0.1, **options)
     whole = train(configuration, short_corpus, tmp_path / "whole")
 
-    def end(checkpoint, *arguments):
-        method(checkpoint, *arguments)
-        if checkpoint.history:
-            raise error
-
-    with monkeypatch.context() as patch:
-        method = getattr(Checkpoint, moment)
-        patch.setattr(Checkpoint, moment, end)
-        with pytest.raises(error):
-            train(configuration, short_corpus, tmp_path / "killed")
+    with interrupted_after(Checkpoint, moment, lambda checkpoint: checkpoint.history, error):
+        train(configuration, short_corpus, tmp_path / "killed")
     resumed = train(configuration, short_corpus, tmp_path / "killed")
     assert resumed["validation"] == whole["validation"]
-    saved = [keras.models.load_model(tmp_path / name / "model.keras").get_weights() for name in ("whole", "killed")]
-    for one, other in zip(*saved, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
 
 
 @pytest.mark.parametrize("options", [{}, pytest.param(_NCE, marks=pytest.mark.long)])
@@ -103,12 +89,3 @@ def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_
     assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(expected, ends[0][0], strict=True))
     best = min(epoch["validation_perplexity"] for epoch in metrics["history"])
     assert best == pytest.approx(metrics["validation"]["perplexity"], rel=1e-4)  # the average is validated
-
-
-@pytest.mark.long
-def test_average_changes_the_perplexity(tmp_path, short_corpus):
-    perplexities = {}
-    for momentum in (0.0, 0.99):
-        metrics = train(_configuration(weight_average=momentum), short_corpus, tmp_path / str(momentum))
-        perplexities[momentum] = metrics["validation"]["perplexity"]
-    assert perplexities[0.0] != perplexities[0.99]

@@ -1,0 +1,189 @@
+"""Mix language models (`keras-nplm mix`), without Keras or TensorFlow unless a model is a neural network."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.data.arguments import check_items
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.text_counts import name_text_counts
+from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.files import replace_file, write_json
+from keras_nplm.io.remote import open_output
+from keras_nplm.language_model.directory import lock_new_directory
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.model_files import get_kind
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH, ContinuousCache, NgramCache, UnigramCache
+from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
+from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
+from keras_nplm.training.estimate import evaluate_splits
+
+_BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
+_DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)  # of a unigram or n-gram cache, of which validation chooses one
+_FLATNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of a continuous cache, for features of length 1
+_PROBE = 1000  # n-grams whose features give the mean square of their length
+_CHOSEN = {  # for each kind of a cache: its name in the metrics, and the attribute
+    "unigram-cache": ("decay", "decay"),
+    "ngram-cache": ("ngram_decay", "decay"),
+    "continuous-cache": ("flatness", "flatness"),
+}
+
+
+def mix(
+    directories: Sequence[str | os.PathLike],
+    output: str | os.PathLike,
+    *,
+    weights: Sequence[float] | None = None,
+    by_frequency: bool = False,
+    unigram_cache: float | bool = False,
+    ngram_cache: float | bool = False,
+    continuous_cache: float | bool = False,
+    cache_length: int = LENGTH.default,
+    uniform: bool = False,
+) -> dict:
+    """Interpolate language models linearly: a mixture with weights fitted on validation text; with caches if wanted.
+
+    The output directory holds copies of all components: the input directories can be deleted afterwards.
+
+    Args:
+        directories: two or more model directories with equal vocabulary, tokenizer and boundary. One is enough with
+            a cache or `uniform`.
+        output: the model directory to write. It must not exist.
+        weights: one weight per model, the uniform distribution's last. Default: fitted by EM on the validation split
+            of the first directory that has an encoded corpus.
+        by_frequency: fit separate weights for each frequency bin of the last two context words.
+        unigram_cache: add a `UnigramCache` with this decay in words. True: the decay is chosen on the validation split.
+        ngram_cache: the same with a `NgramCache`.
+        continuous_cache: add a `ContinuousCache` of the first network, with this flatness, or True.
+        cache_length: number of previous words that a cache holds.
+        uniform: add the uniform distribution (zerogram), which gives words unseen in training a probability above 0.
+
+    Returns:
+        the content of `metrics.json`: `weights`, `components`, the values of caches, and exact `validation` and `test`
+            figures if a directory has an encoded corpus.
+
+    Raises:
+        InputError: the models do not match, an option is invalid, or the output exists.
+        RunError: a file cannot be written, or a different process writes the directory.
+    """
+    if weights is not None and by_frequency:
+        raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")
+    LENGTH.check(cache_length)
+    for option, argument, value in (
+        (DECAY, "unigram_cache", unigram_cache),
+        (DECAY, "ngram_cache", ngram_cache),
+        (FLATNESS, "continuous_cache", continuous_cache),
+    ):
+        if not isinstance(value, bool):
+            option.check(value, argument)
+        check_argument(
+            argument, not (value is True and weights is not None), "a number with `weights`", value, "give a number."
+        )
+    caches = unigram_cache, ngram_cache, continuous_cache, cache_length
+    with open_output(output) as local, lock_new_directory(local):
+        return _mix(directories, local, weights, by_frequency, caches, uniform)
+
+
+def _mix(
+    directories: Sequence[str | os.PathLike],
+    output: Path,
+    weights: Sequence[float] | None,
+    by_frequency: bool,
+    caches: tuple[float | bool, float | bool, float | bool, int],
+    uniform: bool,
+) -> dict:
+    """Load, mix, evaluate and write."""
+    directories = list(check_items(directories, "directories", str | os.PathLike, "a list of model directories"))
+    parts = [LanguageModel.load(directory) for directory in directories]
+    _check_match(directories, parts)
+    vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
+    corpus = next((part.corpus for part in parts if part.corpus), None)
+    spelling = next((part.spelling for part in parts if part.spelling), None)
+    if weights is None and corpus is None:
+        raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
+    candidates = [[part.model] for part in parts] + _list_caches(parts, corpus, *caches)
+    candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
+    if weights is not None:
+        mixture = Mixture([model for model, *_ in candidates], weights)
+    else:
+        bins = None
+        if by_frequency:
+            counts = count_ngrams(corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary)
+            bins = FrequencyBins(ContextFrequencies.from_counts(counts))
+        mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
+    models = mixture.models
+    metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
+    chosen = [(*_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
+    metrics |= {name: getattr(model, attribute) for name, attribute, model in chosen}
+    if corpus:
+        _copy_corpus(corpus, output / "corpus")
+        metrics |= evaluate_splits(mixture, corpus, spelling)
+    write_json(output / "metrics.json", metrics)
+    mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary)
+    mixed.spelling = spelling
+    mixed.save(output)  # writes config.json last
+    return metrics
+
+
+def _list_caches(
+    parts: Sequence[LanguageModel],
+    corpus: EncodedCorpus | None,
+    unigram_cache: float | bool,
+    ngram_cache: float | bool,
+    continuous_cache: float | bool,
+    length: int,
+) -> list[list[NextWordModel]]:
+    """Return for each wanted cache the candidates among which the validation split chooses."""
+    candidates: list[list[NextWordModel]] = []
+    size, boundary = len(parts[0].vocabulary), parts[0].boundary
+    for build, wanted in ((UnigramCache, unigram_cache), (NgramCache, ngram_cache)):
+        if wanted is not False:
+            decays = _DECAYS if wanted is True else [wanted]
+            candidates.append([build(size, boundary, decay, length) for decay in decays])
+    if continuous_cache is not False:
+        network = _find_network([part.model for part in parts])
+        wanted, fix = "left out without a neural network among the models", "add the directory of a network."
+        check_argument("continuous_cache", network is not None, wanted, continuous_cache, fix)
+        flatnesses = [continuous_cache]
+        if continuous_cache is True:
+            probe = extract_ngrams(corpus.ids("validation")[:_PROBE], network.order, network.boundary)[:, :-1]
+            square = float(np.mean(np.sum(np.square(network.compute_features(probe), dtype=np.float64), axis=1)))
+            flatnesses = [float(f"{share / square:.3g}") for share in _FLATNESSES]
+        candidates.append([ContinuousCache(network, flatness, length) for flatness in flatnesses])
+    return candidates
+
+
+def _find_network(models: Sequence[NextWordModel]) -> NextWordModel | None:
+    """Return the first NPLM among models and the components of mixtures and short-lists."""
+    for model in models:
+        parts = [*getattr(model, "models", []), *filter(None, [getattr(model, "network", None)])]
+        network = model if model.kind == "nplm" else _find_network(parts)
+        if network is not None:
+            return network
+    return None
+
+
+def _check_match(directories: Sequence[str | os.PathLike], parts: Sequence[LanguageModel]) -> None:
+    """Refuse to mix models of different vocabularies, tokenizers or boundaries."""
+    for directory, part in zip(directories[1:], parts[1:], strict=True):
+        for attribute in ("vocabulary", "tokenizer_name", "boundary"):
+            if getattr(part, attribute) != getattr(parts[0], attribute):
+                name = attribute.removesuffix("_name")
+                raise InputError(
+                    f"Models to mix must have the same {name}. The {name} of {directory} differs from that in "
+                    f"{directories[0]}. Fix: train both with the same {name}."
+                )
+
+
+def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
+    """Copy the shards that `corpus.json` names, with the counts of their text, then `corpus.json` itself."""
+    shards = [shard for split in corpus.splits.values() for shard in split["shards"]]
+    counts = [name for name in map(name_text_counts, shards) if (corpus.directory / name).is_file()]
+    for name in [*shards, *counts, "corpus.json"]:
+        with replace_file(directory / name) as temporary:
+            shutil.copyfile(corpus.directory / name, temporary)

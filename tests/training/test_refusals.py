@@ -1,0 +1,82 @@
+"""Invalid options of training: each is refused by an error that names it, and no directory is left."""
+
+import functools
+
+import pytest
+
+from keras_nplm import (
+    AdaptiveConfiguration,
+    Configuration,
+    InputError,
+    LazyAdam,
+    LazySGD,
+    choose_configuration,
+    estimate,
+    mix,
+    open_strategy,
+    train,
+)
+from keras_nplm.training.sizes import compute_sizes
+
+_SIZES = functools.partial(compute_sizes, Configuration())
+_TRAIN, _ESTIMATE = "train", "estimate"  # with a corpus and a directory
+_ROWS = [
+    (Configuration, dict(order=1), "`order` must be 2 to 1,023. Received: 1."),
+    (Configuration, dict(dropout=1.0), "`dropout` must be in [0, 1). Received: 1.0."),
+    (Configuration, dict(optimizer="magic"), "`optimizer` must be one of sgd, adagrad, adam. Received: 'magic'."),
+    (Configuration, dict(hidden_units=0), "`hidden_units` must be 1 or more without `direct_connections`."),
+    (Configuration, dict(output_layer="adaptive", held_out_mass=0.1), "`held_out_mass` must be 0 with `output_layer`"),
+    (Configuration, dict(output_layer="energy", shortlist_size=9), "`shortlist_size` must be left out with `output_l"),
+    (Configuration, dict(output_layer="energy", pointer=True), "`pointer` must be off with `output_layer` energy."),
+    (Configuration, dict(tied_output=True, shortlist_size=9), "`shortlist_size` must be left out with `tied_output`."),
+    (Configuration, dict(outside_output=True), "`outside_output` must be off without `shortlist_size`."),
+    (choose_configuration, dict(tokens=0, types=10), "`tokens` must be 1 or more"),
+    (choose_configuration, dict(tokens=10, types=1), "`vocabulary_size` must be 2 or more"),
+    (AdaptiveConfiguration, dict(given={"dropout": 2.0}), "`dropout` must be in"),
+    (AdaptiveConfiguration, dict(given={"epoch": 2}), "`epoch` must be an option of a configuration"),
+    *[(_SIZES, dict(vocabulary_size=size), "`vocabulary_size` must be") for size in (-1, 1, 4)],
+    (LazySGD, dict(momentum=0.9), "`momentum` must be 0"),
+    (LazyAdam, dict(amsgrad=True), "`amsgrad` must be False"),
+    (open_strategy, dict(name="several"), "`strategy` must be one of auto, one-device"),
+    (open_strategy, dict(name="mirrored"), "`strategy` mirrored needs two devices or more"),
+    (open_strategy, dict(worker_timeout=0), "`worker_timeout` must be 1 or more. Received: 0."),
+    (_TRAIN, dict(background="no"), "`background` requires `shortlist_size`"),
+    (_TRAIN, dict(average_every=6), "`average_every` must be 1 without several workers. Received: 1 device"),
+    (_ESTIMATE, dict(method="magic"), "`method` must be one of kneser-ney"),
+    (_ESTIMATE, dict(order=1), "`order` must be 2 to"),
+    (_ESTIMATE, dict(boundary="book"), "`boundary` must be one of"),
+    (_ESTIMATE, dict(method="class-based", word_classes="none.tsv"), "`word_classes` must be an existing file"),
+    (_ESTIMATE, dict(num_classes=7), "`method` must be class-based with word classes"),
+    (_ESTIMATE, dict(paper_bins=True), "`method` must be deleted-interpolation with `paper_bins`"),
+    (mix, dict(unigram_cache=0), "`unigram_cache` must be 1 or more. Received: 0"),
+    (mix, dict(ngram_cache=0.5), "`ngram_cache` must be 1 or more. Received: 0.5"),
+    (mix, dict(continuous_cache=-1.0), "`continuous_cache` must be 0 or more. Received: -1"),
+    (mix, dict(continuous_cache=True), "`continuous_cache` must be left out without a neural network"),
+    (mix, dict(unigram_cache=True, cache_length=0), "`cache_length` must be 1 to 65,535. Received: 0"),
+    (mix, dict(unigram_cache=True, weights=[0.5, 0.5]), "`unigram_cache` must be a number with `weights`"),
+]
+
+
+@pytest.fixture(scope="module")
+def ngram_directory(tmp_path_factory, short_corpus):
+    directory = tmp_path_factory.mktemp("ngram") / "kn"
+    estimate("kneser-ney", short_corpus, directory, order=2)
+    return directory
+
+
+@pytest.mark.parametrize("call, options, message", _ROWS)
+def test_invalid_options_are_refused(
+    tmp_path, short_corpus, short_configuration, ngram_directory, call, options, message
+):
+    output = tmp_path / "model"
+    if call is _TRAIN:
+        configuration = dict(average_every=options.pop("average_every", 1))
+        call = functools.partial(train, AdaptiveConfiguration(configuration), short_corpus, output)
+    elif call is _ESTIMATE:
+        call = functools.partial(estimate, **{"method": "kneser-ney", "corpus": short_corpus, "directory": output})
+    elif call is mix:
+        call = functools.partial(mix, [ngram_directory], output)
+    with pytest.raises(ValueError) as error:  # the optimisers raise the error of Keras
+        call(**options)
+    assert message in str(error.value) and not output.exists()
+    assert isinstance(error.value, InputError) or call in (LazySGD, LazyAdam)
