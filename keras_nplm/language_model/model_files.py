@@ -16,11 +16,7 @@ NETWORK, BACKGROUND = 0, 1  # the components of a short-list; a continuous cache
 
 
 def get_kind(model: NextWordModel) -> str:
-    """Return the kind of a model, the name in `config.json` of its class.
-
-    Raises:
-        InputError: models of this class cannot be saved.
-    """
+    """Return the kind of a model, the name in `config.json` of its class."""
     kind = getattr(model, "kind", None)
     if kind not in KINDS:
         raise InputError(
@@ -31,12 +27,7 @@ def get_kind(model: NextWordModel) -> str:
 
 
 def save_model(directory: Path, model: NextWordModel) -> None:
-    """Write the files of a model, without `config.json` and `vocabulary.txt`.
-
-    Raises:
-        InputError: models of this class cannot be saved.
-        RunError: a file cannot be written.
-    """
+    """Write the files of a model, without `config.json` and `vocabulary.txt`."""
     kind = get_kind(model)
     if kind in _NGRAM_CLASSES:
         model.save(directory / NGRAMS_FILE)
@@ -62,12 +53,7 @@ def save_model(directory: Path, model: NextWordModel) -> None:
 
 
 def save_component(directory: Path, number: int, model: NextWordModel) -> None:
-    """Save a component of a mixture or short-list. `config.json` comes last and marks the component as complete.
-
-    Raises:
-        InputError: models of this class cannot be saved.
-        RunError: a file cannot be written.
-    """
+    """Save a component of a mixture or short-list. `config.json` comes last and marks the component as complete."""
     component = component_directory(directory, number)
     save_model(component, model)
     write_json(component / "config.json", {"kind": get_kind(model)})
@@ -79,16 +65,7 @@ def component_directory(directory: Path, number: int) -> Path:
 
 
 def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordModel:
-    """Load a model of any kind. Keras and TensorFlow are imported for an NPLM or a short-list only.
-
-    Args:
-        directory: the model directory.
-        config: the content of its `config.json`.
-        vocabulary_size: |V| of its `vocabulary.txt`.
-
-    Raises:
-        InputError: a file is missing or damaged, or does not match the vocabulary.
-    """
+    """Load a model of any kind, described by its `config.json`. Only networks import Keras and TensorFlow."""
     kind = config.get("kind")
     if kind == "nplm":
         path = directory / "model.keras"
@@ -133,17 +110,7 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
 
 
 def load_component(directory: Path, number: int, config: dict, vocabulary_size: int) -> NextWordModel:
-    """Load a component of a mixture or short-list.
-
-    Args:
-        directory: the model directory of the mixture or short-list.
-        number: of the component, from 0.
-        config: the content of `config.json` in `directory`.
-        vocabulary_size: |V|.
-
-    Raises:
-        InputError: a file is missing or damaged, is a symbolic link, or does not match the vocabulary.
-    """
+    """Load a component of a mixture or short-list, counted from 0; `config` is that of the whole model."""
     component = component_directory(directory, number)
     if component.is_symlink() or component.parent.is_symlink():  # links to each other would make an endless model
         raise InputError(f"{component} is a symbolic link. Fix: copy the component into the model directory.")

@@ -9,14 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import find_distinct_rows, gather_ngrams, ngram_positions
-from keras_nplm.data.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    UNK_ID,
-    Vocabulary,
-    check_reserved,
-)
+from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, check_reserved
 from keras_nplm.models.base import NextWordModel, row_blocks
 
 _CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
@@ -67,14 +60,6 @@ def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def build_sentence_ngrams(
-    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, order: int, boundary: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Build the n-grams of tokenized sentences, each sentence with a context of its own."""
-    tokens, positions, owners = _arrange_sentences(sentences, vocabulary, order, boundary)
-    return gather_ngrams(tokens, positions, order), owners
-
-
 def _arrange_sentences(
     sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, order: int, boundary: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -115,29 +100,8 @@ def score_sentences(
 
     An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once. Where the
     sentences have more than 2**22 n-grams or 2**25 ids of n-grams, this holds for each such block.
-    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0.
-
-    Args:
-        model: a language model.
-        vocabulary: maps tokens to ids.
-        tokenize: splits a sentence into tokens.
-        boundary: `"stream"` or `"sentence"`.
-        sentences: S texts.
-        min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
-        counts: counters that are increased by this call.
-        in_order: evaluate each n-gram where it stands in the text, for a model that learns as it reads.
-
-    Raises:
-        InputError: a sentence holds a reserved token.
-
-    Example:
-
-    >>> from keras_nplm.models.mixture import Uniform
-    >>> counts = ScoringCounts()
-    >>> model, vocabulary = Uniform(8, "stream"), Vocabulary([*"abcd"])
-    >>> scores = score_sentences(model, vocabulary, str.split, "stream", ["a b", "a b c"], counts=counts)
-    >>> [(round(score.log_prob, 3), score.tokens) for score in scores], counts.ngrams, counts.distinct_ngrams
-    ([(-3.219, 2), (-4.828, 3)], 5, 3)
+    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0. `in_order` evaluates
+    each n-gram where it stands in the text, for a model that learns as it reads.
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
