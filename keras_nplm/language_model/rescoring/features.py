@@ -27,15 +27,8 @@ def add_scores(lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAM
     """Yield N-best lists with the features of a language model.
 
     The features are `name`, ln P(hypothesis) in nats; `name_words`, the number of predicted tokens; `name_unk`, the
-    number of out-of-vocabulary words. Lists are scored in batches of about a megabyte, so memory is bounded.
-
-    Args:
-        lists: N-best lists.
-        score: returns the scores of texts, such as `LanguageModel.score`.
-        name: name of the log-probability feature.
-
-    Raises:
-        InputError: a hypothesis holds a reserved token, or a list already has a feature of one of these names.
+    number of out-of-vocabulary words. Lists are scored in batches of about a megabyte, so memory is bounded. `score`
+    returns the scores of texts, as `LanguageModel.score` does.
     """
     progress = open_progress("Scoring")
     for batch in batch_lists(lists):

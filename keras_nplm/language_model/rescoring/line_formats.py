@@ -29,21 +29,13 @@ def parse_number(text: str) -> float:
     return value
 
 
-_MOSES_ESCAPES = {
-    "&#124;": "|",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&apos;": "'",
-    "&quot;": '"',
-    "&#91;": "[",
-    "&#93;": "]",
-    "&amp;": "&",  # last, so that an escaped ampersand starts no further escape
-}
+# An escaped ampersand is last, so that it starts no further escape.
+_MOSES_ESCAPES = "&#124; | &lt; < &gt; > &apos; ' &quot; \" &#91; [ &#93; ] &amp; &".split()
 
 
 def unescape_moses(text: str) -> str:
     """Replace the escapes of Moses's tokenizer by the characters that they stand for."""
-    for escape, character in _MOSES_ESCAPES.items():
+    for escape, character in zip(_MOSES_ESCAPES[::2], _MOSES_ESCAPES[1::2], strict=True):
         text = text.replace(escape, character)
     return text
 

@@ -11,7 +11,6 @@ import pytest
 
 from keras_nplm import (
     NPLM,
-    InputError,
     LanguageModel,
     Mixture,
     Uniform,
@@ -193,24 +192,6 @@ def test_a_pipe_is_not_replaced_by_a_file(model_directory, moses, tmp_path, caps
     os.mkfifo(tmp_path / "pipe")
     assert main(["rescore", str(model_directory), str(moses / "list"), "--output", str(tmp_path / "pipe")]) == 2
     assert "must not be a device or a pipe" in capsys.readouterr().err and (tmp_path / "pipe").is_fifo()
-
-
-def test_a_file_that_changes_while_read_is_refused(moses, tmp_path):
-    from keras_nplm.language_model.rescoring.files import rescore_file
-    from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
-
-    path = tmp_path / "list"
-    path.write_text((moses / "list").read_text())
-    model = _model("kneser-ney", "sentence")
-
-    def score(texts, counts):
-        path.write_text("0 ||| a ||| ||| 1\n")
-        return model.score(texts)
-
-    errors = WordErrors(read_references(moses / "references", "moses"))
-    with pytest.raises(InputError, match="changed while it was read"):
-        rescore_file(score, NBestFile(path), tmp_path / "out", losses=errors, tune_weights=True)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_tokenizer_option_keeps_the_normalisation(tmp_path, capsys):
