@@ -128,3 +128,6 @@ def test_tuning_finds_hidden_weights():
     alone = [candidates.loss_with(weights) for weights in np.eye(3)]
     weights, loss = minimise_error(candidates, [np.array([1.0, 0, 0])], restarts=3)
     assert loss < 0.05 * min(alone) and weights[0] > 0 and weights[1] > 0
+    assert loss == candidates.loss_with(weights)
+    weights, loss = minimise_error(candidates, [np.array([1.0, 0.02, 0])], restarts=0)
+    assert loss == 0 and weights == pytest.approx(np.array([1.0, 0.02, 0]) / 1.02)
