@@ -14,21 +14,20 @@ from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, r
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
 
-_TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")  # None or absent without a spelling model
+_MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_word")
 
 
 def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
     """Load the vocabulary of a model directory, with the word forms or the subwords that its tokenizer needs."""
     vocabulary = Vocabulary.load(directory / "vocabulary.txt")
-    if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
-        raise InputError(
-            f"{directory / 'forms.tsv'} does not exist: it maps word forms to lemmas. Fix: restore the file or retrain."
-        )
-    if uses_subwords(tokenizer_name) and vocabulary.subwords is None:
-        raise InputError(
-            f"{directory / 'sentencepiece.model'} does not exist: it splits text into subwords. Fix: restore the file "
-            "or retrain."
-        )
+    for is_used, part, name in (
+        (uses_lemmas(tokenizer_name), vocabulary.forms, "forms.tsv"),
+        (uses_subwords(tokenizer_name), vocabulary.subwords, "sentencepiece.model"),
+    ):
+        if is_used and part is None:
+            raise InputError(
+                f"{directory / name} does not exist: the tokenizer needs it. Fix: restore the file or retrain."
+            )
     return vocabulary
 
 
@@ -78,10 +77,7 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
         figures = metrics[split]
         required = dict.fromkeys(("perplexity", "bits_per_word", "log_prob"), NUMBER)
         check_fields(path, figures, required | dict(tokens=int, unk_tokens=int))
-        if figures.get("perplexity_without_unk") is not None:
-            check_fields(path, figures, {"perplexity_without_unk": NUMBER})
-        of_text = [name for name in _TEXT_FIGURES if figures.get(name) is not None]
-        check_fields(path, figures, dict.fromkeys(of_text, NUMBER))
+        check_fields(path, figures, {name: NUMBER for name in _MAYBE_NONE if figures.get(name) is not None})
         figures.setdefault("perplexity_without_unk", None)
         if "ln_z" in figures:
             check_fields(path, figures["ln_z"], {"mean_absolute": NUMBER})

@@ -135,9 +135,8 @@ class LanguageModel:
     def from_preset(cls, name: str) -> "LanguageModel":
         """Load a trained model that the package contains, without training or download.
 
-        Args:
-            name: `"reference"`: what `keras-nplm train` makes, a network of the Python language reference with 2,164
-                words. Its figures are in `metrics.json` of the preset.
+        `"reference"` is what `keras-nplm train` makes, a network of the Python language reference with 2,164 words. Its
+        figures are in `metrics.json` of the preset.
 
         Example:
 
@@ -237,10 +236,6 @@ class LanguageModel:
             per token), `bits_per_character`, `perplexity_per_word`, `characters`, `words`, `spelling_log_prob` (nats).
             `dynamic`, on request: the same figures of dynamic evaluation, and its `settings`.
 
-        Raises:
-            InputError: the text has no word, the text holds a reserved token, the split or the encoded corpus does
-                not exist, log Z is requested of a class other than NPLM, or the model has nothing that learns.
-
         Example:
 
         >>> from keras_nplm import Uniform
@@ -276,16 +271,11 @@ class LanguageModel:
         Args:
             text: lines of text, one sentence each, in the order in which they were written.
             held_out: share of the lines that is held out, in [0.01, 1).
-            epochs: largest number of epochs for each learning rate.
-            seed: seed of the order of the n-grams. The same seed gives the same weights.
+            epochs: largest number of epochs for each learning rate. The same `seed` gives the same weights.
 
         Returns:
             a language model with the same vocabulary. Its `adaptation` tells the learning rate and the held-out
             perplexity before and after; its `corpus` and `dynamics` are None.
-
-        Raises:
-            InputError: the model is not an NPLM, the text has fewer than 2 lines with words or holds a reserved
-                token, or an option is out of range.
         """
         from keras_nplm.language_model.adaptation import adapt
 
@@ -306,9 +296,6 @@ class LanguageModel:
             min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
             counts: counters of n-grams that are increased.
             dynamic: a copy of the model learns from each sentence before it scores the next; see `evaluate`.
-
-        Raises:
-            InputError: a sentence holds a reserved token, or the model has nothing that learns.
         """
         lines = check_lines(sentences, "sentences")
         model = make_learner(self, dynamic)[1] if dynamic else self.model
@@ -325,14 +312,10 @@ class LanguageModel:
         tokens, and `name_unk` the number of out-of-vocabulary words; these two are kept only if they have a weight.
 
         Args:
-            lists: N-best lists, as `NBestFile` reads them. They are scored in batches, so any number is possible.
+            lists: N-best lists, as `NBestFile` reads them, any number: they are scored in batches.
             weights: weight of each feature. Default: 1 for `"score"` (or for each feature of a list without
                 `"score"`), and 1 for `name`. `keras_nplm.language_model.rescoring.tune` finds better weights.
             name: name of the log-probability feature.
-
-        Raises:
-            InputError: a hypothesis holds a reserved token, a list already has a feature `name`, or no list has a
-                feature that has a weight.
 
         Example:
 
@@ -349,32 +332,20 @@ class LanguageModel:
 
         A model of subwords returns whole words; see `keras_nplm.language_model.completion.complete_words`.
 
-        Args:
-            context: text; its last n-1 tokens count.
-            top_k: number of words, 1 or more.
-
-        Raises:
-            InputError: `top_k` is out of range, or the context holds a reserved token.
+        The last n-1 tokens of the context count. `top_k` is 1 or more.
         """
         return next_words.find_next_words(self, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Complete the last, unfinished word of a text: autocompletion, as keyboards and search boxes show it.
 
-        The words before the unfinished word are the context. The answer has the most probable words that begin with
-        the unfinished word. After white space every word does.
-
-        Args:
-            text: text whose last word is unfinished, such as `"The val"`.
-            top_k: number of words, 1 or more.
+        The words before the unfinished word, such as `"val"` in `"The val"`, are the context. The answer has the
+        `top_k` most probable words that begin with the unfinished word. After white space every word does.
 
         Returns:
             words with P(w | context), in descending order; fewer than `top_k` if fewer words have the prefix. The
             probabilities are normalised over the whole vocabulary: divide by their sum over all words with the prefix
             for P(w | context, prefix). Special tokens are left out.
-
-        Raises:
-            InputError: `top_k` is out of range, or the text holds a reserved token.
 
         Example:
 
@@ -407,22 +378,14 @@ class LanguageModel:
             the words separated by spaces, the characters of a character model, or the text of the subwords. The latter
             begins with a space if a new word follows the prompt. With the boundary `"sentence"` each sentence is a
             line.
-
-        Raises:
-            InputError: an option is out of range, or the prompt holds a reserved token.
         """
         return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
 
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """Return the nearest neighbours of a word with the cosine similarity of the word vectors (rows of C).
 
-        Args:
-            word: a word of the vocabulary, before or after normalisation.
-            top_k: number of neighbours, 1 or more. The word itself and special tokens are left out.
-            among: search only this many most frequent words. Default: all.
-
-        Raises:
-            InputError: an option is out of range, the word is out of the vocabulary, or the model has no word vectors.
+        The word may be spelled as before or after normalisation. `among`: search only this many most frequent words.
+        The word itself and special tokens are left out.
         """
         words, vectors = self.word_vectors()
         return _pair_words(words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among))
@@ -436,11 +399,7 @@ class LanguageModel:
         return _pair_words(words, *word_vectors.analogies(vectors, [self._find_rows(a, b, c)], top_k, among))
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
-        """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m].
-
-        Raises:
-            InputError: the model has no word vectors.
-        """
+        """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m]."""
         if self.network is None:
             raise InputError(
                 f"Word vectors need an NPLM. Received: {type(self.model).__name__}. "

@@ -5,6 +5,7 @@ Sentences become n-grams. Each distinct word is looked up once, and each distinc
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,50 +15,44 @@ from keras_nplm.models.base import NextWordModel, row_blocks
 
 _CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
 _IDS = 1 << 25  # ids of n-grams that are scored together: a cache has hundreds of words of context
+T = TypeVar("T")
 _LONG_CONTEXT = 64  # words of context from which n-grams are scored in the order of the text, as caches need it
 
 
 @dataclasses.dataclass(frozen=True)
 class SentenceScore:
-    """The score of a sentence: its log-probability.
+    """The score of a sentence: its log-probability."""
 
-    Args:
-        log_prob: ln P(sentence), the sum of ln P(token | context), in nats.
-        tokens: number of predicted tokens; `</s>` counts where the model predicts it.
-        unk_tokens: number of predicted tokens that are out-of-vocabulary words (`<unk>`).
-    """
-
-    log_prob: float
-    tokens: int
-    unk_tokens: int
+    log_prob: float  # the sum of ln P(token | context), in nats
+    tokens: int  # predicted tokens; `</s>` counts where the model predicts it
+    unk_tokens: int  # predicted tokens that are out-of-vocabulary words
 
 
 @dataclasses.dataclass
 class ScoringCounts:
-    """Counters of the work done by scoring: how many n-grams share one evaluation.
-
-    Args:
-        ngrams: n-grams of all sentences.
-        distinct_ngrams: distinct n-grams; each is evaluated once.
-        contexts: distinct contexts of these n-grams.
-    """
+    """Counters of the work done by scoring: how many n-grams share one evaluation."""
 
     ngrams: int = 0
-    distinct_ngrams: int = 0
-    contexts: int = 0
+    distinct_ngrams: int = 0  # each is evaluated once
+    contexts: int = 0  # distinct contexts of these n-grams
 
 
-def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Group sentences into batches of about 2 million characters, which are scored together."""
+def batch_by_size(items: Iterable[T], measure: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Group items into batches of about `most` characters, as `measure` counts them."""
     batch, size = [], 0
-    for sentence in sentences:
-        batch.append(sentence)
-        size += len(sentence) + 1
-        if size >= _CHARACTERS:
+    for item in items:
+        batch.append(item)
+        size += measure(item)
+        if size >= most:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """Group sentences into batches of about 2 million characters, which are scored together."""
+    return batch_by_size(sentences, lambda sentence: len(sentence) + 1, _CHARACTERS)
 
 
 def _arrange_sentences(
