@@ -29,13 +29,9 @@ class WordPieces:
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
     spaces, such as Chinese or Thai. Letters, digits, marks above letters and apostrophes continue a word.
 
-    Attributes:
-        texts: the UTF-8 text of each piece without the space before it.
-        last: what the text of each piece ends with, int [|V|].
-        index: the pieces by the prefixes of their texts.
-        begins: whether a piece begins a word after a text with a certain end, bool [5, |V|]. `</s>` always does. If no
-            piece has a space, a word may begin with any piece after one.
-        blanks: the characters that separate an unfinished word from the text before it.
+    `texts` has the UTF-8 text of each piece without the space before it, and `last`, int [|V|], what it ends with.
+    `begins`, bool [5, |V|]: whether a piece begins a word after a text with a certain end. If no piece has a space, a
+    word may begin with any piece after one. `blanks` separate an unfinished word from the text before it.
     """
 
     def __init__(self, vocabulary: Vocabulary):

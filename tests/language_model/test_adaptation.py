@@ -68,15 +68,6 @@ def test_adapt_command_writes_a_model_directory(directory, text, tmp_path, capsy
     assert "already holds a model" in capsys.readouterr().err
 
 
-def test_adapt_command_refuses_before_it_writes(directory, tmp_path, capsys):
-    (tmp_path / "short.txt").write_text("the cat\n", encoding="utf-8")
-    (tmp_path / "latin.txt").write_bytes("the café\n".encode("latin-1") * 9)
-    for name, message in (("short.txt", "2 lines"), ("latin.txt", "UTF-8"), ("absent.txt", "absent.txt")):
-        assert main(["adapt", str(directory), "--text", str(tmp_path / name), "--output", str(tmp_path / "out")]) == 2
-        assert message in capsys.readouterr().err
-    assert not list((tmp_path / "out").glob("*.*"))
-
-
 @pytest.mark.long
 def test_old_validation_text_is_measured_again(model_directory, tmp_path, capsys):
     text = tmp_path / "mine.txt"

@@ -67,7 +67,7 @@ def _clusters(seed: int, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
     return vectors * rng.uniform(0.1, 10, (len(labels), 1)), labels
 
 
-@pytest.mark.parametrize("sizes", [(40, 40), (6, 30), (10,) * 10])
+@pytest.mark.parametrize("sizes", [(6, 30), (10,) * 10])
 def test_the_map_keeps_groups_apart(sizes):
     """Groups of directions, not of lengths, and more than two components part: a word's neighbour is of its group."""
     vectors, labels = _clusters(0, sizes)
@@ -81,20 +81,12 @@ def test_the_map_keeps_groups_apart(sizes):
     assert np.abs(places.mean(axis=0)).max() < 1e-9
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(_MATRICES)
 def test_the_map_of_any_vectors_is_finite(vectors):
     """One vector, two, zeros, duplicates, one component."""
     places = word_map(vectors)
     assert places.shape == (len(vectors), 2) and np.isfinite(places).all()
-
-
-def test_equal_vectors_are_close_on_the_map():
-    assert np.ptp(word_map(np.ones((50, 3))), axis=0).max() < 0.01  # scikit-learn computes in float32
-    places = word_map(np.repeat(np.random.default_rng(0).normal(size=(10, 4)), 2, axis=0))
-    distances = np.linalg.norm(places[:, None] - places, axis=2)
-    np.fill_diagonal(distances, np.inf)
-    assert (distances.argmin(axis=1) == np.arange(20) + np.tile([1, -1], 10)).all()
 
 
 def test_nearest_excludes_the_word_and_special_tokens():

@@ -18,17 +18,11 @@ _NO_LOSS = np.finfo(np.float64).max  # of weights that rank nothing
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """Hypotheses for several inputs, with their features and losses.
+    """Hypotheses for several inputs, with their features and losses."""
 
-    Args:
-        features: float64 [H, K].
-        starts: index of the first hypothesis of each input, int64 [S], from 0, ascending.
-        losses: loss of each hypothesis, float64 [H].
-    """
-
-    features: np.ndarray
-    starts: np.ndarray
-    losses: np.ndarray
+    features: np.ndarray  # float64 [H, K]
+    starts: np.ndarray  # index of the first hypothesis of each input, int64 [S], from 0, ascending
+    losses: np.ndarray  # float64 [H]
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.features).all() and np.isfinite(self.losses).all()):
@@ -127,16 +121,8 @@ def minimise_error(
 
     Each round searches along the K axes and K random directions and takes the best step. A search ends when no step
     reduces the loss. Features are first scaled to the same standard deviation within inputs, so that random directions
-    and random starts suit them. A start that ranks nothing, such as 0, has no loss to compare with.
-
-    Args:
-        candidates: the hypotheses.
-        starts: initial weights, float64 [K] each; the first of equally good weights wins.
-        restarts: number of additional random starts, 0 or more.
-        seed: random seed of starts and directions.
-
-    Returns:
-        weights float64 [K], whose absolute values sum to 1, and their loss.
+    and random starts suit them. A start that ranks nothing, such as 0, has no loss to compare with. The first of
+    equally good weights wins. The absolute values of the weights sum to 1. `restarts` are additional random starts.
     """
     if restarts < 0:
         raise InputError(f"`restarts` must be 0 or more. Received: {restarts}.")

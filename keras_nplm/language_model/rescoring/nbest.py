@@ -24,21 +24,16 @@ _LINE_SIZE = 512
 class NBestList:
     """An N-best list: the hypotheses of a decoder for one input, with their features.
 
-    Args:
-        name: id of the input: Moses's sentence number, Kaldi's utterance, the first column of TSV.
-        texts: H hypotheses, in the order of the file.
-        features: values of each feature, float64 [H], the greater the better. The decoder's total is `"score"`.
-        lines: the lines of the file. Default: the hypotheses were not read from a file.
-        new_features: names of the features that are not in `lines`.
-        totals: weighted sums of features, float64 [H], if the list was ranked.
+    `name` is the id of the input: Moses's sentence number, Kaldi's utterance, the first column of TSV. A feature has a
+    value for each of the H hypotheses, float64 [H], the greater the better. The decoder's total is `"score"`.
     """
 
     name: str
     texts: list[str]
     features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    lines: list[str] | None = None
-    new_features: tuple[str, ...] = ()
-    totals: np.ndarray | None = None
+    lines: list[str] | None = None  # of the file. None: the hypotheses were not read from a file
+    new_features: tuple[str, ...] = ()  # those that are not in `lines`
+    totals: np.ndarray | None = None  # weighted sums of features, float64 [H], if the list was ranked
 
     def __post_init__(self) -> None:
         self.texts = list(check_lines(self.texts, "texts"))
