@@ -35,12 +35,7 @@ def adapt(
     epochs: int = EPOCHS.default,
     seed: int = SEED.default,
 ) -> "LanguageModel":
-    """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and `adapt_network`.
-
-    Raises:
-        InputError: the model is not an NPLM, the text has fewer than 2 lines with words or holds a reserved token, or
-            an option is out of range.
-    """
+    """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and `adapt_network`."""
     for option, value in ((HELD_OUT, held_out), (EPOCHS, epochs), (SEED, seed)):
         option.check(value)
     kind = type(language_model.model).__name__
@@ -59,13 +54,7 @@ def adapt(
 
 
 def _split_lines(ids: np.ndarray, held_out: float) -> tuple[np.ndarray, np.ndarray]:
-    """Split ids into the first lines and the last lines, which are a share of all lines and at least 1.
-
-    Example:
-
-    >>> [part.tolist() for part in _split_lines(np.array([4, 3, 5, 3, 6, 6, 3]), 0.1)]
-    [[4, 3, 5, 3], [6, 6, 3]]
-    """
+    """Split ids into the first lines and the last lines, which are a share of all lines and at least 1."""
     ends = np.flatnonzero(ids == EOS_ID)
     if len(ends) < 2:
         raise InputError(

@@ -29,13 +29,9 @@ class WordPieces:
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
     spaces, such as Chinese or Thai. Letters, digits, marks above letters and apostrophes continue a word.
 
-    Attributes:
-        texts: the UTF-8 text of each piece without the space before it.
-        last: what the text of each piece ends with, int [|V|].
-        index: the pieces by the prefixes of their texts.
-        begins: whether a piece begins a word after a text with a certain end, bool [5, |V|]. `</s>` always does. If no
-            piece has a space, a word may begin with any piece after one.
-        blanks: the characters that separate an unfinished word from the text before it.
+    `texts` has the UTF-8 text of each piece without the space before it, and `last`, int [|V|], what it ends with.
+    `begins`, bool [5, |V|]: whether a piece begins a word after a text with a certain end. If no piece has a space, a
+    word may begin with any piece after one. `blanks` separate an unfinished word from the text before it.
     """
 
     def __init__(self, vocabulary: Vocabulary):
@@ -59,10 +55,7 @@ class WordPieces:
         self.blanks = " " if vocabulary.subwords is not None else _WHITE_SPACE + SPACE
 
     def find_compatible(self, prefix: bytes) -> np.ndarray:
-        """Return which pieces may come next if a text must begin with `prefix`: bool [|V|].
-
-        The text of such a piece begins with the prefix, or is itself the beginning of the prefix.
-        """
+        """Return whose texts begin with `prefix`, or are the beginning of it: bool [|V|]."""
         found = np.zeros(len(self.texts), bool)
         found[self.index.find(prefix)] = True
         for length in range(len(prefix)):
@@ -88,8 +81,6 @@ def is_letter(character: str) -> bool:
 def split_unfinished(text: str) -> tuple[str, str]:
     """Split a text into its complete words and its last, unfinished word, which consists of letters.
 
-    Example:
-
     >>> split_unfinished("The val"), split_unfinished("The (val"), split_unfinished("The "), split_unfinished("我们")
     (('The ', 'val'), ('The (', 'val'), ('The ', ''), ('我们', ''))
     """
@@ -114,18 +105,8 @@ def complete_words(
         P(w | context) = sum over the spellings x_1 … x_m of w of
                          P(x_1 | context, a word begins) prod_i P(x_i | context, x_1 … x_{i-1}) P(a word begins next)
 
-    Args:
-        model: a language model of order n.
-        context_ids: int32 [n-1], the context, which ends with a word.
-        pieces: the pieces of the model's vocabulary.
-        begin: how the word begins, a row of `pieces.begins`.
-        prefix: text that the words must begin with, at most 64 characters. The probabilities stay those without a
-            prefix.
-        with_end: whether `</s>` is one of the words.
-        top_k: number of words.
-
-    Returns:
-        up to `top_k` words with their probabilities, the most probable first.
+    `context_ids`, int32 [n-1], ends with a word; `begin` is a row of `pieces.begins`. The words begin with `prefix`, at
+    most 64 characters; their probabilities stay those without a prefix. `with_end`: `</s>` is one of the words.
     """
     if len(prefix) > LONGEST_PREFIX:
         return []

@@ -14,34 +14,25 @@ from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, r
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
 
-_TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")  # None or absent without a spelling model
+_MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_word")
 
 
 def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
-    """Load the vocabulary of a model directory, with the word forms or the subwords that its tokenizer needs.
-
-    Raises:
-        InputError: a file is missing or damaged.
-    """
+    """Load the vocabulary of a model directory, with the word forms or the subwords that its tokenizer needs."""
     vocabulary = Vocabulary.load(directory / "vocabulary.txt")
-    if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
-        raise InputError(
-            f"{directory / 'forms.tsv'} does not exist: it maps word forms to lemmas. Fix: restore the file or retrain."
-        )
-    if uses_subwords(tokenizer_name) and vocabulary.subwords is None:
-        raise InputError(
-            f"{directory / 'sentencepiece.model'} does not exist: it splits text into subwords. Fix: restore the file "
-            "or retrain."
-        )
+    for is_used, part, name in (
+        (uses_lemmas(tokenizer_name), vocabulary.forms, "forms.tsv"),
+        (uses_subwords(tokenizer_name), vocabulary.subwords, "sentencepiece.model"),
+    ):
+        if is_used and part is None:
+            raise InputError(
+                f"{directory / name} does not exist: the tokenizer needs it. Fix: restore the file or retrain."
+            )
     return vocabulary
 
 
 def load_encoded_corpus(directory: Path, vocabulary_size: int) -> EncodedCorpus:
-    """Load the encoded training corpus of a model directory.
-
-    Raises:
-        InputError: the corpus is missing or damaged, or was encoded with a vocabulary of a different size.
-    """
+    """Load the encoded training corpus of a model directory."""
     encoded = EncodedCorpus.load(directory / "corpus")
     if encoded.vocabulary_size != vocabulary_size:
         raise InputError(
@@ -52,11 +43,7 @@ def load_encoded_corpus(directory: Path, vocabulary_size: int) -> EncodedCorpus:
 
 
 def read_config(directory: Path) -> dict:
-    """Read `config.json` of a model directory and check the fields that all kinds of models have.
-
-    Raises:
-        InputError: the file is missing or damaged, or a field is missing.
-    """
+    """Read `config.json` of a model directory and check the fields that all kinds of models have."""
     path = directory / "config.json"
     config = read_json(path)
     if not isinstance(config.get("kind"), str):
@@ -70,11 +57,7 @@ def read_config(directory: Path) -> dict:
 
 
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
-    """Read `config.json` and the vocabulary of a model directory, without the model.
-
-    Raises:
-        InputError: the directory is missing, or a file is missing or damaged.
-    """
+    """Read `config.json` and the vocabulary of a model directory, without the model."""
     if not directory.is_dir():
         raise InputError(
             f"Model directory {directory} does not exist. Fix: train a model with "
@@ -85,15 +68,7 @@ def read_description(directory: Path) -> tuple[dict, Vocabulary]:
 
 
 def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
-    """Read `metrics.json` of a model directory and check its figures.
-
-    Args:
-        directory: the model directory.
-        missing_ok: return `{}` if the file does not exist.
-
-    Raises:
-        InputError: the file is missing or damaged, or a figure is not a number.
-    """
+    """Read `metrics.json` of a model directory and check its figures."""
     path = directory / "metrics.json"
     if missing_ok and not path.exists():
         return {}
@@ -102,10 +77,7 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
         figures = metrics[split]
         required = dict.fromkeys(("perplexity", "bits_per_word", "log_prob"), NUMBER)
         check_fields(path, figures, required | dict(tokens=int, unk_tokens=int))
-        if figures.get("perplexity_without_unk") is not None:
-            check_fields(path, figures, {"perplexity_without_unk": NUMBER})
-        of_text = [name for name in _TEXT_FIGURES if figures.get(name) is not None]
-        check_fields(path, figures, dict.fromkeys(of_text, NUMBER))
+        check_fields(path, figures, {name: NUMBER for name in _MAYBE_NONE if figures.get(name) is not None})
         figures.setdefault("perplexity_without_unk", None)
         if "ln_z" in figures:
             check_fields(path, figures["ln_z"], {"mean_absolute": NUMBER})
@@ -119,9 +91,7 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
 def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Iterator[None]:
     """Delete `config.json` if the block raises an InputError, so that the directory accepts different options.
 
-    Args:
-        directory: the model directory.
-        unless: a file, such as a checkpoint, whose presence keeps `config.json`.
+    A file `unless`, such as a checkpoint, keeps `config.json`.
     """
     try:
         yield
@@ -136,10 +106,6 @@ def lock_run(directory: Path) -> Iterator[None]:
     """Lock the directory of a run until the end of the block. A finished run is read without a lock.
 
     The temporary files of a killed process are removed, also those of components.
-
-    Raises:
-        InputError: the directory cannot be created or written.
-        RunError: a different process writes it; see `lock_directory`.
     """
     check_output_path(directory)
     if not all((directory / name).exists() for name in ("config.json", "metrics.json")):
@@ -155,12 +121,7 @@ def lock_run(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_new_directory(directory: Path) -> Iterator[None]:
-    """Lock a model directory that must be empty or absent, until the end of the block.
-
-    Raises:
-        InputError: the directory holds a model or foreign files, or cannot be created or written.
-        RunError: a different process writes it; see `lock_directory`.
-    """
+    """Lock a model directory that must be empty or absent, until the end of the block."""
     check_output_directory(directory)
     with lock_directory(directory):
         check_output_directory(directory)
@@ -172,13 +133,6 @@ def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> No
     """Check that an output directory is empty or does not exist.
 
     The lock and what a killed process left of unfinished files do not count.
-
-    Args:
-        directory: the output directory.
-        allowed: names of files that it may hold.
-
-    Raises:
-        InputError: the path is invalid, or the directory holds a model or foreign files.
     """
     check_output_path(directory)
     if (directory / "config.json").exists():
@@ -195,11 +149,7 @@ def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> No
 
 
 def check_output_file(target: str | os.PathLike) -> None:
-    """Check that an output file can exist, and not in a model directory, whose files must stay unchanged.
-
-    Raises:
-        InputError: the path is invalid, or the file lies in a model directory.
-    """
+    """Check that an output file can exist, and not in a model directory, whose files must stay unchanged."""
     check_output_path(target)
     parent = Path(target).parent
     if (parent / "config.json").exists():

@@ -25,11 +25,7 @@ def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
 
 
 def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None:
-    """Load the settings of dynamic evaluation of a model directory. None: they were not tuned, or for other weights.
-
-    Raises:
-        InputError: a file is damaged, or does not match the model.
-    """
+    """Load the settings of dynamic evaluation of a model directory. None: they were not tuned, or for other weights."""
     path = directory / DYNAMICS_FILE
     if not path.exists():
         return None

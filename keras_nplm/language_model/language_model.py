@@ -1,57 +1,38 @@
 """LanguageModel: a trained model with its vocabulary and tokenizer; text in, probabilities and words out."""
 
-import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, check_text, convert_ids, holds_ids
-from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.arguments import check_lines, check_text
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES
-from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
-from keras_nplm.data.shards import count_ids, encode_text, sum_counts
-from keras_nplm.data.text_counts import TextCounter
-from keras_nplm.data.tokenizers import (
-    WORD_TOKENIZERS,
-    continue_line,
-    join_tokens,
-    load_forms,
-    lower,
-    parse_tokenizer,
-    uses_lemmas,
-)
-from keras_nplm.data.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
-    UNK_ID,
-    Vocabulary,
-    check_reserved,
-)
+from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.tokenizers import load_forms, uses_lemmas
+from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary, check_reserved
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.remote import fetch, open_output
-from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces, complete_words, split_unfinished
+from keras_nplm.language_model import next_words, word_vectors
+from keras_nplm.language_model.completion import WordPieces
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
-from keras_nplm.language_model.generation import generate_sentences
+from keras_nplm.language_model.evaluation import evaluate_text, make_learner
+from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.rescoring.ranking import rank_lists
 from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, batch_sentences, score_sentences
-from keras_nplm.language_model.word_vectors import analogies, find_rows, nearest
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, make_dynamic, tune_dynamic
-from keras_nplm.models.evaluation import TextSize, compute_text_figures, evaluate, evaluate_both
-from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
+from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 if TYPE_CHECKING:
     from keras_nplm.models.adaptation import Adaptation
@@ -104,10 +85,8 @@ class LanguageModel:
         self.tokenizer_name = tokenizer_name
         self.tokenize = vocabulary.tokenizer(tokenizer_name)
         self.boundary = _choose_boundary(model, boundary)
-        self.corpus: EncodedCorpus | None = None
-        self.spelling: SpellingModel | None = None
-        self._dynamics: TunedDynamics | None = None
         self.adaptation: Adaptation | None = None
+        self._readers: dict[str, functools.partial] = {}  # of the parts of a model directory, read when first used
         self._indexed: tuple[Vocabulary, PrefixIndex | WordPieces] | None = None
 
     def __repr__(self) -> str:
@@ -119,6 +98,8 @@ class LanguageModel:
     @classmethod
     def load(cls, directory: str | os.PathLike, self_normalised: bool = False) -> "LanguageModel":
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
+
+        `corpus`, `spelling` and `dynamics` are read from the directory when they are first used.
 
         Args:
             directory: the model directory. One of `gs://` or `s3://` is downloaded to a cache.
@@ -139,23 +120,23 @@ class LanguageModel:
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except (KeyError, IndexError, TypeError) as error:
             raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
-        language_model.spelling = load_spelling(directory)
-        if (directory / "corpus" / "corpus.json").is_file():
-            language_model.corpus = load_encoded_corpus(directory, len(vocabulary))
-        if not self_normalised:
-            language_model.dynamics = load_dynamics(directory, model)
+        directory = Path(directory).absolute()
+        readers = {
+            "corpus/corpus.json": functools.partial(load_encoded_corpus, directory, len(vocabulary)),
+            SPELLING_FILE: functools.partial(SpellingModel.load, directory / SPELLING_FILE),
+            DYNAMICS_FILE: functools.partial(load_dynamics, directory, model),
+        }
+        if self_normalised:
+            del readers[DYNAMICS_FILE]
+        language_model._readers = {name: read for name, read in readers.items() if (directory / name).is_file()}
         return language_model
 
     @classmethod
     def from_preset(cls, name: str) -> "LanguageModel":
         """Load a trained model that the package contains, without training or download.
 
-        Args:
-            name: `"reference"`: what `keras-nplm train` makes, a network of the Python language reference with 2,164
-                words. Its figures are in `metrics.json` of the preset.
-
-        Raises:
-            InputError: no preset has this name.
+        `"reference"` is what `keras-nplm train` makes, a network of the Python language reference with 2,164 words. Its
+        figures are in `metrics.json` of the preset.
 
         Example:
 
@@ -165,10 +146,7 @@ class LanguageModel:
         return cls.load(find_preset(name))
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Save a model directory, which `load` and all commands read.
-
-        Args:
-            directory: the model directory, local or `gs://` or `s3://`.
+        """Save a model directory, local or `gs://` or `s3://`, which `load` and all commands read.
 
         Raises:
             InputError: the directory already holds a model, or models of this class cannot be saved.
@@ -178,16 +156,35 @@ class LanguageModel:
             if (directory / "config.json").exists():
                 raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
             self.replace_model(self.model)  # refuses parts that do not match
+            spelling, dynamics = self.spelling, self.dynamics
             for name in (SPELLING_FILE, DYNAMICS_FILE):  # of a model that was deleted in part
                 (directory / name).unlink(missing_ok=True)
             save_model(directory, self.model)
             self.vocabulary.save(directory / "vocabulary.txt")
-            if self.spelling is not None:
-                self.spelling.save(directory / SPELLING_FILE)
-            if self.dynamics is not None:
-                save_dynamics(directory, self.dynamics)
+            if spelling is not None:
+                spelling.save(directory / SPELLING_FILE)
+            if dynamics is not None:
+                save_dynamics(directory, dynamics)
             config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
             write_json(directory / "config.json", config)
+
+    @functools.cached_property
+    def corpus(self) -> EncodedCorpus | None:
+        """The encoded training corpus. None: the model was not trained from one."""
+        return self._read("corpus/corpus.json")
+
+    @functools.cached_property
+    def spelling(self) -> SpellingModel | None:
+        """The spelling model of out-of-vocabulary words, for bits per character. None: the model has none."""
+        return self._read(SPELLING_FILE)
+
+    @functools.cached_property
+    def _dynamics(self) -> TunedDynamics | None:
+        tuned = self._read(DYNAMICS_FILE)
+        return tuned and tuned.assign_to(self.model)
+
+    def _read(self, name: str) -> EncodedCorpus | SpellingModel | TunedDynamics | None:
+        return self._readers[name]() if name in self._readers else None
 
     @property
     def dynamics(self) -> TunedDynamics | None:
@@ -204,9 +201,6 @@ class LanguageModel:
 
         It keeps the tokenizer and the boundary. New words leave the training words of the spelling model. The corpus,
         the settings of dynamic evaluation and the record of an adaptation belong to the model before.
-
-        Raises:
-            InputError: the parts do not match.
         """
         changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer_name, self.boundary)
         changed.spelling = self.spelling
@@ -242,10 +236,6 @@ class LanguageModel:
             per token), `bits_per_character`, `perplexity_per_word`, `characters`, `words`, `spelling_log_prob` (nats).
             `dynamic`, on request: the same figures of dynamic evaluation, and its `settings`.
 
-        Raises:
-            InputError: the text has no word, the text holds a reserved token, the split or the encoded corpus does
-                not exist, log Z is requested of a class other than NPLM, or the model has nothing that learns.
-
         Example:
 
         >>> from keras_nplm import Uniform
@@ -253,37 +243,13 @@ class LanguageModel:
         >>> round(language_model.evaluate(["The cat sat.", "The cat."])["perplexity"], 3)
         5.0
         """
-        ids, size = self._encode(text)
-        if self.kind == "self-normalised":
-            raise InputError(
-                "Self-normalised log-probabilities have no exact perplexity, because they do not sum to 1. "
-                "Fix: load the model without `self_normalised`."
-            )
-        measure = evaluate
-        if ln_z:
-            if self.kind != "nplm":
-                raise InputError(f"log Z can only be reported for an NPLM. Received: {type(self.model).__name__}.")
-            from keras_nplm.models.self_normalised import evaluate_with_ln_z
-
-            measure = evaluate_with_ln_z
-        if not dynamic:
-            figures = measure(self.model, ids, self.boundary)
-            return figures | compute_text_figures(figures["log_prob"], size())
-        check_argument("dynamic", not ln_z, "False with `ln_z`", dynamic, "evaluate twice.")
-        settings, learner = self._make_dynamic(dynamic)
-        figures, learned = evaluate_both(self.model, learner, ids, self.boundary)
-        text_size = size()
-        learned |= compute_text_figures(learned["log_prob"], text_size) | {"settings": dataclasses.asdict(settings)}
-        return figures | compute_text_figures(figures["log_prob"], text_size) | {"dynamic": learned}
+        return evaluate_text(self, text, ln_z, dynamic)
 
     def tune_dynamic(self) -> TunedDynamics:
         """Tune dynamic evaluation on the validation split: how a copy of the model learns from the text it reads.
 
         The result is kept in `dynamics`, and `save` writes it. `evaluate(dynamic=True)` and `score(dynamic=True)` use
         it. See `keras_nplm.models.dynamic.tune_dynamic`.
-
-        Raises:
-            InputError: the model has no encoded corpus, or nothing in it learns.
         """
         if self.corpus is None:
             raise InputError(
@@ -305,67 +271,15 @@ class LanguageModel:
         Args:
             text: lines of text, one sentence each, in the order in which they were written.
             held_out: share of the lines that is held out, in [0.01, 1).
-            epochs: largest number of epochs for each learning rate.
-            seed: seed of the order of the n-grams. The same seed gives the same weights.
+            epochs: largest number of epochs for each learning rate. The same `seed` gives the same weights.
 
         Returns:
             a language model with the same vocabulary. Its `adaptation` tells the learning rate and the held-out
             perplexity before and after; its `corpus` and `dynamics` are None.
-
-        Raises:
-            InputError: the model is not an NPLM, the text has fewer than 2 lines with words or holds a reserved
-                token, or an option is out of range.
-
-        Example:
-
-        >>> general = LanguageModel.from_preset("reference")
-        >>> personal = general.adapt(["the cat is a list"] * 20, epochs=1)
-        >>> personal.adaptation.after < personal.adaptation.before
-        True
         """
         from keras_nplm.language_model.adaptation import adapt
 
         return adapt(self, text, held_out=held_out, epochs=epochs, seed=seed)
-
-    def _make_dynamic(self, dynamic: bool | DynamicSettings) -> tuple[DynamicSettings, NextWordModel]:
-        """Return the settings, and a copy of the model that learns as it reads."""
-        if isinstance(dynamic, DynamicSettings):
-            check_argument("dynamic.rule", dynamic.rule != "rms", "'sgd' in settings of your own", "rms", "tune them.")
-            return dynamic, make_dynamic(self.model, dynamic)
-        tuned = self.dynamics or self.tune_dynamic()
-        return tuned.settings, make_dynamic(self.model, tuned.settings, tuned.mean_squares)
-
-    def _encode(
-        self, text: str | Iterable[str] | np.ndarray
-    ) -> tuple[np.ndarray | Iterator[np.ndarray], Callable[[], TextSize]]:
-        """Return the ids of a split, int32 [T], or of lines of text, part by part; ids are returned as they are.
-
-        The second value is a function to call after the ids were read, which returns the size of the text.
-        """
-        if isinstance(text, str):
-            wanted = f"lines of text, token ids or one of {', '.join(SPLITS)}"
-            check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
-            if self.corpus is None:
-                raise InputError(
-                    f"The model directory has no corpus/, so the split {text!r} is not available. "
-                    "Fix: evaluate lines of text (`--text FILE`)."
-                )
-            corpus, split = self.corpus, text
-            return corpus.ids(split), lambda: TextSize.of_split(corpus, split, self.boundary, self.spelling)
-        if holds_ids(text):
-            ids = convert_ids(text)
-            return ids, lambda: self._measure_ids(ids)
-        counter = _LineCounter(self)
-        return counter.encode(check_lines(text, "text")), counter.measure
-
-    def _measure_ids(self, ids: np.ndarray) -> TextSize:
-        """Return the size of the text that ids stand for."""
-        counter, sentences = TextCounter(), np.split(ids, np.flatnonzero(ids == EOS_ID) + 1)
-        for sentence in sentences:
-            tokens = self.vocabulary.decode(sentence[sentence != EOS_ID])
-            counter.add_line(join_tokens(tokens, self.tokenizer_name))
-        counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
-        return TextSize.of_text(counts, self.boundary, self.tokenizer_name, None)
 
     def score(
         self,
@@ -382,12 +296,9 @@ class LanguageModel:
             min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
             counts: counters of n-grams that are increased.
             dynamic: a copy of the model learns from each sentence before it scores the next; see `evaluate`.
-
-        Raises:
-            InputError: a sentence holds a reserved token, or the model has nothing that learns.
         """
         lines = check_lines(sentences, "sentences")
-        model = self._make_dynamic(dynamic)[1] if dynamic else self.model
+        model = make_learner(self, dynamic)[1] if dynamic else self.model
         own = model, self.vocabulary, self.tokenize, self.boundary
         options = dict(min_log_prob=min_log_prob, counts=counts, in_order=bool(dynamic))
         return (score for batch in batch_sentences(lines) for score in score_sentences(*own, batch, **options))
@@ -401,14 +312,10 @@ class LanguageModel:
         tokens, and `name_unk` the number of out-of-vocabulary words; these two are kept only if they have a weight.
 
         Args:
-            lists: N-best lists, as `NBestFile` reads them. They are scored in batches, so any number is possible.
+            lists: N-best lists, as `NBestFile` reads them, any number: they are scored in batches.
             weights: weight of each feature. Default: 1 for `"score"` (or for each feature of a list without
                 `"score"`), and 1 for `name`. `keras_nplm.language_model.rescoring.tune` finds better weights.
             name: name of the log-probability feature.
-
-        Raises:
-            InputError: a hypothesis holds a reserved token, a list already has a feature `name`, or no list has a
-                feature that has a weight.
 
         Example:
 
@@ -425,77 +332,27 @@ class LanguageModel:
 
         A model of subwords returns whole words; see `keras_nplm.language_model.completion.complete_words`.
 
-        Args:
-            context: text; its last n-1 tokens count.
-            top_k: number of words, 1 or more.
-
-        Raises:
-            InputError: `top_k` is out of range, or the context holds a reserved token.
+        The last n-1 tokens of the context count. `top_k` is 1 or more.
         """
-        if top_k < 1:
-            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-        check_text(context, "context")
-        if self.vocabulary.subwords is not None:
-            return self._search_words(context, "", top_k, with_end=self.boundary == "sentence")
-        log_probs = self.model.next_log_probs(self._context_of(self._word_ids(context))[None])[0, self.proposed_ids]
-        best = np.argsort(-log_probs, kind="stable")[:top_k]
-        return [(self.vocabulary.words[self.proposed_ids[i]], float(np.exp(log_probs[i]))) for i in best]
+        return next_words.find_next_words(self, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Complete the last, unfinished word of a text: autocompletion, as keyboards and search boxes show it.
 
-        The words before the unfinished word are the context. The answer has the most probable words that begin with
-        the unfinished word. After white space every word does.
-
-        Args:
-            text: text whose last word is unfinished, such as `"The val"`.
-            top_k: number of words, 1 or more.
+        The words before the unfinished word, such as `"val"` in `"The val"`, are the context. The answer has the
+        `top_k` most probable words that begin with the unfinished word. After white space every word does.
 
         Returns:
             words with P(w | context), in descending order; fewer than `top_k` if fewer words have the prefix. The
             probabilities are normalised over the whole vocabulary: divide by their sum over all words with the prefix
             for P(w | context, prefix). Special tokens are left out.
 
-        Raises:
-            InputError: `top_k` is out of range, or the text holds a reserved token.
-
         Example:
 
         >>> [word for word, _ in LanguageModel.from_preset("reference").complete_prefix("The val", top_k=2)]
         ['value', 'values']
         """
-        if top_k < 1:
-            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-        check_text(text, "text")
-        if isinstance(index := self._index, WordPieces):
-            return self._search_words(*split_unfinished(text), top_k, with_end=False)
-        context, prefix = split_unfinished_word(text, self.tokenizer_name, index.longest)
-        ids = np.array(index.find(prefix), np.int32)
-        log_probs = self.model.next_log_probs(self._context_of(self._word_ids(context))[None])[0, ids]
-        best = np.lexsort((ids, -log_probs))[:top_k]
-        return [(self.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
-
-    @property
-    def _index(self) -> PrefixIndex | WordPieces:
-        """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
-        if self._indexed is None or self._indexed[0] is not self.vocabulary:
-            has_words = parse_tokenizer(self.tokenizer_name)[0] in WORD_TOKENIZERS
-            index = PrefixIndex(self.vocabulary.words, len(SPECIALS)) if has_words else WordPieces(self.vocabulary)
-            self._indexed = self.vocabulary, index
-        return self._indexed[1]
-
-    def _search_words(self, text: str, prefix: str, top_k: int, with_end: bool) -> list[tuple[str, float]]:
-        """Return the most probable next words of a model of pieces after the text before an unfinished word."""
-        pieces = self._index
-        before = text.rstrip(pieces.blanks)
-        context_ids = self._context_of(self._word_ids(before))
-        begin = pieces.last[context_ids[-1]]
-        if before and (prefix or before != text):
-            begin = NO_SPACE if before == text else AFTER_SPACE
-        if "lower" in parse_tokenizer(self.tokenizer_name)[1]:
-            prefix = lower(prefix)
-        options = dict(prefix=prefix, with_end=with_end, top_k=top_k)
-        return complete_words(self.model, context_ids, pieces, begin, **options)
+        return next_words.complete_prefix(self, text, top_k)
 
     def generate(
         self,
@@ -521,64 +378,28 @@ class LanguageModel:
             the words separated by spaces, the characters of a character model, or the text of the subwords. The latter
             begins with a space if a new word follows the prompt. With the boundary `"sentence"` each sentence is a
             line.
-
-        Raises:
-            InputError: an option is out of range, or the prompt holds a reserved token.
         """
-        check_text(prompt, "prompt")
-        pieces = None if self.vocabulary.subwords is None else self._index
-        prompt_ids = self._word_ids(prompt if pieces is None else prompt.rstrip(" "))
-        sentences = generate_sentences(
-            self.model,
-            self._first_context(),
-            prompt_ids,
-            self.proposed_ids,
-            num_words,
-            seed=seed,
-            temperature=temperature,
-            top_k=top_k,
-            begins=None if pieces is None else lambda before, token: bool(pieces.begins[pieces.last[before], token]),
-        )
-        lines = [self.vocabulary.decode(np.array(ids)) for ids in sentences]
-        joined = [join_tokens(line, self.tokenizer_name) for line in lines]
-        if pieces is not None and len(prompt_ids):
-            joined[0] = continue_line(lines[0])
-        return "\n".join(joined)
+        return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
 
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """Return the nearest neighbours of a word with the cosine similarity of the word vectors (rows of C).
 
-        Args:
-            word: a word of the vocabulary, before or after normalisation.
-            top_k: number of neighbours, 1 or more. The word itself and special tokens are left out.
-            among: search only this many most frequent words. Default: all.
-
-        Raises:
-            InputError: an option is out of range, the word is out of the vocabulary, or the model has no word vectors.
+        The word may be spelled as before or after normalisation. `among`: search only this many most frequent words.
+        The word itself and special tokens are left out.
         """
         words, vectors = self.word_vectors()
-        return _pair_words(words, *nearest(vectors, self._find_rows([word]), top_k, among))
+        return _pair_words(words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among))
 
     def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
-        """Solve a word analogy, "a is to b as c is to …", with the cosine similarity of the word vectors.
+        """Solve a word analogy, "a is to b as c is to …", by the word vectors; options and errors as `nearest`.
 
-        Args:
-            a, b, c: words of the vocabulary, before or after normalisation. The answers exclude these words.
-            top_k: number of answers, 1 or more.
-            among: search only this many most frequent words. Default: all.
-
-        Raises:
-            InputError: an option is out of range, a word is out of the vocabulary, or the model has no word vectors.
+        The answers exclude the words a, b and c.
         """
         words, vectors = self.word_vectors()
-        return _pair_words(words, *analogies(vectors, [self._find_rows([a, b, c])], top_k, among))
+        return _pair_words(words, *word_vectors.analogies(vectors, [self._find_rows(a, b, c)], top_k, among))
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
-        """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m].
-
-        Raises:
-            InputError: the model has no word vectors.
-        """
+        """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m]."""
         if self.network is None:
             raise InputError(
                 f"Word vectors need an NPLM. Received: {type(self.model).__name__}. "
@@ -604,30 +425,31 @@ class LanguageModel:
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
-    def _find_rows(self, words: Sequence[str]) -> list[int]:
-        return find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
+    @property
+    def word_index(self) -> PrefixIndex | WordPieces:
+        """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
+        if self._indexed is None or self._indexed[0] is not self.vocabulary:
+            self._indexed = self.vocabulary, next_words.index_words(self.vocabulary, self.tokenizer_name)
+        return self._indexed[1]
 
-    def _word_ids(self, text: str) -> np.ndarray:
+    @property
+    def first_context(self) -> np.ndarray:
+        """The context of the first word of a sentence, int32 [n-1]."""
+        return np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
+
+    def encode_beginning(self, text: str) -> np.ndarray:
+        """Return the context of the word after the beginning of a sentence, int32 [n-1]."""
         tokens = self.tokenize(text)
         if self.vocabulary.subwords is None:
             check_reserved(tokens)
-        return self.vocabulary.encode(tokens)
+        return np.concatenate([self.first_context, self.vocabulary.encode(tokens)])[len(tokens) :]
 
-    def _context_of(self, ids: np.ndarray) -> np.ndarray:
-        """Return the context of the word after the ids of a sentence's beginning, int32 [n-1]."""
-        return np.concatenate([self._first_context(), ids])[-self.model.order + 1 :]
-
-    def _first_context(self) -> np.ndarray:
-        """Return the context of the first word of a sentence, int32 [n-1]."""
-        return np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
+    def _find_rows(self, *words: str) -> list[int]:
+        return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
 
 
 def _choose_boundary(model: NextWordModel, boundary: str | None) -> str:
-    """Return the boundary of the model, or `boundary` if the model has none.
-
-    Raises:
-        InputError: the two differ, or `boundary` is unknown.
-    """
+    """Return the boundary of the model, or `boundary` if the model has none."""
     own = getattr(model, "boundary", None)
     if boundary is None:
         return own or "sentence"
@@ -656,38 +478,3 @@ def _skip_normalisation(model: NextWordModel) -> NextWordModel:
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:
     """Pair the words of the first row of neighbours with their cosines."""
     return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]
-
-
-class _LineCounter:
-    """Encodes lines of text, and measures the text in bounded memory: unknown words are spelled chunk by chunk."""
-
-    def __init__(self, language_model: LanguageModel):
-        self._owner, self._counter = language_model, TextCounter()
-        self._spelling = None if language_model.spelling is None else 0.0
-        self._ids = sum_counts([])
-
-    def encode(self, lines: Iterable[str]) -> Iterator[np.ndarray]:
-        """Yield the ids of the lines, in chunks."""
-        counter, spelling = self._counter, self._owner.spelling
-        for ids in encode_text(lines, self._owner.vocabulary, self._owner.tokenizer_name, counter):
-            if counter.unknown and not self._ids["unk_tokens"]:
-                self._refuse_closed_vocabulary(next(iter(counter.unknown)))
-            if spelling is not None and self._spelling is not None:
-                self._spelling += spelling.sum_log_prob(counter.unknown)
-            counter.unknown.clear()
-            self._ids = sum_counts([self._ids, count_ids(ids)])
-            yield ids
-
-    def _refuse_closed_vocabulary(self, word: str) -> None:
-        """Refuse an out-of-vocabulary word if its probability is 0."""
-        context = self._owner._first_context()[None]
-        if self._owner.model.log_prob(context, np.array([UNK_ID]))[0] == -np.inf:
-            raise InputError(
-                "The vocabulary of the model is closed: out-of-vocabulary words have probability 0. Received: "
-                f"{word!r}. Fix: mix the model with the uniform distribution (`mix --uniform`), or remove the word."
-            )
-
-    def measure(self) -> TextSize:
-        """Return the size of the lines that were encoded."""
-        counts = {"characters": self._counter.characters, "words": self._counter.words, **self._ids}
-        return TextSize.of_text(counts, self._owner.boundary, self._owner.tokenizer_name, self._spelling)

@@ -10,17 +10,18 @@ from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 
 _NGRAM_CLASSES = {"back-off": BackoffModel, "deleted-interpolation": DeletedInterpolation, "class-based": ClassBased}
+_CACHE_FIELDS = {  # of cache.json
+    "unigram-cache": {"decay": NUMBER, "length": int},
+    "ngram-cache": {"decay": NUMBER, "length": int, "factors": list},
+    "continuous-cache": {"flatness": NUMBER, "length": int},
+}
 NGRAMS_FILE = "ngrams.npz"
-KINDS = ("uniform", "mixture", "nplm", "shortlist", "unigram-cache", "ngram-cache", "continuous-cache", *_NGRAM_CLASSES)
+KINDS = ("uniform", "mixture", "nplm", "shortlist", *_CACHE_FIELDS, *_NGRAM_CLASSES)
 NETWORK, BACKGROUND = 0, 1  # the components of a short-list; a continuous cache has a network only
 
 
 def get_kind(model: NextWordModel) -> str:
-    """Return the kind of a model, the name in `config.json` of its class.
-
-    Raises:
-        InputError: models of this class cannot be saved.
-    """
+    """Return the kind of a model, the name in `config.json` of its class."""
     kind = getattr(model, "kind", None)
     if kind not in KINDS:
         raise InputError(
@@ -31,12 +32,7 @@ def get_kind(model: NextWordModel) -> str:
 
 
 def save_model(directory: Path, model: NextWordModel) -> None:
-    """Write the files of a model, without `config.json` and `vocabulary.txt`.
-
-    Raises:
-        InputError: models of this class cannot be saved.
-        RunError: a file cannot be written.
-    """
+    """Write the files of a model, without `config.json` and `vocabulary.txt`."""
     kind = get_kind(model)
     if kind in _NGRAM_CLASSES:
         model.save(directory / NGRAMS_FILE)
@@ -48,26 +44,17 @@ def save_model(directory: Path, model: NextWordModel) -> None:
             save_component(directory, number, component)
         bins = model.bins.arrays() if model.bins else {}
         write_arrays(directory / "mixture.npz", {"weights": model.weights} | bins)
-    elif kind == "unigram-cache":
-        write_json(directory / "cache.json", {"decay": model.decay, "length": model.length})
-    elif kind == "ngram-cache":
-        fields = {"decay": model.decay, "length": model.length, "factors": model.factors}
-        write_json(directory / "cache.json", fields)
-    elif kind == "continuous-cache":
-        save_component(directory, NETWORK, model.network)
-        write_json(directory / "cache.json", {"flatness": model.flatness, "length": model.length})
+    elif kind in _CACHE_FIELDS:
+        if kind == "continuous-cache":
+            save_component(directory, NETWORK, model.network)
+        write_json(directory / "cache.json", {name: getattr(model, name) for name in _CACHE_FIELDS[kind]})
     elif kind == "nplm":
         with replace_file(directory / "model.keras") as temporary:
             model.save(temporary)
 
 
 def save_component(directory: Path, number: int, model: NextWordModel) -> None:
-    """Save a component of a mixture or short-list. `config.json` comes last and marks the component as complete.
-
-    Raises:
-        InputError: models of this class cannot be saved.
-        RunError: a file cannot be written.
-    """
+    """Save a component of a mixture or short-list. `config.json` comes last and marks the component as complete."""
     component = component_directory(directory, number)
     save_model(component, model)
     write_json(component / "config.json", {"kind": get_kind(model)})
@@ -79,16 +66,7 @@ def component_directory(directory: Path, number: int) -> Path:
 
 
 def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordModel:
-    """Load a model of any kind. Keras and TensorFlow are imported for an NPLM or a short-list only.
-
-    Args:
-        directory: the model directory.
-        config: the content of its `config.json`.
-        vocabulary_size: |V| of its `vocabulary.txt`.
-
-    Raises:
-        InputError: a file is missing or damaged, or does not match the vocabulary.
-    """
+    """Load a model of any kind, described by its `config.json`. Only networks import Keras and TensorFlow."""
     kind = config.get("kind")
     if kind == "nplm":
         path = directory / "model.keras"
@@ -105,15 +83,13 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
         model = Uniform(vocabulary_size, config["boundary"])
     elif kind == "mixture":
         model = _load_mixture(directory, config, vocabulary_size)
-    elif kind == "unigram-cache":
-        options = _read_cache(directory, decay=NUMBER)
-        model = UnigramCache(vocabulary_size, config["boundary"], **options)
-    elif kind == "ngram-cache":
-        options = _read_cache(directory, decay=NUMBER, factors=list)
-        model = NgramCache(vocabulary_size, config["boundary"], **options)
-    elif kind == "continuous-cache":
-        options = _read_cache(directory, flatness=NUMBER)
-        model = ContinuousCache(load_component(directory, NETWORK, config, vocabulary_size), **options)
+    elif isinstance(kind, str) and kind in _CACHE_FIELDS:
+        options = _read_cache(directory, _CACHE_FIELDS[kind])
+        if kind == "continuous-cache":
+            model = ContinuousCache(load_component(directory, NETWORK, config, vocabulary_size), **options)
+        else:
+            cache = UnigramCache if kind == "unigram-cache" else NgramCache
+            model = cache(vocabulary_size, config["boundary"], **options)
     elif kind == "shortlist":
         from keras_nplm.models.shortlist import Shortlist
 
@@ -133,17 +109,7 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
 
 
 def load_component(directory: Path, number: int, config: dict, vocabulary_size: int) -> NextWordModel:
-    """Load a component of a mixture or short-list.
-
-    Args:
-        directory: the model directory of the mixture or short-list.
-        number: of the component, from 0.
-        config: the content of `config.json` in `directory`.
-        vocabulary_size: |V|.
-
-    Raises:
-        InputError: a file is missing or damaged, is a symbolic link, or does not match the vocabulary.
-    """
+    """Load a component of a mixture or short-list, counted from 0; `config` is that of the whole model."""
     component = component_directory(directory, number)
     if component.is_symlink() or component.parent.is_symlink():  # links to each other would make an endless model
         raise InputError(f"{component} is a symbolic link. Fix: copy the component into the model directory.")
@@ -151,12 +117,12 @@ def load_component(directory: Path, number: int, config: dict, vocabulary_size: 
     return load_model(component, component_config, vocabulary_size)
 
 
-def _read_cache(directory: Path, **fields: object) -> dict:
-    """Read the options of a cache: `length`, and fields of a type."""
+def _read_cache(directory: Path, fields: dict) -> dict:
+    """Read the options of a cache: fields of a type."""
     path = directory / "cache.json"
     options = read_json(path)
-    check_fields(path, options, {"length": int} | fields)
-    return {name: options[name] for name in ("length", *fields)}
+    check_fields(path, options, fields)
+    return {name: options[name] for name in fields}
 
 
 def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:

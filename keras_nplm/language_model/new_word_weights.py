@@ -1,12 +1,14 @@
 """Weights of new words, estimated from their contexts in a text: word vectors, output rows and biases."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.vocabulary import PAD_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError
+from keras_nplm.models.base import row_blocks
 from keras_nplm.models.growth import NewRows, renormalise
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.self_normalised import SelfNormalised
@@ -21,13 +23,7 @@ _ITERATIONS = 100
 
 @dataclasses.dataclass(frozen=True)
 class NewWordText:
-    """The n-grams of a text with new words.
-
-    Args:
-        ngrams: int32 [T, n], in ids of the larger vocabulary.
-        vocabulary_size: |V| of the network. Ids from |V| on are new words.
-        words: J new words, in the order of their ids.
-    """
+    """The n-grams of a text with new words, int32 [T, n]; the ids from |V| of the network on are the new words."""
 
     ngrams: np.ndarray
     vocabulary_size: int
@@ -50,44 +46,8 @@ class NewWordText:
         return self.known_ngrams[chosen, :-1], owners
 
 
-def estimate_rows(model: NPLM, text: NewWordText, shares: np.ndarray, rule: str) -> NewRows:
-    """Estimate the weights of new words from their contexts; see `add_words` for the formulas."""
-    logits = SelfNormalised(model)
-    contexts, log_z = _sample_contexts(model, logits, text)
-    projected = _project(model, logits, contexts)
-    if rule == "expectation":
-        C, kernel = _expect_rows(model, text)
-    else:
-        C = model.embed.C.numpy()[UNK_ID] + _step_vectors(model, text)
-        step = _step_kernel(model, logits, text, projected, log_z)
-        kernel = model.prob.kernel.numpy()[UNK_ID] + step
-        C = C + step if model.prob.tied else C
-    kernel = C if model.prob.tied else kernel
-    return NewRows(C, kernel, _fit_biases(projected @ kernel.T, log_z, shares), shares)
-
-
-def _blocks(number: int, width: int) -> list[slice]:
-    """Return slices of contexts, so that an array [contexts, width] takes little memory."""
-    size = max(1, min(512, _BLOCK // width))
-    return [slice(first, first + size) for first in range(0, number, size)]
-
-
-def _sample_contexts(model: NPLM, logits: SelfNormalised, text: NewWordText) -> tuple[np.ndarray, np.ndarray]:
-    """Return evenly spaced contexts of the text, int32 [R, n-1], and log Z of each, float [R]."""
-    size = max(_MIN_CONTEXTS, min(_CONTEXTS, _MAX_LOGITS // len(text.words)))
-    indices = np.linspace(0, len(text.ngrams) - 1, min(len(text.ngrams), size)).astype(int)
-    ngrams = np.where(text.ngrams[indices] < text.vocabulary_size, text.ngrams[indices], UNK_ID).astype(np.int32)
-    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
-    return contexts, logits.log_prob(contexts, targets).astype(np.float64) - model.log_prob(contexts, targets)
-
-
-def _project(model: NPLM, logits: SelfNormalised, contexts: np.ndarray) -> np.ndarray:
-    """Return the features after the projection of the output layer, float32 [B, w]; kernel rows multiply them."""
-    return np.asarray(model.prob.project_features(logits.features(contexts)))
-
-
-def _expect_rows(model: NPLM, text: NewWordText) -> tuple[np.ndarray, np.ndarray]:
-    """Return the expected rows of C and of the output kernel under P(· | context): [J, m] and [J, w]."""
+def expect_rows(model: NPLM, text: NewWordText, shares: np.ndarray) -> NewRows:
+    """The paper's rule: the expected rows of C and of the output kernel under P(· | context); see `add_words`."""
     contexts, owners = text.find_contexts()
     table = np.concatenate([model.embed.C.numpy(), model.prob.kernel.numpy()], axis=1)
     sums = np.zeros((len(text.words), table.shape[1]))
@@ -96,8 +56,39 @@ def _expect_rows(model: NPLM, text: NewWordText) -> tuple[np.ndarray, np.ndarray
         probabilities[:, : len(SPECIALS)] = 0
         probabilities /= probabilities.sum(axis=1, keepdims=True)
         np.add.at(sums, owners[block], probabilities @ table)
-    means = sums / np.bincount(owners, minlength=len(sums))[:, None]
-    return means[:, : model.embedding_dim], means[:, model.embedding_dim :]
+    C, kernel = np.split(sums / np.bincount(owners)[:, None], [model.embedding_dim], axis=1)
+    projected, log_z = _sample_contexts(model, text)
+    return _fit_biases(C, C if model.prob.tied else kernel, projected, log_z, shares)
+
+
+def climb_rows(model: NPLM, text: NewWordText, shares: np.ndarray) -> NewRows:
+    """The better rule: one step up the likelihood of the text from the rows of `<unk>`; see `add_words`."""
+    projected, log_z = _sample_contexts(model, text)
+    step = _step_kernel(model, text, projected, log_z)
+    C = model.embed.C.numpy()[UNK_ID] + _step_vectors(model, text)
+    C = C + step if model.prob.tied else C
+    kernel = C if model.prob.tied else model.prob.kernel.numpy()[UNK_ID] + step
+    return _fit_biases(C, kernel, projected, log_z, shares)
+
+
+def _blocks(number: int, width: int) -> Iterator[slice]:
+    """Return slices of contexts, so that an array [contexts, width] takes little memory."""
+    return row_blocks(number, max(1, min(512, _BLOCK // width)))
+
+
+def _sample_contexts(model: NPLM, text: NewWordText) -> tuple[np.ndarray, np.ndarray]:
+    """Return the projected features of evenly spaced contexts of the text, float32 [R, w], and log Z, float [R]."""
+    size = max(_MIN_CONTEXTS, min(_CONTEXTS, _MAX_LOGITS // len(text.words)))
+    indices = np.linspace(0, len(text.ngrams) - 1, min(len(text.ngrams), size)).astype(int)
+    ngrams = text.known_ngrams[indices]
+    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
+    logits = SelfNormalised(model).log_prob(contexts, targets).astype(np.float64)
+    return _project(model, contexts), logits - model.log_prob(contexts, targets)
+
+
+def _project(model: NPLM, contexts: np.ndarray) -> np.ndarray:
+    """Return the features after the projection of the output layer, float32 [B, w]; kernel rows multiply them."""
+    return np.asarray(model.prob.project_features(SelfNormalised(model).features(contexts)))
 
 
 def _step_vectors(model: NPLM, text: NewWordText) -> np.ndarray:
@@ -129,14 +120,12 @@ def context_gradients(model: NPLM, context_ids: np.ndarray, target_ids: np.ndarr
     return -tape.gradient(negative, vectors).numpy().astype(np.float32)
 
 
-def _step_kernel(
-    model: NPLM, logits: SelfNormalised, text: NewWordText, projected: np.ndarray, log_z: np.ndarray
-) -> np.ndarray:
+def _step_kernel(model: NPLM, text: NewWordText, projected: np.ndarray, log_z: np.ndarray) -> np.ndarray:
     """Return the step of the output rows, 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s², float [J, w]."""
     contexts, owners = text.find_contexts()
     sums = np.zeros((len(text.words), projected.shape[1]))
     for block in _blocks(len(contexts), projected.shape[1]):
-        np.add.at(sums, owners[block], _project(model, logits, contexts[block]))
+        np.add.at(sums, owners[block], _project(model, contexts[block]))
     weights = np.exp(projected @ model.prob.kernel.numpy()[UNK_ID] + model.prob.b.numpy()[UNK_ID] - log_z)
     weights /= weights.sum()
     mean = weights @ projected
@@ -147,19 +136,16 @@ def _step_kernel(
     return _STEP_U * k / (k + _PRIOR_U) * (sums / k - mean) / variance
 
 
-def _fit_biases(logits: np.ndarray, log_z: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Return biases b_j, for which the mean of P(j | context) is the frequency of j; `logits` are y_j - b_j [R, J]."""
-    b, zeros = np.zeros(len(frequencies)), np.zeros(len(log_z))
+def _fit_biases(
+    C: np.ndarray, kernel: np.ndarray, projected: np.ndarray, log_z: np.ndarray, shares: np.ndarray
+) -> NewRows:
+    """Return the rows with biases b_j, for which the mean of P(j | context) is the frequency of j."""
+    logits, b, zeros = projected @ kernel.T, np.zeros(len(shares)), np.zeros(len(log_z))
     for _ in range(_ITERATIONS):
         _, log_probs = renormalise(zeros, log_z, logits + b)
-        step = np.log(frequencies) - _log_mean_exp(log_probs)
+        greatest = log_probs.max(axis=0)
+        step = np.log(shares) - greatest - np.log(np.exp(log_probs - greatest).mean(axis=0))
         b += step
         if np.abs(step).max() < 1e-6:
             break
-    return b
-
-
-def _log_mean_exp(values: np.ndarray) -> np.ndarray:
-    """Return ln of the mean of exp over the rows, float [J], for float [R, J]."""
-    greatest = values.max(axis=0)
-    return greatest + np.log(np.exp(values - greatest).mean(axis=0))
+    return NewRows(C, kernel, b, shares)

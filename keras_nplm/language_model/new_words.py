@@ -10,7 +10,7 @@ from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.tokenizers import uses_lemmas
 from keras_nplm.data.vocabulary import check_reserved
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.language_model import LanguageModel
 
 RULES = ("likelihood", "expectation")
@@ -82,7 +82,7 @@ def add_words(
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5, out-of-vocabulary words.
     """
-    from keras_nplm.language_model.new_word_weights import NewWordText, estimate_rows
+    from keras_nplm.language_model.new_word_weights import NewWordText, climb_rows, expect_rows
     from keras_nplm.models.growth import check_growable, grow
 
     model = language_model.model
@@ -94,21 +94,23 @@ def add_words(
         )
     if language_model.vocabulary.subwords is not None:
         raise InputError("Words cannot be added to a vocabulary of subwords, which spells every word already.")
-    if rule not in RULES:
-        raise InputError(f"`rule` must be one of {', '.join(RULES)}. Received: {rule!r}.")
-    if prior_tokens < 1:
-        raise InputError(f"`prior_tokens` must be 1 or more. Received: {prior_tokens}.")
+    check_argument("rule", rule in RULES, f"one of {', '.join(RULES)}", repr(rule), "choose one of them.")
+    check_argument("prior_tokens", prior_tokens >= 1, "1 or more", prior_tokens, "count the tokens of training.")
     sentences = list(check_lines(sentences, "sentences"))
     counts = count_new_words(language_model, sentences, words, min_count)
-    new_words = list(counts)
-    vocabulary = language_model.vocabulary.with_words(new_words)
+    vocabulary = language_model.vocabulary.with_words([*counts])
     ids = encode_sentences(filter(None, map(language_model.tokenize, sentences)), vocabulary)
-    text = NewWordText(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, new_words)
-    if frequencies is None:
-        shares = np.array([counts[word] for word in new_words]) / (len(text.ngrams) + prior_tokens)
-    else:
-        shares = _check_frequencies(frequencies, new_words)
-    return language_model.replace_model(grow(model, estimate_rows(model, text, shares, rule)), vocabulary)
+    text = NewWordText(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts])
+    shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
+    if frequencies is not None:
+        if missing := [word for word in counts if word not in frequencies]:
+            raise InputError(f"`frequencies` must have each new word. Missing: {missing[0]!r}.")
+        shares = np.array([frequencies[word] for word in counts], np.float64)
+        received = f"minimum {shares.min():g}, sum {shares.sum():g}"
+        in_range = (shares > 0).all() and shares.sum() < 1
+        check_argument("frequencies", in_range, "above 0 and sum to less than 1", received, "divide counts by tokens.")
+    rows = (expect_rows if rule == "expectation" else climb_rows)(model, text, shares)
+    return language_model.replace_model(grow(model, rows), vocabulary)
 
 
 def count_new_words(
@@ -117,8 +119,7 @@ def count_new_words(
     """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first."""
     if min_count < 1:
         raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
-    lines = check_lines(sentences, "sentences")
-    counts = Counter(token for line in lines for token in language_model.tokenize(line))
+    counts = Counter(token for line in check_lines(sentences, "sentences") for token in language_model.tokenize(line))
     check_reserved(counts)
     if not counts:
         raise InputError("The text must have 1 word or more. Received: 0. Fix: give lines of text with the new words.")
@@ -142,16 +143,3 @@ def count_new_words(
     if not words:
         raise InputError("`words` must name 1 word or more. Received: 0. Fix: leave it out to add all new words.")
     return {word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))}
-
-
-def _check_frequencies(frequencies: Mapping[str, float], words: list[str]) -> np.ndarray:
-    """Return the frequencies of the words, float [J]."""
-    if missing := [word for word in words if word not in frequencies]:
-        raise InputError(f"`frequencies` must have each new word. Missing: {missing[0]!r}.")
-    shares = np.array([frequencies[word] for word in words], np.float64)
-    if not ((shares > 0).all() and shares.sum() < 1):
-        raise InputError(
-            f"`frequencies` must be above 0 and sum to less than 1. Received: minimum {shares.min():g}, "
-            f"sum {shares.sum():g}."
-        )
-    return shares

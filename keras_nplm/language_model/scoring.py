@@ -5,74 +5,54 @@ Sentences become n-grams. Each distinct word is looked up once, and each distinc
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import find_distinct_rows, gather_ngrams, ngram_positions
-from keras_nplm.data.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    UNK_ID,
-    Vocabulary,
-    check_reserved,
-)
+from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, check_reserved
 from keras_nplm.models.base import NextWordModel, row_blocks
 
 _CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
 _IDS = 1 << 25  # ids of n-grams that are scored together: a cache has hundreds of words of context
+T = TypeVar("T")
 _LONG_CONTEXT = 64  # words of context from which n-grams are scored in the order of the text, as caches need it
 
 
 @dataclasses.dataclass(frozen=True)
 class SentenceScore:
-    """The score of a sentence: its log-probability.
+    """The score of a sentence: its log-probability."""
 
-    Args:
-        log_prob: ln P(sentence), the sum of ln P(token | context), in nats.
-        tokens: number of predicted tokens; `</s>` counts where the model predicts it.
-        unk_tokens: number of predicted tokens that are out-of-vocabulary words (`<unk>`).
-    """
-
-    log_prob: float
-    tokens: int
-    unk_tokens: int
+    log_prob: float  # the sum of ln P(token | context), in nats
+    tokens: int  # predicted tokens; `</s>` counts where the model predicts it
+    unk_tokens: int  # predicted tokens that are out-of-vocabulary words
 
 
 @dataclasses.dataclass
 class ScoringCounts:
-    """Counters of the work done by scoring: how many n-grams share one evaluation.
-
-    Args:
-        ngrams: n-grams of all sentences.
-        distinct_ngrams: distinct n-grams; each is evaluated once.
-        contexts: distinct contexts of these n-grams.
-    """
+    """Counters of the work done by scoring: how many n-grams share one evaluation."""
 
     ngrams: int = 0
-    distinct_ngrams: int = 0
-    contexts: int = 0
+    distinct_ngrams: int = 0  # each is evaluated once
+    contexts: int = 0  # distinct contexts of these n-grams
 
 
-def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Group sentences into batches of about 2 million characters, which are scored together."""
+def batch_by_size(items: Iterable[T], measure: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Group items into batches of about `most` characters, as `measure` counts them."""
     batch, size = [], 0
-    for sentence in sentences:
-        batch.append(sentence)
-        size += len(sentence) + 1
-        if size >= _CHARACTERS:
+    for item in items:
+        batch.append(item)
+        size += measure(item)
+        if size >= most:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
 
 
-def build_sentence_ngrams(
-    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, order: int, boundary: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Build the n-grams of tokenized sentences, each sentence with a context of its own."""
-    tokens, positions, owners = _arrange_sentences(sentences, vocabulary, order, boundary)
-    return gather_ngrams(tokens, positions, order), owners
+def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """Group sentences into batches of about 2 million characters, which are scored together."""
+    return batch_by_size(sentences, lambda sentence: len(sentence) + 1, _CHARACTERS)
 
 
 def _arrange_sentences(
@@ -115,29 +95,8 @@ def score_sentences(
 
     An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once. Where the
     sentences have more than 2**22 n-grams or 2**25 ids of n-grams, this holds for each such block.
-    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0.
-
-    Args:
-        model: a language model.
-        vocabulary: maps tokens to ids.
-        tokenize: splits a sentence into tokens.
-        boundary: `"stream"` or `"sentence"`.
-        sentences: S texts.
-        min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
-        counts: counters that are increased by this call.
-        in_order: evaluate each n-gram where it stands in the text, for a model that learns as it reads.
-
-    Raises:
-        InputError: a sentence holds a reserved token.
-
-    Example:
-
-    >>> from keras_nplm.models.mixture import Uniform
-    >>> counts = ScoringCounts()
-    >>> model, vocabulary = Uniform(8, "stream"), Vocabulary([*"abcd"])
-    >>> scores = score_sentences(model, vocabulary, str.split, "stream", ["a b", "a b c"], counts=counts)
-    >>> [(round(score.log_prob, 3), score.tokens) for score in scores], counts.ngrams, counts.distinct_ngrams
-    ([(-3.219, 2), (-4.828, 3)], 5, 3)
+    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0. `in_order` evaluates
+    each n-gram where it stands in the text, for a model that learns as it reads.
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """

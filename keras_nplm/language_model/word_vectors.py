@@ -15,28 +15,15 @@ _PERPLEXITY = 15.0  # of t-SNE: the effective number of neighbours, if there are
 def nearest(
     vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearest neighbours of vectors by cosine similarity, without the vectors themselves.
+    """Return the nearest neighbours of rows [B] of float [N, m] by cosine similarity, without the rows themselves.
 
         cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero
 
-    Args:
-        vectors: float [N, m], word vectors: rows of C, without special tokens.
-        rows: int [B], the rows whose neighbours are returned.
-        top_k: number of neighbours, 1 or more.
-        among: search only this many first rows, the most frequent words. Default: all, N.
+    Only the `among` first rows, the most frequent words, are searched.
 
     Returns:
         neighbours int [B, K], the nearest first, ties by row, and their cosines float64 [B, K].
         K = min(top_k, among-1).
-
-    Raises:
-        InputError: `top_k` or `among` is less than 1, or a row is out of range.
-
-    Example:
-
-    >>> neighbours, cosines = nearest(np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 3.0], [-1.0, 0.0]]), [0], top_k=2)
-    >>> neighbours.tolist(), cosines.round(3).tolist()
-    ([[1, 2]], [[0.999, 0.0]])
     """
     rows = np.asarray(rows, dtype=np.int64)
     unit = _normalise(vectors)
@@ -47,28 +34,12 @@ def nearest(
 def analogies(
     vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve analogies "a is to b as c is to …": return the vectors nearest to u_b - u_a + u_c, without a, b and c.
+    """Solve analogies "a is to b as c is to …", rows int [B, 3]: vectors nearest to u_b - u_a + u_c, without a, b, c.
 
         u = v / |v|
 
-    Args:
-        vectors: float [N, m], word vectors.
-        questions: int [B, 3], the rows a, b, c.
-        top_k: number of neighbours, 1 or more.
-        among: as in `nearest`.
-
     Returns:
-        neighbours int [B, K], the nearest first, ties by row, and their cosines float64 [B, K].
-        K = min(top_k, among-3).
-
-    Raises:
-        InputError: `top_k` or `among` is less than 1, or a row is out of range.
-
-    Example:
-
-    >>> vectors = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.1, 1.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> analogies(vectors, [[0, 1, 2]], top_k=1)[0].tolist()
-    [[3]]
+        as `nearest`, with K = min(top_k, among-3).
 
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word representations.
     """
@@ -100,21 +71,7 @@ def _find_nearest(
 
 
 def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenize: Callable[[str], list[str]]) -> list[int]:
-    """Return the rows of words among the word vectors.
-
-    Args:
-        words: words of the vocabulary, before or after normalisation.
-        vocabulary: the vocabulary.
-        tokenize: splits a text into tokens.
-
-    Raises:
-        InputError: a word is out of the vocabulary.
-
-    Example:
-
-    >>> find_rows(["cat", "The"], Vocabulary(["the", "cat"]), lambda text: text.lower().split())
-    [1, 0]
-    """
+    """Return the rows of words, before or after normalisation, among the word vectors."""
     known = vocabulary.words[len(SPECIALS) :]
     rows = []
     for word in words:
@@ -138,24 +95,6 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
     """Write word vectors in the text format of word2vec: `N m`, then for each word a line with its m numbers.
 
     Numbers have 9 digits, enough to restore each float32 exactly.
-
-    Args:
-        path: the file.
-        words: N words, without white space.
-        vectors: float [N, m].
-
-    Raises:
-        RunError: the file cannot be written.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "vectors.txt"
-    >>> write_word2vec(path, ["the", "cat"], np.array([[0.5, -1.0], [0.25, 3.0]], np.float32))
-    >>> print(path.read_text(), end="")
-    2 2
-    the 0.5 -1
-    cat 0.25 3
     """
     vectors = np.asarray(vectors, np.float32)
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
@@ -165,27 +104,12 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
 
 
 def word_map(vectors: np.ndarray) -> np.ndarray:
-    """Return a t-SNE map: places in the plane where vectors with a small angle are close together.
+    """Return a t-SNE map, float64 [N, 2]: places in the plane where vectors with a small angle are close together.
 
     scikit-learn computes the map from vectors of length 1. It starts from their two principal components and uses
     no random numbers, so the same vectors give the same map. The perplexity of t-SNE is 15, or (N-1)/3 if that is
-    less. Time and memory are quadratic: use some hundreds of words, not a whole vocabulary.
-
-    Args:
-        vectors: float [N, m], N 1 or more.
-
-    Returns:
-        float64 [N, 2], with mean 0. Scale and direction have no meaning.
-
-    Raises:
-        InputError: `vectors` is empty, or a value is not finite.
-
-    Example:
-
-    >>> places = word_map(np.repeat(np.eye(3), 5, axis=0))  # three words, five times each
-    >>> distances = np.linalg.norm(places[:, None] - places, axis=2)
-    >>> bool(distances[:5, :5].max() < distances[:5, 5:].min())
-    True
+    less. Time and memory are quadratic: use some hundreds of words, not a whole vocabulary. Scale and
+    direction have no meaning.
 
     Reference: van der Maaten & Hinton (2008), Visualizing data using t-SNE, JMLR 9.
     """

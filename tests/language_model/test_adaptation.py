@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, LanguageModel, Uniform, Vocabulary
+from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
 
 LINES = ["the cat sat on the mat"] * 30
@@ -51,32 +51,6 @@ def test_last_lines_are_held_out(general, monkeypatch):
     assert seen["train"] == seen["held_out"] == [4, 5, 3]  # a line remains to learn from
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ([], {}, "2 lines"),
-        (["the cat sat", " "], {}, "2 lines"),
-        ("the cat\nthe dog", {}, "`text` must be .* Received: 'the cat"),
-        (LINES, {"held_out": 1.0}, "held_out"),
-        (LINES, {"epochs": 0}, "epochs"),
-        (LINES, {"seed": -1}, "seed"),
-    ],
-)
-def test_wrong_text_or_option_is_refused(general, text, options, message):
-    with pytest.raises(InputError, match=message):
-        general.adapt(text, **options)
-
-
-def test_reserved_token_in_the_text_is_refused(general):
-    with pytest.raises(InputError, match="<s>"):
-        LanguageModel(general.model, general.vocabulary, "whitespace").adapt(["the <s> cat"] * 3)
-
-
-def test_only_networks_adapt():
-    with pytest.raises(InputError, match="`model` must be an NPLM. Received: Uniform"):
-        LanguageModel(Uniform(6, "sentence"), Vocabulary(["the", "cat"]), "words").adapt(LINES)
-
-
 def test_adapt_command_writes_a_model_directory(directory, text, tmp_path, capsys):
     output = tmp_path / "personal"
     command = ["adapt", str(directory), "--text", str(text), "--output", str(output), "--epochs", "2"]
@@ -92,24 +66,6 @@ def test_adapt_command_writes_a_model_directory(directory, text, tmp_path, capsy
     assert main(["complete", str(output), "the cat"]) == 0
     assert main(command) == 2  # the output exists
     assert "already holds a model" in capsys.readouterr().err
-
-
-def test_adapt_command_refuses_before_it_writes(directory, tmp_path, capsys):
-    (tmp_path / "short.txt").write_text("the cat\n", encoding="utf-8")
-    (tmp_path / "latin.txt").write_bytes("the café\n".encode("latin-1") * 9)
-    for name, message in (("short.txt", "2 lines"), ("latin.txt", "UTF-8"), ("absent.txt", "absent.txt")):
-        assert main(["adapt", str(directory), "--text", str(tmp_path / name), "--output", str(tmp_path / "out")]) == 2
-        assert message in capsys.readouterr().err
-    assert not list((tmp_path / "out").glob("*.*"))
-
-
-def test_interrupted_adaptation_leaves_no_model(directory, text, tmp_path, monkeypatch):
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("keras_nplm.models.adaptation.adapt_network", interrupt)
-    assert main(["adapt", str(directory), "--text", str(text), "--output", str(tmp_path / "out")]) == 130
-    assert not list((tmp_path / "out").glob("*.*"))
 
 
 @pytest.mark.long

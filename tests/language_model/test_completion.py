@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, LanguageModel, Uniform, Vocabulary, add_words, kneser_ney
+from keras_nplm import NPLM, LanguageModel, Vocabulary, add_words, kneser_ney
 from keras_nplm.data.shards import encode_text
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.vocabulary import EOS_ID
@@ -90,9 +90,10 @@ _CASES = [  # text, its last token, how a word begins, prefix
 ]
 
 
-@given(seed=st.integers(0, 1 << 20), case=st.sampled_from(_CASES), space=st.booleans(), top_k=st.integers(1, 12))
-@settings(max_examples=12, deadline=None)
-def test_completion_equals_brute_force_over_characters(seed, case, space, top_k):
+@pytest.mark.parametrize("case", _CASES)
+@given(seed=st.integers(0, 1 << 20), space=st.booleans(), top_k=st.integers(1, 12))
+@settings(max_examples=2, deadline=None, derandomize=True)
+def test_completion_equals_brute_force_over_characters(case, seed, space, top_k):
     vocabulary = Vocabulary([*"ab,'我", *["▁"] * space])
     text, last, allowed, prefix = case
     if not space and last == "b":  # no piece has a space: any piece may begin a word after one
@@ -111,7 +112,7 @@ def _check_answers(language_model, text: str, prefix: str, expected: dict[str, f
     assert language_model.complete_prefix(text, 1) == language_model.complete_prefix(text, top_k)[:1]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_completion_equals_brute_force_over_subwords(kind, seed):
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
@@ -128,7 +129,7 @@ def test_completion_equals_brute_force_over_subwords(kind, seed):
     assert best == pytest.approx(dict(language_model.complete_prefix("at ", 20)[: len(best)]), rel=1e-3)
 
 
-@pytest.mark.parametrize("length", [24, 63, 64, 65])
+@pytest.mark.parametrize("length", [24, 64, 65])
 def test_long_prefixes_are_completed_up_to_64_letters(length):
     vocabulary = Vocabulary([*"ab"])
     ids = np.array([4] * 70 + [5, 3], np.int32)
@@ -181,12 +182,6 @@ def test_words_may_begin_with_a_prefix(language_model):
         assert language_model.complete_prefix(text)[0][0].startswith("ca")
 
 
-def test_a_uniform_model_completes_text(vocabulary):
-    model = LanguageModel(Uniform(len(vocabulary), "stream"), vocabulary, "sentencepiece")
-    assert "</s>" not in dict(model.next_words("", top_k=50))
-    assert len(model.next_words("cat", top_k=5)) == 5
-
-
 def test_generated_text_has_whole_words(language_model):
     for seed in range(5):
         text = language_model.generate("the cat", num_words=6, seed=seed)
@@ -194,11 +189,3 @@ def test_generated_text_has_whole_words(language_model):
         assert "▁" not in text and "<0x" not in text
     assert language_model.generate("the", num_words=1, temperature=0) in (" cat", " act", " hat")
     assert not language_model.generate("", num_words=3, seed=2).startswith(" ")
-
-
-def test_scores_do_not_depend_on_the_batch(language_model):
-    scores = [*language_model.score(["the cat <s>", "chat", ""])]
-    assert scores == [next(language_model.score([line])) for line in ["the cat <s>", "chat", ""]]
-    assert scores[2].tokens == 1 and scores[0].unk_tokens == 0
-    figures = language_model.evaluate(["the cat <s>", "chat"])
-    assert figures["log_prob"] == pytest.approx(scores[0].log_prob + scores[1].log_prob)

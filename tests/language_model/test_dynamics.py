@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LanguageModel, RunError, Uniform, Vocabulary, kneser_ney
+from keras_nplm import InputError, LanguageModel, RunError
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.dynamics import load_dynamics, save_dynamics
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, make_dynamic
@@ -87,12 +87,6 @@ def test_steps_that_diverge_are_an_error(directory):
 
 
 def test_what_cannot_learn_is_refused(directory, capsys):
-    vocabulary = Vocabulary(["the", "cat"])
-    counts = LanguageModel(kneser_ney(np.array([4, 5, 3], np.int32), 6, 2), vocabulary, "words")
-    with pytest.raises(InputError, match="Dynamic evaluation must be tuned on a validation split"):
-        counts.evaluate(["the cat"], dynamic=True)
-    with pytest.raises(InputError, match="`model` must be an NPLM or a mixture"):
-        LanguageModel(Uniform(6), vocabulary, "words").evaluate(["the cat"], dynamic=SETTINGS)
     assert main(["evaluate", str(directory), "--dynamic", "--ln-z"]) == 2
     assert "`--ln-z` must be left out with `--dynamic`" in capsys.readouterr().err
     assert main(["score", str(directory), "--dynamic", "--self-normalised"]) == 2

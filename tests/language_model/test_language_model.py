@@ -4,13 +4,16 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary, evaluate
+from keras_nplm import NPLM, DynamicSettings, InputError, LanguageModel, Mixture, Uniform, evaluate
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
+from keras_nplm.language_model.dynamics import save_dynamics
+from keras_nplm.models.dynamic import TunedDynamics
 
 LINES = ["the cat sat", "", "on the mat"]  # a line without words is not a sentence of a text
 
@@ -23,10 +26,6 @@ def test_next_words_are_the_most_probable_words(build_ngram_model):
     assert [p for _, p in words] == sorted((p for _, p in words), reverse=True)
     assert language_model.next_words("cat sat on the", top_k=1) == language_model.next_words("on the", top_k=1)
     assert language_model.next_words("the", top_k=9) == language_model.next_words("the", top_k=5)
-    with pytest.raises(InputError, match="`top_k` must be 1 or more"):
-        language_model.next_words("the", top_k=0)
-    with pytest.raises(InputError, match="reserved token </s>"):
-        LanguageModel(language_model.model, language_model.vocabulary, "whitespace").next_words("the </s>")
 
 
 def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
@@ -46,20 +45,7 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     corpus = Corpus("lines", "words", sentences)
     language_model.corpus = encode_corpus(corpus, language_model.vocabulary, tmp_path / "corpus")
     assert language_model.evaluate() == language_model.evaluate("validation") == result
-    with pytest.raises(InputError, match="one of train, validation, test. Received: 'book'"):
-        language_model.evaluate("book")
-    with pytest.raises(InputError, match="log Z .* NPLM. Received: BackoffModel"):
-        language_model.evaluate(ids, ln_z=True)
-
-
-def test_the_boundary_is_the_models(build_ngram_model):
-    stream = build_ngram_model("stream")
-    assert stream.boundary == "stream" and stream.evaluate(LINES)["tokens"] == 6
-    with pytest.raises(InputError, match="`boundary` must be 'stream', .* this BackoffModel .*Received: 'sentence'"):
-        LanguageModel(stream.model, stream.vocabulary, "words", "sentence")
-    with pytest.raises(InputError, match="`boundary` must be one of stream, sentence. Received: 'book'"):
-        LanguageModel(stream.model, stream.vocabulary, "words", "book")
-    assert repr(stream) == "LanguageModel(BackoffModel, order=3, |V|=9, tokenizer='words', boundary='stream')"
+    assert build_ngram_model("stream").evaluate(LINES)["tokens"] == 6
 
 
 @pytest.mark.parametrize("kind", ["n-gram", "mixture", "NPLM"])
@@ -76,17 +62,6 @@ def test_a_saved_model_loads_and_answers_the_same(build_ngram_model, tmp_path, k
     assert type(loaded.model) is type(model) and repr(loaded) == repr(language_model)
     assert loaded.next_words("the cat") == language_model.next_words("the cat")
     assert loaded.vocabulary == language_model.vocabulary
-    with pytest.raises(InputError, match="has no corpus/, .* lines of text"):
-        loaded.evaluate()
-    with pytest.raises(InputError, match="already holds a model"):
-        language_model.save(tmp_path)
-
-
-def test_a_model_without_files_cannot_be_saved(build_ngram_model, tmp_path):
-    language_model = build_ngram_model("sentence")
-    language_model.model = object()
-    with pytest.raises(InputError, match="must be an NPLM, a Shortlist, .* Received: object"):
-        language_model.save(tmp_path)
 
 
 def test_ngram_models_load_neither_keras_nor_tensorflow(tmp_path):
@@ -112,6 +87,32 @@ print(sorted({{"keras", "tensorflow", "tensorflow_datasets"}} & set(sys.modules)
     assert result.stdout.strip() == "[]", result.stdout + result.stderr
 
 
+def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path, monkeypatch):
+    shutil.copytree(model_directory, tmp_path / "model")
+    save_dynamics(tmp_path / "model", TunedDynamics(DynamicSettings(), None, 3.0, 2.0, 9, 1))
+    opened, sys_audit = [], {"on": True}
+    sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" and sys_audit["on"] else None)
+    monkeypatch.chdir(tmp_path)
+    loaded, whole = LanguageModel.load("model"), LanguageModel.load(model_directory)
+    monkeypatch.chdir("/")
+    loaded.next_words("The value of"), loaded.complete_prefix("The val"), loaded.generate("The", 3)
+    sys_audit["on"] = False
+    assert {Path(name).name for name in opened if "/model/" in name or name.startswith("model/")} == {
+        "config.json",
+        "vocabulary.txt",
+        "model.keras",
+    }
+    (tmp_path / "model" / "corpus").rename(tmp_path / "corpus")
+    with pytest.raises(InputError, match="corpus"):
+        loaded.evaluate()
+    (tmp_path / "corpus").rename(tmp_path / "model" / "corpus")
+    assert loaded.evaluate() == whole.evaluate() and loaded.dynamics.static == 3.0
+    (tmp_path / "model" / "config.json").unlink()
+    loaded.save(tmp_path / "model")
+    again = LanguageModel.load(tmp_path / "model")
+    assert again.spelling.counts == whole.spelling.counts and again.dynamics.static == 3.0
+
+
 def test_a_trained_directory_answers_for_its_text(model_directory):
     language_model = LanguageModel.load(model_directory)
     metrics = json.loads((model_directory / "metrics.json").read_text())
@@ -121,57 +122,10 @@ def test_a_trained_directory_answers_for_its_text(model_directory):
     assert likely.tokens == unlikely.tokens == 9 and likely.log_prob > unlikely.log_prob
 
 
-def test_a_vocabulary_of_lemmas_needs_their_tokenizer():
-    with pytest.raises(InputError, match=r"needs a tokenizer with `\+lemmas`. Received: 'words'"):
-        LanguageModel(Uniform(5, "sentence"), Vocabulary(["cat"], {"cats": "cat"}), "words")
-
-
-@pytest.mark.parametrize(
-    "name, content, message",
-    [
-        ("ngrams.npz", b"x" * 100, "ngrams.npz"),
-        ("ngrams.npz", None, "Cannot read .*ngrams.npz"),
-        ("config.json", b"{", "config.json is not valid JSON"),
-        ("config.json", b'{"kind":"back-off"}', "config.json must have the field 'tokenizer'"),
-        ("config.json", b"{}", "must name the `kind` of the model. Received: None"),
-        (
-            "config.json",
-            b'{"kind":"tree","tokenizer":"words","boundary":"stream"}',
-            "must be one of uniform, .* 'tree'",
-        ),
-        ("config.json", b'{"kind":"nplm","tokenizer":"words","boundary":"stream"}', "model.keras does not exist"),
-        ("vocabulary.txt", b"<pad>\n<unk>\n<s>\n</s>\nthe\n", "has 5 words, and the model has 9"),
-    ],
-)
-def test_damaged_directories_are_refused(build_ngram_model, tmp_path, name, content, message):
-    build_ngram_model("stream").save(tmp_path)
-    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        LanguageModel.load(tmp_path)
-
-
-def test_a_missing_directory_is_refused(tmp_path):
-    with pytest.raises(InputError, match="none does not exist"):
-        LanguageModel.load(tmp_path / "none")
-
-
-def test_a_damaged_network_file_is_refused(tmp_path, model_directory):
-    shutil.copytree(model_directory, tmp_path / "copy")
-    path = tmp_path / "copy" / "model.keras"
-    path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(InputError, match="model.keras"):
-        LanguageModel.load(tmp_path / "copy")
-
-
 def test_the_preset_predicts_python_documentation():
     language_model = LanguageModel.from_preset("reference")
     assert repr(language_model) == "LanguageModel(NPLM, order=21, |V|=2164, tokenizer='words', boundary='sentence')"
     assert "class" in dict(language_model.next_words("If the"))
-
-
-def test_an_unknown_preset_is_refused():
-    with pytest.raises(InputError, match=r"`name` must be one of reference\. Received: '\.\./x'"):
-        LanguageModel.from_preset("../x")
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])
@@ -185,8 +139,3 @@ def test_prefix_completion_selects_from_the_next_words(build_ngram_model, bounda
     ]
     assert language_model.complete_prefix(text, 100) == expected
     assert language_model.complete_prefix(text, 1) == expected[:1]
-
-
-def test_prefix_completion_refuses_misuse(build_ngram_model):
-    with pytest.raises(InputError, match="`top_k` must be 1 or more. Received: 0"):
-        build_ngram_model("sentence").complete_prefix("the ca", 0)

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words, export_saved_model
+from keras_nplm import NPLM, LanguageModel, Vocabulary, add_words, export_saved_model
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.new_words import count_new_words
 
@@ -50,42 +50,6 @@ def test_the_order_of_the_words_has_no_influence():
         tiny = add_words(language_model, ["the cow"], rule=rule).model  # nothing follows, and few contexts there are
         assert all(np.isfinite(weight.numpy()).all() for weight in tiny.weights)
         assert np.exp(tiny.next_log_probs([[0, 0, 4]])).sum() == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    "sentences, options, message",
-    [
-        (["the cat"], {}, "no out-of-vocabulary word with `min_count` 1"),
-        (TEXT, {"min_count": 9}, "no out-of-vocabulary word with `min_count` 9"),
-        (TEXT, {"min_count": 0}, "`min_count` must be 1 or more"),
-        (TEXT, {"words": ["dog", "cat"]}, "'cat' is already in the vocabulary"),
-        (TEXT, {"words": ["<unk>"]}, "'<unk>' is already in the vocabulary"),
-        (TEXT, {"words": ["cow"]}, "'cow' must occur 1 times or more .* Received: 0"),
-        (TEXT, {"words": ["dog rug"]}, "'dog rug' must occur"),
-        (TEXT, {"words": ["rug"], "min_count": 2}, "'rug' must occur 2 times or more .* Received: 1"),
-        (TEXT, {"words": []}, "`words` must name 1 word or more"),
-        ([], {}, "The text must have 1 word or more"),
-        (["", " "], {}, "The text must have 1 word or more"),
-        (["cow"], {}, "'cow' has no word before it"),
-        (["the </s> dog"], {}, "reserved token </s>"),
-        (TEXT, {"rule": "guess"}, "`rule` must be one of likelihood, expectation"),
-        (TEXT, {"prior_tokens": 0}, "`prior_tokens` must be 1 or more"),
-        (TEXT, {"words": ["dog"], "frequencies": {"cow": 0.1}}, "Missing: 'dog'"),
-        (TEXT, {"words": ["dog"], "frequencies": {"dog": 1.0}}, "sum to less than 1"),
-        (TEXT, {"words": ["dog"], "frequencies": {"dog": 0.0}}, "must be above 0 .* Received: minimum 0"),
-    ],
-)
-def test_invalid_requests_are_refused(sentences, options, message):
-    with pytest.raises(InputError, match=message):
-        add_words(_language_model(), sentences, **options)
-
-
-def test_models_without_rows_for_words_are_refused():
-    vocabulary = Vocabulary(WORDS)
-    mixture = Mixture([Uniform(V, "stream"), Uniform(V, "stream")], [0.5, 0.5])
-    for model, message in ((mixture, "to an NPLM. Received: Mixture"), (NPLM(V, output="adaptive"), "a row for each")):
-        with pytest.raises(InputError, match=message):
-            add_words(LanguageModel(model, vocabulary, "words"), TEXT)
 
 
 def test_new_words_are_counted():

@@ -21,16 +21,6 @@ def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start
         assert (score.tokens, score.unk_tokens) == (len(ids) - 2, ids.count(1))
 
 
-def test_scores_do_not_depend_on_the_batches(build_ngram_model, monkeypatch):
-    language_model = build_ngram_model("sentence")
-    together = list(language_model.score(SENTENCES))
-    monkeypatch.setattr("keras_nplm.language_model.scoring._CHARACTERS", 4)
-    counts = ScoringCounts()
-    assert list(language_model.score(SENTENCES, counts=counts)) == together
-    assert counts.ngrams == sum(score.tokens for score in together)
-    assert list(language_model.score([])) == []
-
-
 def test_a_long_text_is_scored_while_it_is_read(build_ngram_model, monkeypatch):
     monkeypatch.setattr("keras_nplm.language_model.scoring._CHARACTERS", 1000)
     read = []

@@ -9,7 +9,6 @@ import pytest
 from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.models.evaluation import TextSize, compute_text_figures
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 from keras_nplm.training.estimate import import_arpa
 
@@ -23,7 +22,11 @@ LINES = [
 FIGURES = ("bits_per_character", "perplexity_per_word", "characters", "words", "spelling_log_prob")
 
 
-@pytest.fixture(scope="module", params=["words", "whitespace", "characters", "words+lower+numbers", "sentencepiece"])
+_OTHERS = ("whitespace", "characters", "words+lower+numbers")
+_TOKENIZERS = ["words", "sentencepiece", *[pytest.param(name, marks=pytest.mark.long) for name in _OTHERS]]
+
+
+@pytest.fixture(scope="module", params=_TOKENIZERS)
 def tokenizer(request) -> str:
     return request.param
 
@@ -111,15 +114,6 @@ def test_a_directory_without_spelling_model_says_why(directory, tokenizer, capsy
     assert "bits per character: none. The model has no spelling model" in capsys.readouterr().out
 
 
-def test_an_old_corpus_has_no_bits_per_character(directory):
-    language_model = LanguageModel.load(directory / "model")
-    for split in language_model.corpus.splits.values():
-        del split["characters"]
-    figures = language_model.evaluate("test")
-    assert figures["bits_per_character"] is None
-    assert "encoded without its characters" in figures["bits_per_character_missing"]
-
-
 def test_text_without_unknown_words_needs_no_spelling_model():
     language_model = LanguageModel(Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "words")
     lines = ["the cat sat", "the cat"]
@@ -154,9 +148,3 @@ def test_an_arpa_file_spells_unknown_words_by_its_rare_words(tmp_path):
     language_model = LanguageModel.load(tmp_path / "model")
     assert [*language_model.spelling.counts] == ["cat", "the"]
     assert language_model.evaluate(["the dog"])["bits_per_character"] > 0
-
-
-@pytest.mark.parametrize("log_prob, size", [(-1.0, TextSize(missing="why")), (-1.0, TextSize(0, 0, 0.0))])
-def test_a_text_without_size_has_no_figures(log_prob, size):
-    figures = compute_text_figures(log_prob, size)
-    assert figures["bits_per_character"] is None and figures["bits_per_character_missing"] == size.missing

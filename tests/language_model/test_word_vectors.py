@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_nplm import NPLM, InputError, LanguageModel, Vocabulary
+from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.word_vectors import analogies, nearest, word_map, write_word2vec
-from keras_nplm.models.ngrams import kneser_ney
 
 _SMALL = st.floats(-2, 2, width=16)
 _MATRICES = st.tuples(st.integers(1, 8), st.integers(1, 4)).flatmap(
@@ -35,14 +34,9 @@ def test_nearest_finds_the_largest_cosines(vectors, top_k, data):
     np.testing.assert_allclose(cosines[0], sorted(expected.values(), reverse=True)[:top_k], atol=1e-6)
 
 
-def test_nearest_orders_ties_by_row_and_checks_ranges():
+def test_nearest_orders_ties_by_row():
     vectors = np.array([[1.0, 0.0], [3.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
     assert nearest(vectors, [2, 0], 9)[0].tolist() == [[0, 1, 3], [1, 2, 3]]
-    with pytest.raises(InputError, match="`top_k` must be 1 or more. Received: 0"):
-        nearest(vectors, [0], 0)
-    for row in (-1, 4):
-        with pytest.raises(InputError, match="`rows` must be 0 to 3"):
-            nearest(vectors, [row], 1)
 
 
 @given(_MATRICES, st.integers(1, 10), st.integers(1, 9), st.data())
@@ -73,7 +67,7 @@ def _clusters(seed: int, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
     return vectors * rng.uniform(0.1, 10, (len(labels), 1)), labels
 
 
-@pytest.mark.parametrize("sizes", [(40, 40), (6, 30), (10,) * 10])
+@pytest.mark.parametrize("sizes", [(6, 30), (10,) * 10])
 def test_the_map_keeps_groups_apart(sizes):
     """Groups of directions, not of lengths, and more than two components part: a word's neighbour is of its group."""
     vectors, labels = _clusters(0, sizes)
@@ -87,38 +81,12 @@ def test_the_map_keeps_groups_apart(sizes):
     assert np.abs(places.mean(axis=0)).max() < 1e-9
 
 
-def test_the_map_is_reproducible_and_ignores_lengths():
-    vectors, _ = _clusters(1, (20, 20))
-    places = word_map(vectors)
-    np.testing.assert_array_equal(places, word_map(vectors.copy()))
-    np.testing.assert_array_equal(places, word_map(vectors * 4))
-
-
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(_MATRICES)
 def test_the_map_of_any_vectors_is_finite(vectors):
     """One vector, two, zeros, duplicates, one component."""
     places = word_map(vectors)
     assert places.shape == (len(vectors), 2) and np.isfinite(places).all()
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_the_map_separates_few_vectors(number):
-    assert len(np.unique(word_map(np.eye(number)).round(3), axis=0)) == number
-
-
-def test_equal_vectors_are_close_on_the_map():
-    assert np.ptp(word_map(np.ones((50, 3))), axis=0).max() < 0.01  # scikit-learn computes in float32
-    places = word_map(np.repeat(np.random.default_rng(0).normal(size=(10, 4)), 2, axis=0))
-    distances = np.linalg.norm(places[:, None] - places, axis=2)
-    np.fill_diagonal(distances, np.inf)
-    assert (distances.argmin(axis=1) == np.arange(20) + np.tile([1, -1], 10)).all()
-
-
-@pytest.mark.parametrize("vectors", [np.zeros((0, 3)), np.array([[1.0, np.nan]])])
-def test_the_map_refuses_no_vectors_and_nan(vectors):
-    with pytest.raises(InputError, match="`vectors` must be 1 or more rows of finite numbers"):
-        word_map(vectors)
 
 
 def test_nearest_excludes_the_word_and_special_tokens():
@@ -131,14 +99,6 @@ def test_nearest_excludes_the_word_and_special_tokens():
     assert [word for word, _ in found] == [word for word, _ in expected]
     assert [cosine for _, cosine in found] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
     assert language_model.nearest("<b>", top_k=1)[0][0] == "dog"
-    for word in ("Cat", "<unk>", "</s>", ""):
-        with pytest.raises(InputError, match="is out of the vocabulary"):
-            language_model.nearest(word)
-    with pytest.raises(InputError, match="`top_k` must be 1 or more"):
-        language_model.nearest("cat", top_k=0)
-    ngrams = kneser_ney(np.array([4, 5, 3, 4, 7, 3]), 8, 2, "sentence")
-    with pytest.raises(InputError, match="Word vectors need an NPLM. Received: BackoffModel"):
-        LanguageModel(ngrams, Vocabulary(words), "words", "sentence").nearest("cat")
 
 
 def _json(capsys, *arguments):
@@ -180,10 +140,3 @@ def test_the_map_of_words_is_a_picture_or_a_table(model_directory, tmp_path, cap
 def _vectors(directory, words):
     language_model = LanguageModel.load(directory)
     return language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)]
-
-
-def test_a_network_is_exported_as_word2vec(model_directory, tmp_path, capsys):
-    assert _json(capsys, "export", model_directory, tmp_path / "c.vec")["format"] == "word2vec"
-    words, vectors = LanguageModel.load(model_directory).word_vectors()
-    header, *lines = (tmp_path / "c.vec").read_text(encoding="utf-8").splitlines()
-    assert header == f"{len(words)} {vectors.shape[1]}" and [line.split(" ")[0] for line in lines] == words

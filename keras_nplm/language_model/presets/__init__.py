@@ -11,11 +11,7 @@ PRESETS = ("reference",)
 
 
 def find_preset(name: str) -> Path:
-    """Return the model directory of a preset.
-
-    Raises:
-        InputError: no preset has this name.
-    """
+    """Return the model directory of a preset."""
     if name not in PRESETS:
         raise InputError(
             f"`name` must be one of {', '.join(PRESETS)}. Received: {name!r}. Fix: choose a name, or load a model "

@@ -9,7 +9,7 @@ from keras_nplm.data.arguments import check_items
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.scoring import SentenceScore
+from keras_nplm.language_model.scoring import SentenceScore, batch_by_size
 
 FEATURE_NAME = "nplm"
 MIN_LOG_PROB = -99 * math.log(10)  # ln P of an impossible n-gram, as in ARPA files: keeps all features finite
@@ -27,15 +27,8 @@ def add_scores(lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAM
     """Yield N-best lists with the features of a language model.
 
     The features are `name`, ln P(hypothesis) in nats; `name_words`, the number of predicted tokens; `name_unk`, the
-    number of out-of-vocabulary words. Lists are scored in batches of about a megabyte, so memory is bounded.
-
-    Args:
-        lists: N-best lists.
-        score: returns the scores of texts, such as `LanguageModel.score`.
-        name: name of the log-probability feature.
-
-    Raises:
-        InputError: a hypothesis holds a reserved token, or a list already has a feature of one of these names.
+    number of out-of-vocabulary words. Lists are scored in batches of about a megabyte, so memory is bounded. `score`
+    returns the scores of texts, as `LanguageModel.score` does.
     """
     progress = open_progress("Scoring")
     for batch in batch_lists(lists):
@@ -50,15 +43,8 @@ def add_scores(lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAM
 
 def batch_lists(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
     """Yield batches of N-best lists with about a megabyte of text each."""
-    batch, size = [], 0
-    for nbest in check_items(lists, "lists", NBestList, "an iterable of N-best lists"):
-        batch.append(nbest)
-        size += sum(map(len, nbest.texts)) + len(nbest)
-        if size >= _CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    items = check_items(lists, "lists", NBestList, "an iterable of N-best lists")
+    return batch_by_size(items, lambda nbest: sum(map(len, nbest.texts)) + len(nbest), _CHARACTERS)
 
 
 def _score_batch(batch: list[NBestList], score: Score) -> list[SentenceScore]:

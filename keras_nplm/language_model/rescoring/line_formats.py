@@ -1,6 +1,5 @@
 """Formats of N-best lists: parse a line of Moses, Kaldi or TSV, and write a line with added features."""
 
-import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -29,30 +28,19 @@ def parse_number(text: str) -> float:
     return value
 
 
-_MOSES_ESCAPES = {
-    "&#124;": "|",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&apos;": "'",
-    "&quot;": '"',
-    "&#91;": "[",
-    "&#93;": "]",
-    "&amp;": "&",  # last, so that an escaped ampersand starts no further escape
-}
+# An escaped ampersand is last, so that it starts no further escape.
+_MOSES_ESCAPES = "&#124; | &lt; < &gt; > &apos; ' &quot; \" &#91; [ &#93; ] &amp; &".split()
 
 
 def unescape_moses(text: str) -> str:
     """Replace the escapes of Moses's tokenizer by the characters that they stand for."""
-    for escape, character in _MOSES_ESCAPES.items():
+    for escape, character in zip(_MOSES_ESCAPES[::2], _MOSES_ESCAPES[1::2], strict=True):
         text = text.replace(escape, character)
     return text
 
 
 def parse_moses_line(line: str) -> ParsedLine:
-    """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; the score is optional.
-
-    The hypothesis is unescaped (see `unescape_moses`). Further fields are ignored.
-    """
+    """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; score and further fields are optional."""
     fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
     if len(fields) < 3 or not fields[0]:
         raise ValueError(f"expected `id {SEPARATOR} hypothesis {SEPARATOR} features {SEPARATOR} score`")
@@ -138,9 +126,8 @@ def name_tsv_columns(first_line: str) -> list[str]:
         if len(set(fields)) < len(fields) or not all(fields):
             raise ValueError("a column of the header has no name, or two columns have the same name")
         return fields
-    numbers = itertools.count(2)
-    names = (DECODER_SCORE if i == 0 else f"{DECODER_SCORE}.{next(numbers)}" for i in range(len(fields) - 2))
-    return [*TSV_HEADER, *names]
+    further = (f"{DECODER_SCORE}.{number}" for number in range(2, len(fields) - 1))
+    return [*TSV_HEADER, DECODER_SCORE, *further][: len(fields)]
 
 
 def is_tsv_header(line: str) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +10,17 @@ from rapidfuzz.distance import Levenshtein
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, split_fields
+from keras_nplm.language_model.rescoring.features import batch_lists
 from keras_nplm.language_model.rescoring.line_formats import parse_number, unescape_moses
 from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
 Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
+
+
+def add_losses(lists: Iterable[NBestList], losses: Losses | None) -> Iterator[tuple[NBestList, np.ndarray]]:
+    """Yield each list with the losses of its hypotheses, float64 [H]; 0 without a function of losses."""
+    for batch in batch_lists(lists):
+        yield from zip(batch, losses(batch) if losses else [np.zeros(len(one)) for one in batch], strict=True)
 
 
 class WordErrors:
@@ -21,13 +28,7 @@ class WordErrors:
 
         word error rate = sum of insertions, deletions and substitutions / number of reference words
 
-    Args:
-        references: reference text by the name of the list.
-
-    Attributes:
-        denominator: int, the number of reference words so far.
-
-    Example:
+    `references` are texts by the name of the list; `denominator` is the number of their words so far.
 
     >>> errors = WordErrors({"0": "the old cat"})
     >>> errors([NBestList("0", ["the cat", "the old cat"])]), errors.denominator
@@ -48,9 +49,8 @@ class WordErrors:
                 raise InputError(f"List {nbest.name} has no reference. Fix: give one reference for each list.")
             words = split_fields(self._references[nbest.name])
             self.denominator += len(words)
-            errors.append(
-                np.array([Levenshtein.distance(split_fields(text), words) for text in nbest.texts], np.float64)
-            )
+            distances = [Levenshtein.distance(split_fields(text), words) for text in nbest.texts]
+            errors.append(np.array(distances, np.float64))
         return errors
 
     def check_end(self) -> None:
@@ -60,17 +60,7 @@ class WordErrors:
 
 
 class LossFile:
-    """Losses from a file, one number per line for each hypothesis, in the order of the lists.
-
-    Args:
-        path: the file; archives are decompressed.
-
-    Attributes:
-        denominator: int, the number of lists so far.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """Losses from a file, one number per line for each hypothesis; `denominator` is the number of lists so far."""
 
     def __init__(self, path: str | os.PathLike):
         self._path = Path(path)
@@ -103,20 +93,6 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     - `moses`: line i, from 0, is the reference of list i. Escapes such as `&apos;` are replaced.
     - `kaldi`: `utterance words`.
     - `tsv`: id, tab, words.
-
-    Args:
-        path: the file; archives are decompressed.
-        format: the format of the N-best lists.
-
-    Raises:
-        InputError: the file cannot be read, a line has no name, or a list has two references.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "references"
-    >>> _ = path.write_text("utt1 the cat\\nutt2 a dog\\n")
-    >>> read_references(path, "kaldi")
-    {'utt1': 'the cat', 'utt2': 'a dog'}
     """
     references: dict[str, str] = {}
     for line_number, line in read_numbered_lines(path, with_blank=format == "moses"):

@@ -1,8 +1,8 @@
-"""Minimum error rate training (MERT): weights of features that minimise the error of the best-ranked hypotheses."""
+"""Minimum error rate training (MERT): weights of features that minimise the loss of the best-ranked hypotheses."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,54 +12,36 @@ from keras_nplm.io.seeds import fold_seed
 _MOST_ROUNDS = 100  # line searches along the best direction, from one start
 _MAX_STEP = 1e150
 _MARGIN = 1.0  # distance of a step beyond the outermost corner
-_TRIED = 64  # intervals at most whose error is computed again by their weights
-
-ErrorOf = Callable[[np.ndarray], np.ndarray]
+_NARROWEST = 1e-9  # of an interval, relative to the weights: corners that coincide but for rounding are closer
+_NO_LOSS = np.finfo(np.float64).max  # of weights that rank nothing
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """Hypotheses for several inputs, with their features and error counts.
+    """Hypotheses for several inputs, with their features and losses."""
 
-    Args:
-        features: float64 [H, K].
-        starts: index of the first hypothesis of each input, int64 [S], from 0, ascending.
-        counts: error counts of each hypothesis, float64 [H, C], or the counts of which a metric is computed. They are
-            summed over the best hypotheses of all inputs.
-        error: the error of sums float64 [..., C], float64 [...]. Default: the first sum.
-
-    Raises:
-        InputError: a number is not finite, or the shapes do not match.
-    """
-
-    features: np.ndarray
-    starts: np.ndarray
-    counts: np.ndarray
-    error: ErrorOf = lambda sums: sums[..., 0]
+    features: np.ndarray  # float64 [H, K]
+    starts: np.ndarray  # index of the first hypothesis of each input, int64 [S], from 0, ascending
+    losses: np.ndarray  # float64 [H]
 
     def __post_init__(self) -> None:
-        same_rows = self.features.ndim == self.counts.ndim == 2 and len(self.features) == len(self.counts)
-        from_zero = self.starts.ndim == 1 and len(self.starts) and self.starts[0] == 0
-        if not (same_rows and from_zero and (np.diff(self.starts) > 0).all() and self.starts[-1] < len(self.features)):
-            raise InputError(
-                "`features` must be [H, K], `counts` [H, C], and `starts` [S] ascending from 0 to below H. Received: "
-                f"{self.features.shape}, {self.counts.shape} and {self.starts.tolist()}."
-            )
-        if not (np.isfinite(self.features).all() and np.isfinite(self.counts).all()):
-            raise InputError("`features` and `counts` must be finite. Received: NaN or infinity.")
+        if not (np.isfinite(self.features).all() and np.isfinite(self.losses).all()):
+            raise InputError("Features and losses must be finite. Received: NaN or infinity.")
 
     @functools.cached_property
     def owners(self) -> np.ndarray:
         """The index of the input of each hypothesis, int64 [H]."""
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.features))))
 
-    def find_best(self, weights: np.ndarray) -> np.ndarray:
-        """Return for each input the hypothesis with the greatest w · f, the first of equals: int64 [S]."""
-        return _find_first_greatest(self.features @ weights, self.starts, self.owners)
+    def loss_with(self, weights: np.ndarray) -> float:
+        """Return the sum over inputs of the loss of the hypothesis with the greatest w · f, the first of equals."""
+        return float(self.losses[_find_first_greatest(self.features @ weights, self.starts, self.owners)].sum())
 
-    def error_with(self, weights: np.ndarray) -> float:
-        """Return the error of the hypotheses that are best with these weights."""
-        return float(self.error(self.counts[self.find_best(weights)].sum(axis=0)))
+    def ranks(self, weights: np.ndarray) -> bool:
+        """Return whether w · f differs between hypotheses of an input. If not, the order of the file decides."""
+        totals = self.features @ weights
+        differences = np.maximum.reduceat(totals, self.starts) - np.minimum.reduceat(totals, self.starts)
+        return bool(differences.max() > _NARROWEST * (np.abs(self.features) @ np.abs(weights)).max())
 
 
 def _find_first_greatest(values: np.ndarray, starts: np.ndarray, owners: np.ndarray) -> np.ndarray:
@@ -69,50 +51,33 @@ def _find_first_greatest(values: np.ndarray, starts: np.ndarray, owners: np.ndar
 
 
 def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
-    """Return the step along a direction that minimises the error, by exact line search.
+    """Return the step t along a direction that minimises the loss with the weights w + t d, and this loss: exact.
 
     The weighted sum of hypothesis h is a_h + t b_h, a line in t, with a = F w and b = F d. The best hypothesis of an
-    input changes only at the corners of the upper envelope of its lines. So the error is constant between corners, and
+    input changes only at the corners of the upper envelope of its lines. So the loss is constant between corners, and
     its changes are summed from corner to corner over all inputs. The step is the middle of the widest interval with
-    the least error that the weights reach.
-
-    Args:
-        candidates: the hypotheses.
-        weights: w, float64 [K].
-        direction: d, float64 [K].
-
-    Returns:
-        t, and the error with the weights w + t d, which is the error of these weights as computed by `error_with`.
-
-    Example:
-
-    >>> right = Candidates(np.array([[1.0, 0], [0, 1]]), np.array([0]), np.array([[1.0], [0]]))
-    >>> line_search(right, np.array([1.0, 0]), np.array([0, 1.0]))
-    (2.0, 0.0)
+    the least loss. Where all lines of each input cross in one point, as where w + t d is 0, there is a corner. So the
+    step never leads to weights that rank nothing.
 
     Reference: Och (2003), Minimum error rate training in statistical machine translation, section 5.
     """
     first, steps, before, after = _find_envelopes(
         candidates.features @ weights, candidates.features @ direction, candidates.starts, candidates.owners
     )
+    if not len(steps):
+        return 0.0, candidates.loss_with(weights) if candidates.ranks(weights) else _NO_LOSS
     order = np.argsort(steps, kind="stable")
+    changes = (candidates.losses[after] - candidates.losses[before])[order]
+    losses = candidates.losses[first].sum() + np.concatenate([[0.0], changes.cumsum()])
     corners = steps[order]
-    changes = (candidates.counts[after] - candidates.counts[before])[order]  # [P, C]
-    sums = candidates.counts[first].sum(axis=0) + np.concatenate([np.zeros_like(changes[:1]), changes.cumsum(axis=0)])
-    if not len(corners):
-        return 0.0, float(candidates.error(candidates.counts[first].sum(axis=0)))
-    edges = np.concatenate([[corners[0] - 2 * _MARGIN], corners, [corners[-1] + 2 * _MARGIN]])
-    middles = edges[:-1] + np.diff(edges) / 2  # [P + 1]
+    scale = np.abs(weights).max() / np.abs(direction).max()
+    outer = 2 * np.maximum(_MARGIN, 1e-6 * np.maximum(scale, np.abs(corners[[0, -1]])))
+    edges = np.concatenate([[corners[0] - outer[0]], corners, [corners[-1] + outer[1]]])
     widths = np.diff(edges)
-    errors = candidates.error(sums)
-    best = (0.0, np.inf)
-    for chosen in np.lexsort((-widths, np.round(errors, 12)))[:_TRIED]:
-        # Rounded corners that coincide leave slivers between them, whose error no weights reach
-        reached = (float(middles[chosen]), candidates.error_with(weights + middles[chosen] * direction))
-        best = min(best, reached, key=lambda step: step[1])
-        if reached[1] <= errors[chosen] + 1e-9:
-            break
-    return best
+    middles = edges[:-1] + widths / 2
+    wide = np.flatnonzero(widths > _NARROWEST * np.maximum(scale, np.abs(middles)))
+    chosen = wide[np.lexsort((-widths[wide], np.round(losses[wide], 12)))[0]]
+    return float(middles[chosen]), candidates.loss_with(weights + middles[chosen] * direction)
 
 
 def _find_envelopes(
@@ -127,59 +92,37 @@ def _find_envelopes(
     flattest = slopes == np.minimum.reduceat(slopes, starts)[owners]
     current = first = _find_first_greatest(np.where(flattest, intercepts, -np.inf), starts, owners)
     rows = np.arange(len(slopes))
-    steps, before, after = [], [], []
+    steps, before, after = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     while True:
         rows = rows[slopes[rows] > slopes[current[owners[rows]]]]  # lines that cross the current line further on
         if not len(rows):
-            break
+            return first, np.concatenate(steps), np.concatenate(before), np.concatenate(after)
         owner = owners[rows]
         firsts = np.flatnonzero(np.diff(owner, prepend=-1))
         group = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(rows))))
         line = current[owner]
         with np.errstate(over="ignore"):
-            crossing = np.clip(
-                (intercepts[line] - intercepts[rows]) / (slopes[rows] - slopes[line]), -_MAX_STEP, _MAX_STEP
-            )
+            crossing = (intercepts[line] - intercepts[rows]) / (slopes[rows] - slopes[line])
+        crossing = np.clip(crossing, -_MAX_STEP, _MAX_STEP)
         nearest = np.minimum.reduceat(crossing, firsts)
         steepest = np.where(crossing == nearest[group], slopes[rows], -np.inf)
-        next_line = _find_first_greatest(steepest, firsts, group)
+        next_line = rows[_find_first_greatest(steepest, firsts, group)]
         steps.append(nearest)
         before.append(current[owner[firsts]])
-        after.append(rows[next_line])
+        after.append(next_line)
         current = current.copy()
-        current[owner[firsts]] = rows[next_line]
-    if not steps:
-        return first, np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return first, np.concatenate(steps), np.concatenate(before), np.concatenate(after)
+        current[owner[firsts]] = next_line
 
 
 def minimise_error(
     candidates: Candidates, starts: Sequence[np.ndarray], *, restarts: int = 8, seed: int = 0
 ) -> tuple[np.ndarray, float]:
-    """Return the weights with the least error found by line searches from several starts; never worse than a start.
+    """Return the weights with the least loss found by line searches from several starts; never worse than a start.
 
     Each round searches along the K axes and K random directions and takes the best step. A search ends when no step
-    reduces the error. Features are first scaled to the same standard deviation within inputs, so that random
-    directions and random starts suit them.
-
-    Args:
-        candidates: the hypotheses.
-        starts: initial weights, float64 [K] each; the first of equally good weights wins.
-        restarts: number of additional random starts, 0 or more.
-        seed: random seed of starts and directions.
-
-    Returns:
-        weights float64 [K], whose absolute values sum to 1, and their error.
-
-    Raises:
-        InputError: `restarts` is negative.
-
-    Example:
-
-    >>> right = Candidates(np.array([[1.0, 0], [0, 1]]), np.array([0]), np.array([[1.0], [0]]))
-    >>> weights, error = minimise_error(right, [np.array([1.0, 0])])
-    >>> bool(weights[1] > weights[0]), error
-    (True, 0.0)
+    reduces the loss. Features are first scaled to the same standard deviation within inputs, so that random directions
+    and random starts suit them. A start that ranks nothing, such as 0, has no loss to compare with. The first of
+    equally good weights wins. The absolute values of the weights sum to 1. `restarts` are additional random starts.
     """
     if restarts < 0:
         raise InputError(f"`restarts` must be 0 or more. Received: {restarts}.")
@@ -189,22 +132,22 @@ def minimise_error(
     number = candidates.features.shape[1]
     initial = [np.asarray(start, np.float64) * spread for start in starts]
     initial += list(random.normal(size=(restarts, number)))
-    best, least = initial[0], np.inf
+    best, least = next((start for start in initial if start.any()), np.ones(number)), _NO_LOSS
     for weights in initial:
-        error = scaled.error_with(weights)
+        loss = scaled.loss_with(weights) if scaled.ranks(weights) else _NO_LOSS
         for _ in range(_MOST_ROUNDS):
             directions = np.concatenate([np.eye(number), random.normal(size=(number, number))])
             steps = [line_search(scaled, weights, direction) for direction in directions]
-            chosen = int(np.argmin([step_error for _, step_error in steps]))
-            new_weights = weights + steps[chosen][0] * directions[chosen]
-            new_error = scaled.error_with(new_weights)
-            if not new_error < error - 1e-9 * abs(error):
+            chosen = int(np.argmin([step_loss for _, step_loss in steps]))
+            step, new_loss = steps[chosen]
+            if not new_loss < loss - 1e-9 * abs(loss):
                 break
-            weights, error = new_weights / max(np.abs(new_weights).max(), 1e-300), new_error
-        if error < least:
-            best, least = weights, error
+            weights, loss = weights + step * directions[chosen], new_loss
+            weights = weights / np.abs(weights).max()
+        if loss < least:
+            best, least = weights, loss
     best = best / spread
-    return best / max(np.abs(best).sum(), 1e-300), least
+    return best / np.abs(best).sum(), least if least < _NO_LOSS else candidates.loss_with(best)
 
 
 def _compute_spread(candidates: Candidates) -> np.ndarray:
@@ -212,4 +155,4 @@ def _compute_spread(candidates: Candidates) -> np.ndarray:
     sizes = np.diff(np.append(candidates.starts, len(candidates.features)))
     means = np.add.reduceat(candidates.features, candidates.starts) / sizes[:, None]
     spread = (candidates.features - means[candidates.owners]).std(axis=0)
-    return np.where(spread > 0, spread, 1)
+    return np.where(spread > _NARROWEST * np.abs(candidates.features).max(axis=0), spread, 1)

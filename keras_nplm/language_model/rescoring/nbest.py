@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 from collections.abc import Generator, Iterator, Mapping
@@ -23,27 +24,16 @@ _LINE_SIZE = 512
 class NBestList:
     """An N-best list: the hypotheses of a decoder for one input, with their features.
 
-    Args:
-        name: id of the input: Moses's sentence number, Kaldi's utterance, the first column of TSV.
-        texts: H hypotheses, in the order of the file.
-        features: values of each feature, float64 [H], the greater the better. The decoder's total is `"score"`.
-        lines: the lines of the file. Default: the hypotheses were not read from a file.
-        new_features: names of the features that are not in `lines`.
-        totals: weighted sums of features, float64 [H], if the list was ranked.
-
-    Example:
-
-    >>> nbest = NBestList("0", ["the cat", "a cat"], {"score": np.array([-2.0, -1.5])})
-    >>> nbest.reorder(np.array([1, 0])).texts
-    ['a cat', 'the cat']
+    `name` is the id of the input: Moses's sentence number, Kaldi's utterance, the first column of TSV. A feature has a
+    value for each of the H hypotheses, float64 [H], the greater the better. The decoder's total is `"score"`.
     """
 
     name: str
     texts: list[str]
     features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    lines: list[str] | None = None
-    new_features: tuple[str, ...] = ()
-    totals: np.ndarray | None = None
+    lines: list[str] | None = None  # of the file. None: the hypotheses were not read from a file
+    new_features: tuple[str, ...] = ()  # those that are not in `lines`
+    totals: np.ndarray | None = None  # weighted sums of features, float64 [H], if the list was ranked
 
     def __post_init__(self) -> None:
         self.texts = list(check_lines(self.texts, "texts"))
@@ -52,18 +42,11 @@ class NBestList:
         return len(self.texts)
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
-        """Return a copy with more features.
-
-        Raises:
-            InputError: the list already has a feature of one of these names.
-        """
+        """Return a copy with more features, none of a name that the list already has."""
         if duplicates := [name for name in features if name in self.features]:
-            raise InputError(
-                f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new name (`--name`)."
-            )
-        return dataclasses.replace(
-            self, features=self.features | features, new_features=(*self.new_features, *features)
-        )
+            raise InputError(f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new `--name`.")
+        added = (*self.new_features, *features)
+        return dataclasses.replace(self, features=self.features | features, new_features=added)
 
     def reorder(self, order: np.ndarray) -> "NBestList":
         """Return a copy with the hypotheses in a new order, int [H]."""
@@ -95,9 +78,6 @@ class NBestFile:
         format: one of `FORMATS`. Default: detected from the first line and the suffix `.tsv`.
         archives: Kaldi only: archives of costs by the name of the feature.
 
-    Raises:
-        InputError: the file cannot be read, or a line has a wrong format (raised when that line is read).
-
     Example:
 
     >>> path = getfixture("tmp_path") / "list.txt"
@@ -126,10 +106,11 @@ class NBestFile:
             raise InputError(f"{path} is empty. Fix: give a file of N-best lists.")
         self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
-        self._columns: list[str] = []
+        self._parse = line_formats.parse_moses_line if self.format == "moses" else line_formats.parse_kaldi_line
         if self.format == "tsv":
             with _name_line(self.path, number):
-                self._columns = line_formats.name_tsv_columns(first)
+                columns = line_formats.name_tsv_columns(first)
+            self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
             self.header = first if line_formats.is_tsv_header(first) else None
         if self.archives and self.format != "kaldi":
             raise InputError(
@@ -137,6 +118,29 @@ class NBestFile:
             )
 
     def __iter__(self) -> Iterator[NBestList]:
+        seen: set[int] = set()
+        for name, group in itertools.groupby(self._read_rows(), key=lambda row: row[0]):
+            rows, size = [], 0
+            for _, number, *row in group:
+                size += len(row[-1]) + _LINE_SIZE
+                if hash(name) in seen:
+                    raise line_error(
+                        self.path, number, f"the id {name} occurs again; the lines of one id must be adjacent"
+                    )
+                if size > _MAX_LIST_SIZE:
+                    message = f"list {name} must have at most {_MAX_LIST_SIZE:,} bytes. Received: more hypotheses. "
+                    raise line_error(self.path, number, message + "Fix: keep the best of each list")
+                rows.append(row)
+            seen.add(hash(name))
+            texts, features, lines = zip(*rows, strict=True)
+            names = dict.fromkeys(itertools.chain.from_iterable(features))  # a missing feature is 0
+            columns = {name: np.array([row.get(name, 0.0) for row in features]) for name in names}
+            yield NBestList(name, list(texts), columns, list(lines))
+        if not seen:
+            raise InputError(f"{self.path} holds no hypothesis. Fix: give a file of N-best lists.")
+
+    def _read_rows(self) -> Iterator[tuple[str, int, str, dict[str, float], str]]:
+        """Yield id, line number, hypothesis, features and line of each hypothesis."""
         with contextlib.ExitStack() as stack:
             lines, *archives = (
                 stack.enter_context(contextlib.closing(read_numbered_lines(path)))
@@ -144,48 +148,20 @@ class NBestFile:
             )
             if self.header:
                 next(lines)
-            rows = (self._parse_row(number, line, archives) for number, line in lines)
-            seen: set[int] = set()
-            for name, group in itertools.groupby(rows, key=lambda row: row[0]):
-                numbers, texts, features, raw_lines = zip(*self._limit_size(name, group), strict=True)
-                if hash(name) in seen:
-                    message = f"the id {name} occurs again; the lines of one id must be adjacent"
-                    raise line_error(self.path, numbers[0], message)
-                seen.add(hash(name))
-                yield NBestList(name, list(texts), _build_columns(features), list(raw_lines))
-            if not seen:
-                raise InputError(f"{self.path} holds no hypothesis. Fix: give a file of N-best lists.")
+            for number, line in lines:
+                with _name_line(self.path, number):
+                    name, text, features = self._parse(line)
+                for (feature, path), archive in zip(self.archives.items(), archives, strict=True):
+                    key = split_fields(line)[0]
+                    archive_number, cost = next(archive, (None, ""))
+                    if archive_number is None:
+                        raise InputError(f"{path} ends before {key}. Fix: give one line for each hypothesis, in order.")
+                    with _name_line(path, archive_number):
+                        features[feature] = -line_formats.parse_kaldi_cost(cost, key)
+                yield name, number, text, features, line
             for path, archive in zip(self.archives.values(), archives, strict=True):
                 for number, _ in archive:
                     raise line_error(path, number, f"{self.path} has no hypothesis for this line")
-
-    def _limit_size(self, name: str, rows: Iterator[tuple]) -> Iterator[tuple]:
-        """Yield the rows of a list without their id."""
-        size = 0
-        for _, number, *rest, line in rows:
-            size += len(line) + _LINE_SIZE
-            if size > _MAX_LIST_SIZE:
-                message = f"list {name} must have at most {_MAX_LIST_SIZE:,} bytes. Received: more hypotheses. "
-                raise line_error(self.path, number, message + "Fix: keep the best of each list")
-            yield number, *rest, line
-
-    def _parse_row(self, number: int, line: str, archives: list) -> tuple[str, int, str, dict[str, float], str]:
-        """Return id, line number, hypothesis, features and the line."""
-        with _name_line(self.path, number):
-            if self.format == "moses":
-                name, text, features = line_formats.parse_moses_line(line)
-            elif self.format == "tsv":
-                name, text, features = line_formats.parse_tsv_line(line, self._columns)
-            else:
-                name, text, features = line_formats.parse_kaldi_line(line)
-        for (feature, path), archive in zip(self.archives.items(), archives, strict=True):
-            key = split_fields(line)[0]
-            archive_number, cost = next(archive, (None, ""))
-            if archive_number is None:
-                raise InputError(f"{path} ends before {key}. Fix: give one line for each hypothesis, in their order.")
-            with _name_line(path, archive_number):
-                features[feature] = -line_formats.parse_kaldi_cost(cost, key)
-        return name, number, text, features, line
 
 
 def check_format(format: str | None) -> None:
@@ -225,9 +201,3 @@ def _name_line(path: Path, number: int) -> Iterator[None]:
         yield
     except ValueError as error:
         raise line_error(path, number, str(error)) from error
-
-
-def _build_columns(rows: tuple[dict[str, float], ...]) -> dict[str, np.ndarray]:
-    """Turn the features of each hypothesis into one array per feature; a missing feature is 0."""
-    names = dict.fromkeys(itertools.chain.from_iterable(rows))
-    return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}

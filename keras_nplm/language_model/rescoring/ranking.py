@@ -14,15 +14,7 @@ _CHECKED_LISTS = 100  # every feature with a weight must occur in one of the fir
 
 
 def default_weights(features: Iterable[str], name: str = FEATURE_NAME) -> dict[str, float]:
-    """Return the default weights: 1 for the decoder score and 1 for the language model.
-
-    In a list without a decoder score, every feature of the decoder has the weight 1.
-
-    Example:
-
-    >>> default_weights(["LM", "score", "nplm"]), default_weights(["acoustic", "nplm", "nplm_words"])
-    ({'score': 1.0, 'nplm': 1.0}, {'acoustic': 1.0, 'nplm': 1.0})
-    """
+    """Return the weight 1 for the language model and for the decoder score, or for all features of the decoder."""
     decoder = [feature for feature in features if feature not in name_features(name)]
     return dict.fromkeys([*([DECODER_SCORE] if DECODER_SCORE in decoder else decoder), name], 1.0)
 
@@ -32,15 +24,7 @@ def rank_lists(
 ) -> Iterator[NBestList]:
     """Yield N-best lists sorted by sum_k w_k f_k, the greatest first; equal hypotheses keep their order.
 
-    Args:
-        lists: N-best lists with their features. A feature that a list does not have counts as 0.
-        weights: w_k by the name of the feature. Default: see `default_weights`.
-        name: name of the language model's feature.
-
-    Raises:
-        InputError: a weight is not finite, or no list has the feature of a weight.
-
-    Example:
+    A feature that a list does not have counts as 0. The default of the weights w_k is `default_weights`.
 
     >>> lists = [NBestList("0", ["a", "the"], {"score": np.array([-1.0, -2.0]), "nplm": np.array([-9.0, -4.0])})]
     >>> [(nbest.texts, nbest.totals.tolist()) for nbest in rank_lists(lists, {"score": 1, "nplm": 0.5})]
@@ -53,15 +37,7 @@ def rank_lists(
 
 
 class Ranker:
-    """Rank N-best lists one by one; see `rank_lists`.
-
-    Args:
-        weights: w_k by the name of the feature. Default: see `default_weights`.
-        name: name of the language model's feature.
-
-    Raises:
-        InputError: a weight is not finite.
-    """
+    """Ranks N-best lists one by one; see `rank_lists`."""
 
     def __init__(self, weights: Mapping[str, float] | None, name: str = FEATURE_NAME):
         for feature, weight in (weights or {}).items():
@@ -74,9 +50,6 @@ class Ranker:
         """Set `nbest.totals` and return the order of the hypotheses, int64 [H].
 
         Features of the language model without a weight are removed from `nbest.new_features`.
-
-        Raises:
-            InputError: a total is not finite, or no list so far has the feature of a weight.
         """
         self.register_features(nbest)
         weights = default_weights(nbest.features, self._name) if self._weights is None else self._weights
@@ -90,11 +63,7 @@ class Ranker:
         return np.argsort(-nbest.totals, kind="stable")
 
     def register_features(self, nbest: NBestList) -> None:
-        """Record the features of a list, for the check that each weight has a feature.
-
-        Raises:
-            InputError: none of the first 100 lists has the feature of a weight.
-        """
+        """Record the features of a list. Refuse a weight whose feature none of the first 100 lists has."""
         self._lists += 1
         if self._missing:
             self._known |= dict.fromkeys(nbest.features)
@@ -103,11 +72,7 @@ class Ranker:
                 self.check_weights()
 
     def check_weights(self) -> None:
-        """Check that each weight has a feature in one of the lists.
-
-        Raises:
-            InputError: a feature occurs in no list.
-        """
+        """Check that each weight has a feature in one of the lists."""
         if self._missing:
             known = ", ".join(self._known) or "no features"
             raise InputError(

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, batch_lists, name_features
-from keras_nplm.language_model.rescoring.losses import Losses
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, name_features
+from keras_nplm.language_model.rescoring.losses import Losses, add_losses
 from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, minimise_error
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.rescoring.ranking import Ranker, default_weights
@@ -25,7 +25,7 @@ def tune(
 ) -> dict[str, float]:
     """Tune weights: minimise the total loss of the first-ranked hypotheses; see `minimise_error`.
 
-    The loss is never greater than without the language model, and never greater than with the initial weights.
+    The loss is never greater than with the initial weights, and never greater than with the decoder's features alone.
 
     Args:
         lists: development set of N-best lists, with the language model's features.
@@ -50,24 +50,33 @@ def tune(
     >>> [nbest.texts[0] for nbest in rank_lists(lists, weights)]
     ['the']
     """
+    return tune_pairs(add_losses(lists, losses), weights, name=name, restarts=restarts, seed=seed)
+
+
+def tune_pairs(
+    pairs: Iterable[tuple[NBestList, np.ndarray]],
+    weights: Mapping[str, float] | None,
+    *,
+    name: str,
+    restarts: int,
+    seed: int,
+) -> dict[str, float]:
+    """Tune weights on N-best lists with the losses of their hypotheses; see `tune`."""
     initial, ranker = dict(weights or {}), Ranker(weights, name)
-    features, loss_columns, sizes = [], [], []
-    for batch in batch_lists(lists):
-        for nbest, loss in zip(batch, losses(batch), strict=True):
-            if not initial:
-                counts = dict.fromkeys(name_features(name)[1:], 0.0)
-                initial = default_weights(nbest.features, name) | counts
-            ranker.register_features(nbest)
-            zeros = np.zeros(len(nbest))
-            features.append(np.stack([nbest.features.get(feature, zeros) for feature in initial], axis=1))
-            loss_columns.append(np.asarray(loss, np.float64))
-            sizes.append(len(nbest))
+    features, losses = [], []
+    for nbest, loss in pairs:
+        if not initial:
+            initial = default_weights(nbest.features, name) | dict.fromkeys(name_features(name)[1:], 0.0)
+        ranker.register_features(nbest)
+        zeros = np.zeros(len(nbest))
+        features.append(np.stack([nbest.features.get(feature, zeros) for feature in initial], axis=1))
+        losses.append(np.asarray(loss, np.float64))
     ranker.check_weights()
-    if not sizes:
+    if not losses:
         raise InputError("The development set must have 1 N-best list or more. Received: 0.")
-    starts = np.cumsum([0, *sizes[:-1]])
-    candidates = Candidates(np.concatenate(features), starts, np.concatenate(loss_columns)[:, None])
+    starts = np.cumsum([0, *map(len, losses[:-1])])
+    candidates = Candidates(np.concatenate(features), starts, np.concatenate(losses))
     without = {feature: 0.0 if feature in name_features(name) else weight for feature, weight in initial.items()}
-    initial_vectors = [np.array(list(start.values())) for start in (without, initial)]
-    tuned, _ = minimise_error(candidates, initial_vectors, restarts=restarts, seed=seed)
+    vectors = [np.array(list(start.values())) for start in (without, initial)]
+    tuned, _ = minimise_error(candidates, vectors, restarts=restarts, seed=seed)
     return dict(zip(initial, tuned.tolist(), strict=True))

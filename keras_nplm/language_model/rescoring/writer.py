@@ -34,17 +34,10 @@ def open_nbest_writer(
             None: standard output, which receives nothing before the block ends.
         format: one of `FORMATS`.
         header: the header line of a TSV file, if there is one.
-
-    Raises:
-        InputError: the path is a directory, or the format is kaldi and the output is standard output.
-        RunError: the disk is full, or the directory is not writable.
     """
     check_format(format)
     if path is None and format == "kaldi":
-        raise InputError(
-            "Kaldi's format cannot go to standard output, because the costs need files. Fix: name a file with "
-            "`--output`."
-        )
+        raise InputError("Kaldi's format needs files for the costs. Fix: name a file with `--output`.")
     with contextlib.ExitStack() as stack:
         yield _Writer(path, format, header, stack).write
 
@@ -71,14 +64,11 @@ class _Writer:
             elif self._format == "tsv":
                 line = "\t".join([line, *map("{:.6f}".format, values.values())])
             else:
-                self._write_costs(split_fields(line)[0], values)
+                for name, value in values.items():
+                    if name not in self._archives:
+                        self._archives[name] = self._open(f".{name}")
+                    self._write_line(self._archives[name], f"{split_fields(line)[0]} {-value:.6f}")
             self._write_line(self._file, line)
-
-    def _write_costs(self, key: str, values: dict[str, float]) -> None:
-        for name, value in values.items():
-            if name not in self._archives:
-                self._archives[name] = self._open(f".{name}")
-            self._write_line(self._archives[name], f"{key} {-value:.6f}")
 
     def _format_lines(self, nbest: NBestList) -> list[str]:
         """Return the lines that were read, or new lines for a list that was not read from a file."""

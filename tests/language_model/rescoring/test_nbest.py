@@ -124,9 +124,6 @@ def test_lists_made_in_python_are_written(tmp_path, format):
         ("moses", "0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", "line 2: expected `id"),
         ("moses", " ||| a ||| LM= -1 ||| -1\n", "line 1: expected `id"),
         ("moses", "0 ||| a ||| LM= x ||| -1\n", "line 1: 'x' is not a finite number"),
-        ("moses", "0 ||| a ||| LM= nan ||| -1\n", "line 1: 'nan' is not a finite number"),
-        ("moses", "0 ||| a ||| LM= 1 ||| 1e999\n", "line 1: '1e999' is not a finite number"),
-        ("moses", "0 ||| a ||| LM= 1_0 ||| 1\n", "line 1: '1_0' is not a finite number"),
         ("moses", "0 ||| a ||| LM= TM= 1 ||| 1\n", "line 1: the feature LM has no value"),
         ("moses", "0 ||| a ||| LM= 1 LM= 1 ||| 1\n", "line 1: the feature LM occurs twice"),
         ("moses", "0 ||| a ||| score= 1 ||| 1\n", "line 1: the feature score occurs twice"),
@@ -178,7 +175,7 @@ def test_archives_that_do_not_fit_are_refused(tmp_path, costs, message):
         NBestFile(_written(tmp_path / "moses", "moses", MOSES).path, archives={"am": tmp_path / "costs"})
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_damage_is_one_error_or_none(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("fuzz") / "list"

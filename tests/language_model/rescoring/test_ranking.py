@@ -1,7 +1,5 @@
 """Ranking of N-best lists by weighted features, and the features of a language model."""
 
-import functools
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from keras_nplm.language_model.rescoring.losses import WordErrors
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.rescoring.ranking import rank_lists
 from keras_nplm.language_model.rescoring.tuning import tune
-from keras_nplm.language_model.scoring import ScoringCounts
 
 
 def test_lists_are_ranked_by_weighted_features():
@@ -34,12 +31,3 @@ def test_a_hypothesis_with_a_reserved_token_is_named():
     model = LanguageModel(Uniform(8, "stream"), Vocabulary([*"abcd"]), "whitespace", "stream")
     with pytest.raises(InputError, match="List 1: The text holds the reserved token </s>"):
         list(add_scores([NBestList("0", ["a"]), NBestList("1", ["b </s>"])], model.score))
-
-
-def test_ngrams_and_contexts_are_counted():
-    model = LanguageModel(Uniform(8, "sentence"), Vocabulary([*"abcd"]), "whitespace", "sentence")
-    counts = ScoringCounts()
-    lists = [NBestList("0", ["a b c", "a b d", "a b c"]), NBestList("1", ["a b"])]
-    assert len(list(add_scores(lists, functools.partial(model.score, counts=counts)))) == 2
-    # bigrams: <s>a ab bc bd c</s> d</s> b</s>
-    assert counts == ScoringCounts(ngrams=15, distinct_ngrams=7, contexts=5)

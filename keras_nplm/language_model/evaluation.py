@@ -1,0 +1,127 @@
+"""Perplexity and bits per character of a text, token ids or a split, under a language model."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_nplm.data.arguments import check_lines, convert_ids, holds_ids
+from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.shards import count_ids, encode_text, sum_counts
+from keras_nplm.data.text_counts import TextCounter
+from keras_nplm.data.tokenizers import join_tokens
+from keras_nplm.data.vocabulary import EOS_ID, UNK_ID
+from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
+from keras_nplm.models.evaluation import TextSize, compute_text_figures, evaluate, evaluate_both
+
+if TYPE_CHECKING:
+    from keras_nplm.language_model.language_model import LanguageModel
+
+Text = str | Iterable[str] | np.ndarray  # a split, lines or ids
+Ids = np.ndarray | Iterator[np.ndarray]
+
+
+def evaluate_text(language_model: "LanguageModel", text: Text, ln_z: bool, dynamic: bool | DynamicSettings) -> dict:
+    """Return the figures of a text; see `LanguageModel.evaluate`."""
+    ids, size = _encode(language_model, text)
+    if language_model.kind == "self-normalised":
+        raise InputError(
+            "Self-normalised log-probabilities have no exact perplexity, because they do not sum to 1. "
+            "Fix: load the model without `self_normalised`."
+        )
+    measure = evaluate
+    if ln_z:
+        if language_model.kind != "nplm":
+            received = type(language_model.model).__name__
+            raise InputError(f"log Z can only be reported for an NPLM. Received: {received}.")
+        from keras_nplm.models.self_normalised import evaluate_with_ln_z
+
+        measure = evaluate_with_ln_z
+    if not dynamic:
+        figures = measure(language_model.model, ids, language_model.boundary)
+        return figures | compute_text_figures(figures["log_prob"], size())
+    check_argument("dynamic", not ln_z, "False with `ln_z`", dynamic, "evaluate twice.")
+    settings, learner = make_learner(language_model, dynamic)
+    figures, learned = evaluate_both(language_model.model, learner, ids, language_model.boundary)
+    text_size = size()
+    learned |= compute_text_figures(learned["log_prob"], text_size) | {"settings": dataclasses.asdict(settings)}
+    return figures | compute_text_figures(figures["log_prob"], text_size) | {"dynamic": learned}
+
+
+def make_learner(
+    language_model: "LanguageModel", dynamic: bool | DynamicSettings
+) -> tuple[DynamicSettings, NextWordModel]:
+    """Return the settings of dynamic evaluation, and a copy of the model that learns as it reads."""
+    if isinstance(dynamic, DynamicSettings):
+        check_argument("dynamic.rule", dynamic.rule != "rms", "'sgd' in settings of your own", "rms", "tune them.")
+        return dynamic, make_dynamic(language_model.model, dynamic)
+    tuned = language_model.dynamics or language_model.tune_dynamic()
+    return tuned.settings, make_dynamic(language_model.model, tuned.settings, tuned.mean_squares)
+
+
+def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[[], TextSize]]:
+    """Return the ids of a text, and a function that returns its size after the ids were read."""
+    if isinstance(text, str):
+        wanted = f"lines of text, token ids or one of {', '.join(SPLITS)}"
+        check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
+        corpus, boundary = language_model.corpus, language_model.boundary
+        if corpus is None:
+            raise InputError(
+                f"The model directory has no corpus/, so the split {text!r} is not available. "
+                "Fix: evaluate lines of text (`--text FILE`)."
+            )
+        return corpus.ids(text), lambda: TextSize.of_split(corpus, text, boundary, language_model.spelling)
+    if holds_ids(text):
+        ids = convert_ids(text)
+        return ids, lambda: _measure_ids(language_model, ids)
+    counter = _LineCounter(language_model)
+    return counter.encode(check_lines(text, "text")), counter.measure
+
+
+def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:
+    """Return the size of the text that ids stand for."""
+    counter = TextCounter()
+    for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
+        tokens = language_model.vocabulary.decode(sentence[sentence != EOS_ID])
+        counter.add_line(join_tokens(tokens, language_model.tokenizer_name))
+    counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
+    return TextSize.of_text(counts, language_model.boundary, language_model.tokenizer_name, None)
+
+
+class _LineCounter:
+    """Encodes lines of text, and measures the text in bounded memory: unknown words are spelled chunk by chunk."""
+
+    def __init__(self, language_model: "LanguageModel"):
+        self._owner, self._counter = language_model, TextCounter()
+        self._spelling_log_prob = 0.0
+        self._ids = sum_counts([])
+
+    def encode(self, lines: Iterable[str]) -> Iterator[np.ndarray]:
+        """Yield the ids of the lines, in chunks."""
+        counter = self._counter
+        for ids in encode_text(lines, self._owner.vocabulary, self._owner.tokenizer_name, counter):
+            if counter.unknown:
+                if not self._ids["unk_tokens"]:
+                    self._refuse_closed_vocabulary(next(iter(counter.unknown)))
+                if self._owner.spelling is not None:
+                    self._spelling_log_prob += self._owner.spelling.sum_log_prob(counter.unknown)
+                counter.unknown.clear()
+            self._ids = sum_counts([self._ids, count_ids(ids)])
+            yield ids
+
+    def _refuse_closed_vocabulary(self, word: str) -> None:
+        """Refuse an out-of-vocabulary word if its probability is 0."""
+        if self._owner.model.log_prob(self._owner.first_context[None], np.array([UNK_ID]))[0] == -np.inf:
+            raise InputError(
+                "The vocabulary of the model is closed: out-of-vocabulary words have probability 0. Received: "
+                f"{word!r}. Fix: mix the model with the uniform distribution (`mix --uniform`), or remove the word."
+            )
+
+    def measure(self) -> TextSize:
+        """Return the size of the lines that were encoded."""
+        owner, counts = self._owner, {"characters": self._counter.characters, "words": self._counter.words, **self._ids}
+        spelled = self._spelling_log_prob if counts["unk_tokens"] and owner.spelling is not None else None
+        return TextSize.of_text(counts, owner.boundary, owner.tokenizer_name, spelled)

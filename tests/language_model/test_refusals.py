@@ -1,0 +1,135 @@
+"""Invalid input of the language model is refused in one line that names it."""
+
+import numpy as np
+import pytest
+
+from keras_nplm import NPLM, DynamicSettings, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
+from keras_nplm.language_model.word_vectors import nearest, word_map
+
+WORDS = ["the", "cat", "sat", "on", "mat"]
+TEXT = ["the dog sat on the mat", "", "the dog and the cat sat", "on the dog", "a rug and the dog"]
+
+
+@pytest.fixture(scope="module")
+def network() -> LanguageModel:
+    return LanguageModel(NPLM(9, order=3, embedding_dim=2, hidden_units=3), Vocabulary(WORDS), "whitespace", "sentence")
+
+
+def _wrap(model, tokenizer: str = "words", boundary: str | None = None) -> LanguageModel:
+    return LanguageModel(model, Vocabulary(WORDS), tokenizer, boundary)
+
+
+_MODEL_CALLS = [  # of an n-gram model of sentences
+    (lambda model: model.next_words("the", top_k=0), "`top_k` must be 1 or more"),
+    (lambda model: model.complete_prefix("the ca", 0), "`top_k` must be 1 or more. Received: 0"),
+    (lambda model: _wrap(model.model, "whitespace").next_words("the </s>"), "reserved token </s>"),
+    (lambda model: model.evaluate("book"), "one of train, validation, test. Received: 'book'"),
+    (lambda model: model.evaluate(), "has no corpus/, .* lines of text"),
+    (lambda model: model.evaluate(["the cat"], ln_z=True), "log Z .* NPLM. Received: BackoffModel"),
+    (lambda model: model.evaluate(["the cat"], dynamic=True), "Dynamic evaluation must be tuned on a validation split"),
+    (lambda model: model.nearest("cat"), "Word vectors need an NPLM. Received: BackoffModel"),
+    (lambda model: model.adapt(TEXT), "`model` must be an NPLM. Received: BackoffModel"),
+    (lambda model: _wrap(model.model, boundary="stream"), "`boundary` must be 'sentence', .* this BackoffModel"),
+    (lambda model: _wrap(model.model, boundary="book"), "`boundary` must be one of stream, sentence. Received: 'book'"),
+    (lambda model: LanguageModel.from_preset("../x"), r"`name` must be one of reference\. Received: '\.\./x'"),
+    (lambda model: LanguageModel.load("absent/none"), "none does not exist"),
+    *[
+        (lambda model, options=options: model.generate("the", **options), f"`{next(iter(options))}` must be")
+        for options in ({"num_words": 0}, {"temperature": -1.0}, {"temperature": np.nan}, {"top_k": 0}, {"seed": -1})
+    ],
+]
+
+
+@pytest.mark.parametrize(("call", "words"), _MODEL_CALLS)
+def test_invalid_calls_of_an_ngram_model_are_refused(build_ngram_model, call, words):
+    with pytest.raises(InputError, match=words):
+        call(build_ngram_model("sentence"))
+
+
+def _add(text, **options):
+    return lambda model: add_words(model, text, **options)
+
+
+_NETWORK_CALLS = [
+    (_add(["the cat"]), "no out-of-vocabulary word with `min_count` 1"),
+    (_add(TEXT, min_count=9), "no out-of-vocabulary word with `min_count` 9"),
+    (_add(TEXT, min_count=0), "`min_count` must be 1 or more"),
+    (_add(TEXT, words=["dog", "cat"]), "'cat' is already in the vocabulary"),
+    (_add(TEXT, words=["<unk>"]), "'<unk>' is already in the vocabulary"),
+    (_add(TEXT, words=["cow"]), "'cow' must occur 1 times or more .* Received: 0"),
+    (_add(TEXT, words=["rug"], min_count=2), "'rug' must occur 2 times or more .* Received: 1"),
+    (_add(TEXT, words=[]), "`words` must name 1 word or more"),
+    (_add(["", " "]), "The text must have 1 word or more"),
+    (lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]), "'cow' has no word before it"),
+    (_add(["the </s> dog"]), "reserved token </s>"),
+    (_add(TEXT, rule="guess"), "`rule` must be one of likelihood, expectation"),
+    (_add(TEXT, prior_tokens=0), "`prior_tokens` must be 1 or more"),
+    (_add(TEXT, words=["dog"], frequencies={"cow": 0.1}), "Missing: 'dog'"),
+    (_add(TEXT, words=["dog"], frequencies={"dog": 1.0}), "sum to less than 1"),
+    (_add(TEXT, words=["dog"], frequencies={"dog": 0.0}), "must be above 0 .* Received: minimum 0"),
+    (lambda model: add_words(_wrap(Mixture([Uniform(9)] * 2, [0.5, 0.5])), TEXT), "to an NPLM. Received: Mixture"),
+    (lambda model: add_words(_wrap(NPLM(9, output="adaptive")), TEXT), "a row for each"),
+    (lambda model: model.adapt([]), "2 lines"),
+    (lambda model: model.adapt(["the cat sat", " "]), "2 lines"),
+    (lambda model: model.adapt("the cat\nthe dog"), "`text` must be .* Received: 'the cat"),
+    (lambda model: model.adapt(["the <s> cat"] * 3), "<s>"),
+    (lambda model: model.adapt(TEXT, held_out=1.0), "held_out"),
+    (lambda model: model.adapt(TEXT, epochs=0), "epochs"),
+    (lambda model: model.adapt(TEXT, seed=-1), "seed"),
+    (lambda model: model.nearest("Cat"), "is out of the vocabulary"),
+    (lambda model: model.nearest("<unk>"), "is out of the vocabulary"),
+    (lambda model: model.nearest("cat", top_k=0), "`top_k` must be 1 or more. Received: 0"),
+    (lambda model: nearest(np.eye(4), [-1], 1), "`rows` must be 0 to 3"),
+    (lambda model: nearest(np.eye(4), [4], 1), "`rows` must be 0 to 3"),
+    (lambda model: word_map(np.zeros((0, 3))), "`vectors` must be 1 or more rows of finite numbers"),
+    (lambda model: word_map(np.array([[1.0, np.nan]])), "`vectors` must be 1 or more rows of finite numbers"),
+    (lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"), "of the model's size, 9. Received: 5 words"),
+    (lambda model: LanguageModel(Uniform(5), Vocabulary(["cat"], {"cats": "cat"}), "words"), r"with `\+lemmas`"),
+    (lambda model: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()), "`model` must be an NPLM or a mixture"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), _NETWORK_CALLS)
+def test_invalid_calls_of_a_network_are_refused(network, call, words):
+    with pytest.raises(InputError, match=words):
+        call(network)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("ngrams.npz", b"x" * 100, "ngrams.npz"),
+        ("ngrams.npz", None, "Cannot read .*ngrams.npz"),
+        ("config.json", b"{", "config.json is not valid JSON"),
+        ("config.json", b'{"kind":"back-off"}', "config.json must have the field 'tokenizer'"),
+        ("config.json", b"{}", "must name the `kind` of the model. Received: None"),
+        ("config.json", b'{"kind":"tree","tokenizer":"words","boundary":"stream"}', "one of uniform, .* 'tree'"),
+        ("config.json", b'{"kind":"nplm","tokenizer":"words","boundary":"stream"}', "model.keras does not exist"),
+        ("vocabulary.txt", b"<pad>\n<unk>\n<s>\n</s>\nthe\n", "has 5 words, and the model has 9"),
+    ],
+)
+def test_damaged_directories_are_refused(build_ngram_model, tmp_path, name, content, message):
+    build_ngram_model("stream").save(tmp_path)
+    with pytest.raises(InputError, match="already holds a model"):
+        build_ngram_model("stream").save(tmp_path)
+    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        LanguageModel.load(tmp_path)
+
+
+def test_models_that_cannot_be_saved_are_refused(build_ngram_model, network, tmp_path):
+    changed = build_ngram_model("sentence")
+    for model, message in (
+        (object(), "must be an NPLM, a Shortlist, .* Received: object"),
+        (Uniform(8), "of the model's size, 8"),
+        (Uniform(9, "stream"), "`boundary` must be"),
+    ):
+        changed.model = model
+        with pytest.raises(InputError, match=message):
+            changed.save(tmp_path)
+    network.save(tmp_path / "network")
+    path = tmp_path / "network" / "model.keras"
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(InputError, match="model.keras"):
+        LanguageModel.load(tmp_path / "network")
+    assert not (tmp_path / "config.json").exists()
