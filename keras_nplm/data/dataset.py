@@ -236,19 +236,10 @@ def _build_chunks(
     seed: tf.Tensor | None,
     part: tuple[int, int, int] | None = None,
 ) -> tf.data.Dataset:
-    """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation.
+    """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation of `number`.
 
-    Args:
-        tokens: the text, as `ngram_positions` arranges it.
-        positions: positions of the targets. None: every place from n-1 on.
-        order: n.
-        chunk: number of n-grams at a time.
-        first: number of n-grams to skip.
-        used: number of n-grams in the epoch, with the skipped ones.
-        number: number of n-grams in the text.
-        seed: int32 [3], seed of the permutation. None: the order of the text.
-        part: (b, w, N): `first` and `used` count the n-grams of one part: b of each N b places, from place w b on.
-            Default: all.
+    Without `positions` every place from n-1 on is a target. Without a seed, int32 [3], the order is that of the text.
+    With a part (b, w, N) `first` and `used` count its n-grams: b of each N b places, from place w b on.
     """
 
     def ngrams(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -19,19 +19,10 @@ BEFORE_WORD = 3  # characters to read before the longest word, to see that a wor
 
 
 def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word.
+    """Split a text into its complete words and its last, unfinished word, normalised as the tokenizer says.
 
-    Args:
-        text: the text.
-        tokenizer_name: name of a tokenizer of words, with its normalisation steps.
-        longest: number of characters of the longest word. Of a longer word only the end is returned.
-
-    Returns:
-        the text before the word, and the word, in lower case if the tokenizer says so. The word is empty after white
-        space, and after a punctuation mark of the tokenizer `words`.
-
-    Raises:
-        InputError: the tokens are no words.
+    The word is empty after white space, and after a punctuation mark of the tokenizer `words`. Of a word of more than
+    `longest` characters only the end is returned.
 
     Example:
 
@@ -50,20 +41,7 @@ def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple
 
 
 class PrefixIndex(Generic[AnyStr]):
-    """Sorted words: the words with a prefix are a range of them.
-
-    Args:
-        words: the words by id, as text or as bytes.
-        first: the first id to index; the ids before it are special tokens.
-
-    Example:
-
-    >>> index = PrefixIndex(["<pad>", "<unk>", "<s>", "</s>", "value", "name", "valid"], first=4)
-    >>> [index.words[i] for i in index.find("val")]
-    ['valid', 'value']
-    >>> index.list_ranges()["n"], index.list_ranges()["va"], index.find("x")
-    ((0, 1), (1, 3), [])
-    """
+    """Sorted words, as text or as bytes: the words with a prefix are a range of them. Ids begin with `first`."""
 
     def __init__(self, words: Sequence[AnyStr], first: int):
         self.words = words

@@ -24,20 +24,7 @@ class TextCounter:
     - words: runs of characters other than white space. In scripts without spaces only characters are meaningful.
 
     Line ends are not counted here: a model with the boundary `"sentence"` adds one character and one word for each.
-
-    Attributes:
-        characters: int.
-        words: int.
-        unknown: out-of-vocabulary tokens with their counts, since the last `take`.
-
-    Example:
-
-    >>> counter = TextCounter()
-    >>> tokenize = counter.count_lines(str.split)
-    >>> tokenize(" The  cat ")
-    ['The', 'cat']
-    >>> counter.characters, counter.words
-    (7, 2)
+    `unknown` holds out-of-vocabulary tokens with their counts.
     """
 
     def __init__(self) -> None:

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer, uses_subwords
 
@@ -30,23 +30,7 @@ _SAME_FIELDS = 0.95  # share of the lines with one number of fields
 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> list[str]:
-    """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text.
-
-    Args:
-        corpus: the text. The first lines of its splits are read.
-        encoded: the encoded text, with its counts.
-        boundary: `"sentence"` or `"stream"`.
-
-    Example:
-
-    >>> from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-    >>> import tempfile
-    >>> splits = {split: lambda: iter([["我今天去北京大学看书"]]) for split in ("train", "validation", "test")}
-    >>> corpus = Corpus("zh", "words", splits)
-    >>> encoded = encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tempfile.mkdtemp())
-    >>> describe_unusual_text(corpus, encoded, "sentence")[1]
-    'The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.'
-    """
+    """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text."""
     is_words = parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS
     found = [_describe_size(encoded, boundary)]
     if is_words:
@@ -58,11 +42,7 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
 
 
 def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
-    """Return a function that yields all lines, and warns once of text that is tokenised already.
-
-    Args:
-        tokenizer: name of the tokenizer of the lines.
-    """
+    """Return a function that yields all lines, and warns once of text that is tokenised already."""
     warned = False
 
     def watch(lines: Iterable[str]) -> Iterator[str]:
@@ -122,9 +102,9 @@ def _describe_script(corpus: Corpus) -> str:
 
 def _describe_table(corpus: Corpus) -> str:
     split = corpus.splits["train"]
-    if not isinstance(split, TextSplit) or split.pieces[0].examples:
+    if not isinstance(split, TextSplit) or not split.chunks[0].ranges:
         return ""
-    path = split.pieces[0].ranges[0][0]
+    path = split.chunks[0].ranges[0][0]
     if Path(path).suffix in (".csv", ".tsv") or _find_delimiter(_read_sample(corpus)):
         return (
             f"{path} looks like a table, not like sentences. Fix: extract the column with the text to a "
@@ -146,13 +126,7 @@ def _read_sample(corpus: Corpus) -> list[str]:
 
 
 def _find_delimiter(lines: Sequence[str]) -> str | None:
-    """Return the delimiter that cuts nearly all lines into the same number of fields; None for prose.
-
-    Example:
-
-    >>> _find_delimiter(["1,the cat,x"] * 20), _find_delimiter(["The cat, the dog."] * 20)
-    (',', None)
-    """
+    """Return the delimiter that cuts nearly all lines into the same number of fields; None for prose."""
     for delimiter in _DELIMITERS if len(lines) >= _MIN_ROWS else ():
         fields = [line.count(delimiter) + 1 for line in lines]
         usual = max(set(fields), key=fields.count)

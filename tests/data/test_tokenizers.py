@@ -1,4 +1,3 @@
-import itertools
 import sys
 import unicodedata
 
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 
 import keras_nplm.data.tokenizers as tokenizers
 from keras_nplm.data.tokenizers import (
-    CHARACTERS,
     NUMBER,
     STEPS,
     TOKENIZERS,
@@ -19,22 +17,14 @@ from keras_nplm.data.tokenizers import (
     get_tokenizer,
     is_number,
     join_tokens,
-    load_english_lemmas,
     load_forms,
     lower,
     split_characters,
     split_words,
 )
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES
 
-NAMES = [
-    add_steps(base, steps)
-    for base in TOKENIZERS
-    for number in range(len(STEPS) + 1)
-    for steps in itertools.combinations(STEPS, number)
-    if base != CHARACTERS or not {*steps} - {"lower"}
-]
+NAMES = ["words", "words+lower+numbers", "whitespace+numbers+lemmas", "words+lower+numbers+lemmas", "characters+lower"]
 DICTIONARY = {
     "cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "going": "go", "goings": "going", "Polish": "Polish",
     "polish": "pole", "a": "b", "b": "c", "c": "b", "IIs": "II", "first": "1", "'d": "had", "ice-cream": "ice cream",
@@ -67,23 +57,10 @@ def test_every_tokenizer_finds_a_token_in_a_line_with_text(line):
         assert bool(tokenize(line)) == bool(line.strip(SPACES if name == "whitespace" else None))
 
 
-def test_characters_have_no_numbers_and_lemmas():
-    assert get_tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
-    with pytest.raises(InputError, match="`characters` must have no step but .lower. Received"):
-        get_tokenizer("characters+numbers")
-
-
-@pytest.mark.parametrize("name", "nltk words+ words+numbers+lower words+lower+lower words+stems +lower lower".split())
-def test_unknown_tokenizers_are_refused(name):
-    with pytest.raises(InputError, match="must be one of words, .*, sentencepiece. Received: .*in this order"):
-        get_tokenizer(name)
-
-
 def test_steps_are_added_in_their_order():
     assert add_steps("whitespace", STEPS[::-1]) == "whitespace+lower+numbers+lemmas"
     assert get_tokenizer("words") is split_words  # no steps, no cost
-    with pytest.raises(InputError, match="`normalise` must be some of lower, numbers, lemmas. Received: 'stems'"):
-        add_steps("words", ["stems"])
+    assert get_tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
 
 
 # lower case and numbers
@@ -162,9 +139,3 @@ def test_english_words_become_their_lemmas():
     assert tokenize("The women saw mice; they were running") == "the woman see mouse ; they be run".split()
     forms = load_forms("words+lower+lemmas")
     assert len(forms) > 50_000 and not set(forms) & set(forms.values())
-
-
-def test_lemmas_without_simplemma_are_refused(monkeypatch):
-    monkeypatch.setitem(sys.modules, "simplemma.strategies.dictionaries", None)
-    with pytest.raises(InputError, match=r"Fix: `pip install 'keras-nplm\[lemmas\]'`"):
-        load_english_lemmas()

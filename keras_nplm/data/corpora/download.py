@@ -15,16 +15,7 @@ _SECONDS_TO_CONNECT = 5
 
 
 def check_host(url: str, name: str, fix: str | None = None) -> None:
-    """Refuse a download within seconds if the host of its URL does not answer: TFDS would retry for minutes.
-
-    Args:
-        url: address of the file.
-        name: name of the file, for the error.
-        fix: the remedy. Default: fetch the file, and name its directory.
-
-    Raises:
-        InputError: the host cannot be reached.
-    """
+    """Refuse a download within seconds if the host of its URL does not answer: TFDS would retry for minutes."""
     try:
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_SECONDS_TO_CONNECT).close()
     except urllib.error.HTTPError:
@@ -34,18 +25,7 @@ def check_host(url: str, name: str, fix: str | None = None) -> None:
 
 
 def download_file(url: str, sha256: str, size: int, path: Path) -> None:
-    """Download a file to `path` and check its sha256. TensorFlow Datasets is imported only here.
-
-    Args:
-        url: address of the file.
-        sha256: its checksum in hexadecimal digits.
-        size: its number of bytes.
-        path: where the file is written, whole or not at all.
-
-    Raises:
-        InputError: the file cannot be downloaded, or its checksum is wrong.
-        RunError: `path` cannot be written.
-    """
+    """Download a file to `path`, whole or not at all, and check its sha256. TFDS is imported only here."""
     check_host(url, path.name)
     print(f"Downloading {path.name} ({size / 1e6:,.1f} MB) to {path.parent}", file=sys.stderr)
     import tensorflow_datasets as tfds

@@ -21,14 +21,6 @@ def read_split(split: str) -> Iterator[list[str]]:
     no test sentence is seen in training for that reason. The split is by whole topics, by a checksum of the topic's
     name: about 80/10/10 per cent of the tokens. The text belongs to the running Python, so its figures differ a little
     between Python versions.
-
-    Args:
-        split: `"train"`, `"validation"` or `"test"`.
-
-    Example:
-
-    >>> next(read_split("train"))
-    ['The', '"', 'assert', '"', 'statement']
     """
     seen: set[str] = set()
     for topic, text in sorted(pydoc_data.topics.topics.items()):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import keras_nplm.data.corpora.pieces as pieces
+import keras_nplm.data.corpora.chunks as chunks
+import keras_nplm.data.word_counts as word_counts
 import keras_nplm.io.text as io_text
 from keras_nplm import InputError
 from keras_nplm.data.corpora.text_files import cut_files, read_lines
@@ -36,13 +37,13 @@ def test_zst_without_zstandard_names_the_package(tmp_path, write_text, monkeypat
 
 
 def _lines_of(path: Path) -> list[str]:
-    return [line for piece in cut_files([path]) for line in pieces.read_sentence_lines(piece)]
+    return [line for chunk in cut_files([path]) for line in chunk.lines()]
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".gz", ".zst"])
 def test_a_line_that_is_too_long_is_named(tmp_path, write_text, monkeypatch, suffix):
     monkeypatch.setattr(io_text, "MAX_LINE_BYTES", 20)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)  # a piece of its own for the line
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)  # a piece of its own for the line
     path = tmp_path / f"text{suffix}"
     write_text(path, b"short\n" * 9 + b"x" * 19 + b"\nshort\n" + b"y" * 20)
     assert _lines_of(path)[9:] == ["x" * 19, "short", "y" * 20]
@@ -65,11 +66,11 @@ def test_memory_is_bounded_however_small_an_archive_is(tmp_path, write_text, suf
     assert peak < 52 * 2**20
 
 
-def test_chunks_of_sentences_hold_a_bounded_number_of_tokens(monkeypatch):
-    monkeypatch.setattr(pieces, "CHUNK_TOKENS", 6)
+def test_batches_of_sentences_hold_a_bounded_number_of_tokens(monkeypatch):
+    monkeypatch.setattr(word_counts, "BATCH_TOKENS", 6)
     sentences = [["a"] * size for size in (1, 1, 1, 1, 9, 2, 3, 1)]
-    chunks = list(pieces.chunk_sentences(iter(sentences)))
-    assert [[len(sentence) for sentence in chunk] for chunk in chunks] == [[1, 1, 1], [1, 9], [2, 3], [1]]
+    batches = word_counts.batch_sentences(iter(sentences))
+    assert [[len(sentence) for sentence in batch] for batch in batches] == [[1, 1, 1], [1, 9], [2, 3], [1]]
 
 
 # `ru_maxrss` would include the memory of the process that starts this one
