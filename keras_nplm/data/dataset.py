@@ -103,7 +103,11 @@ def ngram_dataset(
         raise InputError(
             f"`part` must be (w, N) with 0 <= w < N and `batch_size` a multiple of N. Received: {part}, {batch_size}."
         )
-    pools = _open_pools(ids, order, boundary, shuffle, seed, targets_below, part)
+    pools, options = None, dict(seed=seed, targets_below=targets_below, part=part)
+    if isinstance(ids, ShardedIds):
+        pools = Pools(ids, order, boundary, shuffle=shuffle, **options)
+    elif isinstance(ids, Resampled) and not ids.in_memory:
+        pools = ResampledPools(ids, order, boundary, **options)
     cycles = []
     if pools:
         number = pools.number
@@ -181,24 +185,6 @@ def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
     size = batch_size // workers
     whole, rest = divmod(number, batch_size)
     return whole * size + min(max(rest - worker * size, 0), size)
-
-
-def _open_pools(
-    ids: np.ndarray | ShardedIds | Resampled,
-    order: int,
-    boundary: str,
-    shuffle: bool,
-    seed: int,
-    targets_below: int | None,
-    part: tuple[int, int],
-) -> Pools | ResampledPools | None:
-    """Return the pools of ids in shards, or None for ids in memory."""
-    options = dict(seed=seed, targets_below=targets_below, part=part)
-    if isinstance(ids, ShardedIds):
-        return Pools(ids, order, boundary, shuffle=shuffle, **options)
-    if isinstance(ids, Resampled) and not ids.in_memory:
-        return ResampledPools(ids, order, boundary, **options)
-    return None
 
 
 def _order_resampled(

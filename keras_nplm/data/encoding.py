@@ -144,8 +144,7 @@ def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> E
 
 
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
-    """Encode one split sentence by sentence, and return its entry of `corpus.json`."""
-    names, parts, checksums, counter = [], [], [], TextCounter()
+    names, counter = [], TextCounter()
     if uses_subwords(corpus.tokenizer):
         lines = _read_with_progress(corpus, [split], "Encoding")
         batches = encode_text(lines, vocabulary, corpus.tokenizer, counter)
@@ -157,9 +156,7 @@ def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory:
         with replace_file(directory / names[-1]) as temporary:
             temporary.write_bytes(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
         counter.write(directory / name_text_counts(names[-1]))
-        parts.append(count_ids(ids))
-        checksums.append(zlib.crc32(ids.astype(DTYPE, copy=False)))
-    return _describe_split(corpus, split, parts, names, checksums, directory)
+    return _describe_split(corpus, split, names, len(vocabulary), directory)
 
 
 def _count_text(corpus: Corpus, split: str, counter: TextCounter) -> Corpus:
@@ -172,16 +169,21 @@ def _count_text(corpus: Corpus, split: str, counter: TextCounter) -> Corpus:
     return dataclasses.replace(corpus, splits={split: counted})
 
 
-def _describe_split(
-    corpus: Corpus, split: str, parts: list[dict], names: list[str], checksums: list[int], directory: Path
-) -> dict:
+def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path) -> dict:
+    """Read the shards of a split once more, and return its entry of `corpus.json`."""
+    parts, checksums, totals = [], [], dict.fromkeys(_TOTALS, 0)
+    for name in names:
+        checksum = 0
+        for ids in ShardedIds([directory / name], vocabulary_size).parts():
+            parts.append(count_ids(ids))
+            checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
+        checksums.append(checksum)
+        counted = read_word_counts(directory / name_text_counts(name), _TOTALS)[1]
+        totals = {total: totals[total] + counted[total] for total in _TOTALS}
     sums = sum_counts(parts)
     if not sums["sentences"]:
         raise InputError(f"The {split} split of {corpus.name} must have a sentence. Received: no text.")
-    for name in names:
-        _, totals = read_word_counts(directory / name_text_counts(name), _TOTALS)
-        sums |= {total: sums.get(total, 0) + value for total, value in totals.items()}
-    return {**sums, "shards": names, "crc32": checksums}
+    return {**sums, **totals, "shards": names, "crc32": checksums}
 
 
 def _join_batches(batches: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -214,15 +216,7 @@ def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
         raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")
     splits = {}
     for split, listed in items.items():
-        names = [shard for _, shard in listed]
-        parts, checksums = [], []
-        for name in names:
-            checksum = 0
-            for ids in ShardedIds([directory / name], len(vocabulary)).parts():
-                parts.append(count_ids(ids))
-                checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
-            checksums.append(checksum)
-        splits[split] = _describe_split(corpus, split, parts, names, checksums, directory)
+        splits[split] = _describe_split(corpus, split, [shard for _, shard in listed], len(vocabulary), directory)
         if corpus.splits[split].shares:
             splits[split]["shares"] = list(map(list, corpus.splits[split].shares))
     return splits
@@ -244,7 +238,6 @@ def _remove_stale_shards(directory: Path, plan: dict) -> None:
 
 
 def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
-    """Describe everything that the ids depend on."""
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
     model = b"" if vocabulary.subwords is None else vocabulary.subwords.model
     digest = hashlib.sha256("\n".join(words).encode("utf-8") + model).hexdigest()

@@ -23,13 +23,6 @@ def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple
 
     The word is empty after white space, and after a punctuation mark of the tokenizer `words`. Of a word of more than
     `longest` characters only the end is returned.
-
-    Example:
-
-    >>> split_unfinished_word("The val", "words+lower", longest=10)
-    ('The ', 'val')
-    >>> split_unfinished_word("I don'", "words", longest=10), split_unfinished_word("a (", "words", longest=10)
-    (('I ', "don'"), ('a (', ''))
     """
     base, steps = parse_tokenizer(tokenizer_name)
     if base not in _UNFINISHED:

@@ -16,7 +16,6 @@ RESAMPLED_POOL = 1 << 22  # approximate number of n-grams that are permuted toge
 
 
 def is_share(value: object) -> bool:
-    """Return whether a value is a share for resampling: a number in (0, 1]."""
     return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1
 
 
@@ -147,11 +146,6 @@ def divide_evenly(sizes: np.ndarray, workers: int) -> np.ndarray:
     """Divide runs of n-grams, of the lengths `sizes`, so that the totals of two workers differ by at most one.
 
     Returns int [N + 1, ...]: worker w has the n-grams from row w to row w + 1 of each run.
-
-    Example:
-
-    >>> divide_evenly(np.array([3, 3]), 2).tolist()
-    [[0, 0], [2, 1], [3, 3]]
     """
     rest = (sizes % workers).reshape(-1)
     turn = (np.cumsum(rest) - rest) % workers  # the worker that has the next n-gram which does not divide

@@ -223,7 +223,6 @@ class _WordCache(dict):
 
 
 def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
-    """Parse and check a SentencePiece model."""
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
@@ -290,26 +289,14 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
     """Train a SentencePiece model with byte fallback and without normalisation."""
     import sentencepiece
 
+    # a small text has fewer pieces; sums must not depend on the number of cores
+    options = dict(model_type=kind, vocab_size=pieces, hard_vocab_limit=False, num_threads=1, minloglevel=2)
+    options |= dict(character_coverage=1.0, byte_fallback=True, max_sentence_length=1 << 20)
+    options |= dict(normalization_rule_name="identity", remove_extra_whitespaces=False)
+    options |= dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
-            model_writer=model,
-            model_type=kind,
-            vocab_size=pieces,
-            hard_vocab_limit=False,  # a small text has fewer pieces
-            character_coverage=1.0,
-            byte_fallback=True,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            max_sentence_length=1 << 20,
-            pad_id=0,
-            unk_id=1,
-            bos_id=2,
-            eos_id=3,
-            num_threads=1,  # so that sums do not depend on the number of cores
-            minloglevel=2,
-        )
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
     except RuntimeError as error:
         raise InputError(
             f"SentencePiece cannot train on this text: {summarize_error(error)}. Fix: give more text."

@@ -32,7 +32,6 @@ class TextCounter:
         self.unknown: Counter[str] = Counter()
 
     def add_line(self, line: str) -> None:
-        """Count the characters and words of a line."""
         parts = line.split()
         self.words += len(parts)
         self.characters += sum(map(len, parts)) + max(len(parts) - 1, 0)

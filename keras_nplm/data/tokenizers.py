@@ -177,10 +177,6 @@ def get_tokenizer(
         subwords: for `"sentencepiece"`: the subwords of the vocabulary.
         apart: split the words of this text at spaces, even if the name says `"words"`.
 
-    Example:
-
-    >>> get_tokenizer("words+lower+numbers")("The jury of 12 said:")
-    ['the', 'jury', 'of', '_number_', 'said', ':']
     """
     base, steps = parse_tokenizer(name)
     if base == SUBWORDS:
@@ -233,24 +229,12 @@ _WHITE_SPACE = re.compile(r"<U\+([0-9A-F]{4,6})>")
 
 
 def name_piece(piece: str) -> str:
-    """Return the name of a subword in a vocabulary: white space, and `<` before `U+`, are written as in `<U+00A0>`.
-
-    Example:
-
-    >>> name_piece("▁12\\xa0"), name_piece("<U+00A0>")
-    ('▁12<U+00A0>', '<U+003C>U+00A0>')
-    """
+    """Return the name of a subword in a vocabulary: white space, and `<` before `U+`, are written as in `<U+00A0>`."""
     return re.sub(r"\s|<(?=U\+)", lambda found: f"<U+{ord(found[0]):04X}>", piece)
 
 
 def continue_line(pieces: Sequence[str]) -> str:
-    """Join the names of subwords to text. `▁` becomes a space; bytes become characters, or U+FFFD if they are none.
-
-    Example:
-
-    >>> continue_line(["▁cat", "s", "<0xE2>", "<0x98>", "<0x83>", "<U+00A0>"])
-    ' cats☃\\xa0'
-    """
+    """Join the names of subwords to text. `▁` becomes a space; bytes become characters, or U+FFFD if they are none."""
     return b"".join(map(spell_piece, pieces)).decode("utf-8", "replace")
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from keras_nplm import Corpus, EncodedCorpus, InputError, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data import encoding, word_counts
-from keras_nplm.data.corpora import chunks
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, write_word_counts
 
 LINES = ["The cat  sat\ton the mat. ", "", "Ein Häuschen 猫が好き, 2 × 3!", "the <unk> cat\u3000sat "] * 5
@@ -35,16 +34,10 @@ def test_characters_and_words_of_any_lines(lines):
         ("lines", "words"),
         ("tokens", "whitespace"),
         ("tokens", "characters"),
-        pytest.param("processes", "words+lower", marks=pytest.mark.long),
-        pytest.param("files", "characters", marks=pytest.mark.long),
     ],
 )
 def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, way):
     (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
-    if way == "processes":
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", 64)
-        monkeypatch.setattr(chunks, "PARALLEL_BYTES", 0)
-        monkeypatch.setattr(chunks, "count_processes", lambda: 2)
     if way == "small shards":
         monkeypatch.setattr(encoding, "SHARD_TOKENS", 5)
         monkeypatch.setattr(word_counts, "BATCH_TOKENS", 3)
@@ -70,19 +63,6 @@ def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, wa
             lines = [" ".join(sentence) for sentence in tokens[split]]
         described = EncodedCorpus.load(tmp_path / "corpus").splits[split]
         assert (described["characters"], described["words"]) == count_plainly(lines)
-
-
-def test_a_built_in_corpus_is_its_tokens_joined_by_spaces(tmp_path):
-    words, characters = (open_corpus("python_reference", tokenizer=name) for name in ("words", "characters"))
-    totals = []
-    for corpus in (words, characters):
-        counter = TextCounter()
-        for _ in map(counter.count_lines(corpus.splits["test"].tokenize), corpus.splits["test"].lines()):
-            pass
-        totals.append((counter.characters, counter.words))
-    tokens = [*words.sentences("test")]
-    assert totals == [count_plainly([" ".join(sentence) for sentence in tokens])] * 2
-    assert totals[0][1] == sum(map(len, tokens))
 
 
 def test_out_of_vocabulary_words_must_match_the_ids(tmp_path):
