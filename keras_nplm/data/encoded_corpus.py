@@ -72,11 +72,7 @@ class EncodedCorpus:
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
-        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`.
-
-        Raises:
-            InputError: the split is unknown, or a shard is absent, truncated or changed.
-        """
+        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`."""
         ids, place = np.empty(len(self.shards(split)), np.int32), 0
         for part in self.parts(split):
             ids[place : place + len(part)] = part

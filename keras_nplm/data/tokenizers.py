@@ -65,10 +65,7 @@ class Normalizer(dict):
 
 
 def load_english_lemmas() -> Mapping[str, str]:
-    """Load simplemma's English dictionary: forms with their lemmas.
-
-    Reference: Barbaresi, Simplemma (https://github.com/adbar/simplemma); its dictionaries come with it.
-    """
+    """Load the English dictionary of simplemma (Barbaresi, https://github.com/adbar/simplemma): forms with lemmas."""
     dictionaries = import_extra("simplemma.strategies.dictionaries", "lemmas", "The normalisation lemmas")
     return dict(dictionaries.DefaultDictionaryFactory().get_dictionary("en"))
 
@@ -123,11 +120,6 @@ def split_words(line: str) -> list[str]:
 
     A word is a run of letters, digits and underscores, with single `'`, `’` or `-` between such runs. Each further
     character that is not white space is a token. Tokens joined by spaces split into the same tokens again.
-
-    Example:
-
-    >>> split_words('The cat\\'s well-fed, "isn\\'t" it?')
-    ['The', "cat's", 'well-fed', ',', '"', "isn't", '"', 'it', '?']
     """
     return _WORDS.findall(line)
 

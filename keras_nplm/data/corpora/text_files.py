@@ -18,10 +18,7 @@ from keras_nplm.io.remote import fetch_files
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
-    """List the files that names and globs match, each once, the files of a glob in name order.
-
-    Remote files, `gs://` and `s3://`, are downloaded to a cache, and listed as its files.
-    """
+    """List the files that names and globs match, each once, the files of a glob in name order, remote ones cached."""
     paths: dict[Path, None] = {}
     for pattern in map(os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")):
         if is_remote(pattern):
@@ -58,15 +55,11 @@ class TextSplit:
 
     With the tokenizer `sentencepiece` the sentences are lines, since subwords are not known before they are trained.
 
-    Args:
-        chunks: the parts of the text, in order.
-        tokenizer: name of the tokenizer.
-        shares: for resampling: (number of chunks, share of its n-grams in an epoch) of each text, in order.
     """
 
     chunks: Sequence[Chunk]
     tokenizer: str
-    shares: Sequence[tuple[int, float]] = ()
+    shares: Sequence[tuple[int, float]] = ()  # for resampling: (number of chunks, share in an epoch) of each text
 
     def lines(self) -> Iterator[str]:
         """Read the lines that are not blank."""

@@ -42,11 +42,7 @@ class BrownConfig(tfds.core.BuilderConfig):
 
 
 class Brown(_SentenceBuilder):
-    """The Brown corpus: 1,161,192 tokens of American English of 1961 in 57,340 sentences.
-
-    See `keras_nplm.data.corpora.brown.read_split`. The archive is read from `manual_dir`, or downloaded if it is
-    absent there. Its sha256 is checked.
-    """
+    """The Brown corpus, see `read_split`. The archive is read from `manual_dir`, or downloaded, and checked."""
 
     DESCRIPTION = "The Brown corpus, one tokenised sentence an example."
     HOMEPAGE = "https://www.nltk.org/nltk_data/"
