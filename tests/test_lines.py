@@ -213,7 +213,3 @@ def test_one_text_must_be_one_string(network, call, argument):
 def test_one_item_is_no_list(call, message):
     with pytest.raises(InputError, match=message):
         call()
-
-
-def test_a_dictionary_of_counts_is_as_good_as_pairs():
-    assert Vocabulary.from_counts({"of": 2, "the": 3}) == Vocabulary.from_counts([("the", 3), ("of", 2)])

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
 
 
@@ -33,17 +33,7 @@ def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str
         with replace_file(path) as temporary:
             temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
         return
-    remove_companion(path, "forms")
-
-
-def remove_companion(path: Path, kind: str) -> None:
-    """Remove a file beside an earlier vocabulary, if there is one."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise RunError(
-            f"Cannot remove the old {kind} {path}: {error.strerror}. Fix: check the permissions of the directory."
-        ) from error
+    path.unlink(missing_ok=True)
 
 
 def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:

@@ -77,15 +77,9 @@ class Pools:
     An epoch has the blocks of the text in a random order, and a pool is the next `POOL` blocks. Several workers divide
     this order into runs of as many n-grams each. A worker reads the blocks of its own run only.
 
-    Args:
-        ids, order, boundary, targets_below: as in `ngram_positions`.
-        shuffle: give each epoch its own order of blocks. Otherwise: the order of the text.
-        seed: seed of the orders.
-        part: (w, N): the run of worker w, from 0, of N workers.
-
-    Attributes:
-        number: the number of n-grams in an epoch, of all workers.
-        count: the number of pools in an epoch. A worker's pools after the blocks of its run are empty.
+    With `shuffle` each epoch has its own order of blocks. `part` (w, N) is the run of worker w, from 0, of N workers.
+    `number` is the number of n-grams in an epoch of all workers, `count` its number of pools. A worker's pools after
+    the blocks of its run are empty.
     """
 
     def __init__(

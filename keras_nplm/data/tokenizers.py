@@ -34,14 +34,6 @@ def is_number(token: str) -> bool:
     return any(map(str.isnumeric, token)) and not any(map(str.isalpha, token))
 
 
-def check_steps(steps: Sequence[str]) -> tuple[str, ...]:
-    """Check normalisation steps, and return each once in the order of `STEPS`."""
-    steps = list(check_lines(steps, "normalise"))
-    if unknown := [step for step in steps if step not in STEPS]:
-        raise InputError(f"`normalise` must be some of {', '.join(STEPS)}. Received: {unknown[0]!r}.")
-    return tuple(step for step in STEPS if step in steps)
-
-
 class Normalizer(dict):
     """Normalisation of tokens: `normalizer[token]` is the token after all steps. Results are cached."""
 
@@ -52,7 +44,7 @@ class Normalizer(dict):
             "numbers": lambda token: NUMBER if is_number(token) else token,
             "lemmas": lambda token: (forms or {}).get(token, token),
         }
-        self._functions = [functions[step] for step in check_steps(steps)]
+        self._functions = [functions[step] for step in steps]
 
     def __missing__(self, token: str) -> str:
         word = token
@@ -79,11 +71,6 @@ def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list
 
     `tokens` tokenises a text and applies the steps before lemmas. A form or a lemma that is not exactly one token is
     skipped, and so is a form that is its own lemma.
-
-    Example:
-
-    >>> build_form_table({"meetings": "meeting", "meeting": "meet", "went": "go"}, str.split)
-    {'meetings': 'meet', 'meeting': 'meet', 'went': 'go', 'Meetings': 'Meet', 'Meeting': 'Meet', 'Went': 'Go'}
     """
     pairs = [(form, tokens(form), tokens(lemma)) for form, lemma in dictionary.items()]
     pairs = [(form, *found, *lemma) for form, found, lemma in pairs if len(found) == len(lemma) == 1]
@@ -203,7 +190,10 @@ def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
 def add_steps(name: str, steps: Sequence[str]) -> str:
     """Add normalisation steps to the name of a tokenizer."""
     base, taken = parse_tokenizer(name)
-    return "+".join([base, *check_steps([*taken, *steps])])
+    steps = [*taken, *check_lines(steps, "normalise")]
+    if unknown := [step for step in steps if step not in STEPS]:
+        raise InputError(f"`normalise` must be some of {', '.join(STEPS)}. Received: {unknown[0]!r}.")
+    return "+".join([base, *(step for step in STEPS if step in steps)])
 
 
 def uses_lemmas(name: str) -> bool:

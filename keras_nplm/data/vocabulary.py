@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
-from keras_nplm.data.forms import get_forms_path, get_subwords_path, read_forms, remove_companion, write_forms
+from keras_nplm.data.forms import get_forms_path, get_subwords_path, read_forms, write_forms
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
@@ -208,7 +208,7 @@ class Vocabulary:
         """Write the words to `path`, one a line, and beside it `forms.tsv` or `sentencepiece.model`, if any."""
         write_forms(get_forms_path(path), self.forms, self.words)
         if self.subwords is None:
-            remove_companion(get_subwords_path(path), "subwords")
+            get_subwords_path(path).unlink(missing_ok=True)
         else:
             self.subwords.save(get_subwords_path(path))
         with replace_file(path) as temporary:

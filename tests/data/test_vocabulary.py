@@ -47,6 +47,7 @@ def test_encode_and_decode_known_and_out_of_vocabulary_words():
     assert vocabulary.decode(ids) == ["猫", "the", "<unk>", "<unk>", "été"]
     assert vocabulary.encode([]).shape == (0,)
     assert Vocabulary.build([["<unk>", "the"]]).words[4:] == ["the"]
+    assert Vocabulary.from_counts({"of": 2, "the": 3}).words[4:] == ["the", "of"]
 
 
 def test_the_keras_lookup_gives_the_ids_of_encode():

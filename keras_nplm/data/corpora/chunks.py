@@ -45,15 +45,10 @@ class Chunk(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class TextChunk(Chunk):
-    """Whole lines of one file or several files.
-
-    Args:
-        ranges: the places of the text, in order.
-        sentences: the range of lines with text that belong to the chunk: (first, after the last). Default: all.
-    """
+    """Whole lines of one file or several files."""
 
     ranges: Sequence[Range] = ()
-    sentences: tuple[int, int] | None = None
+    sentences: tuple[int, int] | None = None  # lines with text: (first, after the last); None: all
 
     @property
     def size(self) -> int:

@@ -1,5 +1,6 @@
 """Open a corpus by name or from text files: train, validation and test splits of tokenised sentences."""
 
+import collections
 import dataclasses
 import functools
 import os
@@ -137,30 +138,23 @@ def _open_text(
     tokenizer: str,
 ) -> Corpus:
     """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
-    paths = _list_files(train)
-    resampled = [(check_share(share), _list_files(files)) for share, files in resample]
+    paths, resampled = _list_files(train), [(check_share(share), _list_files(files)) for share, files in resample]
+    names = [f"resample {share}: {_describe_files(files)}" for share, files in resampled]
     _check_named_once([paths, *(files for _, files in resampled)])
-    if not validation and not test:
-        if not paths:
-            raise InputError(
-                "Text of --resample is not split by lines. Fix: name --train, or both --validation and --test."
-            )
-        name = " ".join(
-            ["text", _describe_files(paths), *_describe_resampled(resampled), "split", *map(str, fractions)]
-        )
-        splits = split_by_lines(paths, fractions, tokenizer)
-        return Corpus(name, tokenizer, splits | {"train": add_resampled(splits["train"], resampled)})
-    if not (validation and test):
+    if validation and test:
+        files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}
+        splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
+        named = {split: f"{split}: {_describe_files(listed)}" for split, listed in files.items() if listed}
+        names = [*filter(None, [named.pop("train", "")]), *names, *named.values()]
+    elif validation or test:
         raise InputError(
             "--validation and --test must be given together. Fix: name both, or none to split --train by lines."
         )
-    named = {"validation": _list_files(validation), "test": _list_files(test)}
-    names = [f"train: {_describe_files(paths)}"] if paths else []
-    names += [
-        *_describe_resampled(resampled),
-        *(f"{split}: {_describe_files(files)}" for split, files in named.items()),
-    ]
-    splits = {split: TextSplit(cut_files(files), tokenizer) for split, files in ({"train": paths} | named).items()}
+    elif paths:
+        splits = split_by_lines(paths, fractions, tokenizer)
+        names = [_describe_files(paths), *names, "split", *map(str, fractions)]
+    else:
+        raise InputError("Text of --resample is not split by lines. Fix: name --train, or --validation and --test.")
     splits["train"] = add_resampled(splits["train"], resampled)
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
@@ -175,16 +169,9 @@ def _list_files(patterns: Sequence[str]) -> list[Path]:
 
 def _check_named_once(listed: Sequence[Sequence[Path]]) -> None:
     """Refuse a file that is in two lists."""
-    seen = set()
-    for paths in listed:
-        files = {path.resolve(): path for path in paths}
-        for file in files.keys() & seen:
-            raise InputError(f"{files[file]} is named twice by --train and --resample. Fix: name it once.")
-        seen |= files.keys()
-
-
-def _describe_resampled(resampled: Sequence[tuple[float, Sequence[Path]]]) -> list[str]:
-    return [f"resample {share}: {_describe_files(paths)}" for share, paths in resampled]
+    for path, number in collections.Counter(path for paths in listed for path in {p.resolve() for p in paths}).items():
+        if number > 1:
+            raise InputError(f"{path} is named twice by --train and --resample. Fix: name it once.")
 
 
 def _describe_files(paths: Sequence[Path]) -> str:

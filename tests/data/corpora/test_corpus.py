@@ -94,7 +94,7 @@ def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
     assert sentences["train"] == lines["news"][:16] + lines["web"]
     assert sentences["validation"] + sentences["test"] == lines["news"][16:]
     assert corpus.splits["train"].shares == ((1, 1.0), (1, 0.5))
-    with pytest.raises(InputError, match="name --train, or both --validation and --test"):
+    with pytest.raises(InputError, match="name --train, or --validation and --test"):
         open_corpus(resample=[(0.5, web)])
     corpus = open_corpus(resample=[(0.5, web)], validation=news, test=news)
     assert corpus.splits["train"].shares == ((1, 0.5),)
