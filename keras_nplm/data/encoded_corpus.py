@@ -23,7 +23,6 @@ _ENCODE_AGAIN = "Fix: encode the corpus again."
 
 
 def name_shard(split: str, number: int) -> str:
-    """Return the file name of a shard."""
     return f"{split}.{number:05d}.ids"
 
 

@@ -207,7 +207,11 @@ def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
     }
     plan = _plan_encoding(corpus, vocabulary)
     _remove_stale_shards(directory, plan)
-    todo = [item for listed in items.values() for item in listed if not _is_encoded(directory, item[1])]
+    todo = [
+        (chunk, shard)
+        for chunk, shard in itertools.chain.from_iterable(items.values())
+        if not ((directory / shard).exists() and (directory / name_text_counts(shard)).exists())
+    ]
     without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
     run_task(
         functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory)), todo, "Encoding"
@@ -220,10 +224,6 @@ def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
         if corpus.splits[split].shares:
             splits[split]["shares"] = list(map(list, corpus.splits[split].shares))
     return splits
-
-
-def _is_encoded(directory: Path, shard: str) -> bool:
-    return (directory / shard).exists() and (directory / name_text_counts(shard)).exists()
 
 
 def _remove_stale_shards(directory: Path, plan: dict) -> None:

@@ -48,7 +48,6 @@ class PrefixIndex(Generic[AnyStr]):
         return self.ids[start:stop]
 
     def find_equal(self, word: AnyStr) -> list[int]:
-        """Return the ids of the words that equal a word, in ascending order."""
         start = bisect.bisect_left(self.ids, word, key=self.words.__getitem__)
         return self.ids[start : bisect.bisect_right(self.ids, word, start, key=self.words.__getitem__)]
 

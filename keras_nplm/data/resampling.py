@@ -80,7 +80,6 @@ class Resampled:
 
     @property
     def in_memory(self) -> bool:
-        """Whether all texts are arrays."""
         return not any(isinstance(text, ShardedIds) for text in self.texts)
 
 

@@ -54,10 +54,6 @@ class Subwords:
         path: name of the model for error messages.
 
     Attributes:
-        model: the bytes of the model.
-        kind: `"unigram"` or `"bpe"`.
-        unknown_score: the score of a character that is no piece, in the search of a unigram model.
-        byte_ids: the ids of the 256 bytes, int32 [256].
         words: the names of the pieces from id 4 on. White space in a piece is written as in `<U+00A0>`.
 
     Raises:
@@ -84,6 +80,7 @@ class Subwords:
         self.kind = PIECES_KINDS[proto.trainer_spec.model_type - 1]
         self.model = proto.SerializeToString(deterministic=True)
         normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
+        # of a character that is no piece, in the search of a unigram model
         self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
         used = [
             pair for pair in enumerate(proto.pieces) if pair[1].type in (types.NORMAL, types.USER_DEFINED, types.BYTE)

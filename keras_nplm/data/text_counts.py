@@ -37,8 +37,6 @@ class TextCounter:
         self.characters += sum(map(len, parts)) + max(len(parts) - 1, 0)
 
     def count_lines(self, tokenize: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-        """Return a tokenizer that counts each line that it is given."""
-
         def count(line: str) -> list[str]:
             self.add_line(line)
             return tokenize(line)
@@ -52,8 +50,6 @@ class TextCounter:
             yield sentence
 
     def count_unknown(self, encode: Callable[[list[str]], np.ndarray]) -> Callable[[list[str]], np.ndarray]:
-        """Return an encoder that counts the tokens that become `<unk>`."""
-
         def count(tokens: list[str]) -> np.ndarray:
             ids = encode(tokens)
             self.unknown.update(tokens[place] for place in np.flatnonzero(ids == UNK_ID))

@@ -145,12 +145,9 @@ class Vocabulary:
     def from_counts(
         cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """Build the vocabulary from word counts. Only the selected words need fit in memory.
+        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`.
 
-        Args:
-            counts: (word, count), each word once, in any order; or a dictionary.
-            min_count: see `build`.
-            max_size: see `build`.
+        Only the selected words need fit in memory.
         """
         if min_count < 1:
             raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
@@ -176,9 +173,6 @@ class Vocabulary:
         """Load a `vocabulary.txt`, one word a line in the order of the ids, and what lies beside it.
 
         That is `forms.tsv`, the forms of lemmas, or `sentencepiece.model`, the model of subwords.
-
-        Raises:
-            InputError: a file is absent or damaged, or two files do not match.
         """
         text = read_text(path).replace("\r\n", "\n")
         if not text.endswith("\n"):
@@ -281,10 +275,7 @@ def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
 
 
 def check_reserved(tokens: Iterable[str]) -> None:
-    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them, as in KenLM.
-
-    This is the rule for markers in text that the tokenizer `whitespace` splits. `<unk>` is the unknown word.
-    """
+    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them, as in KenLM."""
     for token in _RESERVED:
         if token in tokens:
             raise InputError(

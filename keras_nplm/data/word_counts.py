@@ -37,16 +37,15 @@ def batch_sentences(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequenc
 class WordCounts:
     """Word frequencies, counted in bounded memory."""
 
-    def __init__(self, directory: str | os.PathLike, types_in_memory: int | None = None):
+    def __init__(self, directory: str | os.PathLike):
         self.runs: list[Path] = []
         self._directory = Path(directory)
-        self._most = types_in_memory or TYPES_IN_MEMORY
         self._counts = collections.Counter()
 
     def update(self, tokens: Iterable[str]) -> None:
         """Count tokens."""
         self._counts.update(tokens)
-        if len(self._counts) > self._most:
+        if len(self._counts) > TYPES_IN_MEMORY:
             self.spill()
 
     def spill(self) -> None:

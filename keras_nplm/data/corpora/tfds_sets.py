@@ -20,7 +20,6 @@ from keras_nplm.io.text import SPACES, decode_lines
 
 _VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has no validation split
 _CATALOG = "https://www.tensorflow.org/datasets/catalog"
-_HUGGING_FACE = "https://huggingface.co"
 _BATCH = 1024  # examples that TFDS hands to Python at a time
 _BUILDERS: dict[str, tfds.core.DatasetBuilder] = {}  # by directory of the prepared set
 
@@ -97,8 +96,6 @@ def _cut_examples(builder: tfds.core.DatasetBuilder, feature: str, split: str, l
 
 
 def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    if name.startswith("huggingface:"):  # TFDS would ask for the list of its sets for half a minute
-        check_host(_HUGGING_FACE, name, fix="save the text to files and name them with --train.")
     with _refuse_errors(f"TFDS cannot open {name!r}", fix=f"choose a text set of {_CATALOG}."):
         builder = _find_builder(name, data_dir)
     if not _list_text_features(builder):

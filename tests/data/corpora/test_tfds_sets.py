@@ -125,7 +125,6 @@ def test_text_of_a_tfds_set_that_is_not_utf8_is_refused(tmp_path):
         ("../x", "TFDS cannot open '../x' "),
         ("", "TFDS cannot open '' "),
         ("mnist", "'mnist' must have a text feature. Received: image, label."),
-        ("huggingface:x", "no network.*Fix: save the text to files and name them with --train."),
         ("wiki40b/en", "Fix: `pip install apache_beam`."),
         ("python_reference", r"TFDS cannot prepare 'python_reference' \(cannot connect\)."),
     ],
