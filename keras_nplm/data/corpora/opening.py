@@ -4,9 +4,8 @@ import collections
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.chunks import cut_files
@@ -111,22 +110,10 @@ def _open_named(name: str, tokenizer: str, data_dir: str | None) -> Corpus:
         )
     base, steps = parse_tokenizer(tokenizer)
     stored = add_steps(base if base in (CHARACTERS, SUBWORDS) else stored, steps)
-    tokenize = _get_splitter(stored)
-    return Corpus(
-        name, stored, {split: LineSplit(functools.partial(_join_split, read, split), tokenize) for split in SPLITS}
-    )
-
-
-def _join_split(read: Callable, split: str) -> Iterator[str]:
-    """Read the lines of a built-in corpus: its tokens, which are already apart, joined by spaces."""
-    return map(" ".join, read(split))
-
-
-def _get_splitter(tokenizer: str) -> Callable[[str], Any]:
-    """Return the function from a line of a built-in corpus to its tokens, or for subwords to the line itself."""
-    if uses_subwords(tokenizer):
-        return lambda line: line if line.strip() else ""
-    return get_tokenizer(tokenizer, apart=True)
+    # the tokens are already apart; subwords are made of lines
+    apart = (lambda line: line if line.strip() else "") if uses_subwords(stored) else get_tokenizer(stored, apart=True)
+    lines = {split: lambda split=split: map(" ".join, read(split)) for split in SPLITS}
+    return Corpus(name, stored, {split: LineSplit(lines[split], apart) for split in SPLITS})
 
 
 def _open_text(
