@@ -45,7 +45,7 @@ def add(command: AddCommand) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> dict:
-    from keras_nplm.data.corpora.pieces import run_pieces_by
+    from keras_nplm.data.corpora.chunks import run_chunks_by
     from keras_nplm.io.lock import lock_directory
     from keras_nplm.io.remote import open_output
     from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
@@ -61,7 +61,7 @@ def _prepare(options: argparse.Namespace) -> dict:
             "`--pipeline-options` must be left out with `--runner local`. Received: "
             f"{' '.join(options.pipeline_options)}. Fix: name the runner of Apache Beam."
         )
-    with open_output(options.output, resume=True) as directory, lock_directory(directory), run_pieces_by(runner):
+    with open_output(options.output, resume=True) as directory, lock_directory(directory), run_chunks_by(runner):
         check_prepared_directory(directory)
         corpus = open_named_corpus(options)
         chosen = {name: getattr(configuration, name) for name in VOCABULARY_OPTIONS}

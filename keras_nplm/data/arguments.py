@@ -21,29 +21,10 @@ _FIXES = {
 def check_items(
     items: Any, argument: str = "lines", kind: Any = str, wanted: str = "a list or an iterator of strings"
 ) -> Iterator[Any]:
-    """Check an argument that takes several strings, or several items of a different kind, and iterate over them.
+    """Check an argument that takes several strings, or items of a different class `kind`, and iterate over them.
 
     Any list, array, generator or open text file will do. Strings, files and dictionaries could be iterated over, too,
-    but their items are characters, bytes or keys.
-
-    Args:
-        items: the argument.
-        argument: its name, for the error.
-        kind: the class of an item, or a tuple or union of classes.
-        wanted: the accepted values, in words.
-
-    Raises:
-        InputError: `items` is one string, bytes, a path, a dictionary, a table, or cannot be iterated over. Or, while
-            the result is iterated over, an item is of a different kind; the error has its position.
-
-    Example:
-
-    >>> list(check_items(("the cat", "a dog")))
-    ['the cat', 'a dog']
-    >>> list(check_items(["the cat", None]))
-    Traceback (most recent call last):
-    keras_nplm.io.errors.InputError: `lines` must be a list or an iterator of strings. Received: None (NoneType) at
-    position 1. Fix: remove it or replace it.
+    but their items are characters, bytes or keys: these are refused.
     """
     is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(items, "columns")
     holds = isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one
@@ -71,11 +52,7 @@ def check_text(text: Any, argument: str) -> str:
 
 
 def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Sequence[str]]:
-    """Check an argument that takes sentences, which are lists of tokens, and iterate over them.
-
-    Raises:
-        InputError: as `check_items`, and a token is no string.
-    """
+    """Check an argument that takes sentences, which are lists of tokens, and iterate over them."""
     wanted = "a list or an iterator of sentences, each a list of tokens"
     for position, sentence in enumerate(check_items(sentences, argument, object, wanted)):
         if type(sentence) is list and {*map(type, sentence)} <= {str}:  # fast
@@ -85,11 +62,7 @@ def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Seq
 
 
 def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> np.ndarray:
-    """Check an argument that takes token ids, and return them as an int32 array.
-
-    Raises:
-        InputError: it is no array of integers with so many dimensions (None: any number), or an id does not fit.
-    """
+    """Check an argument that takes token ids, and return them as an int32 array; None: of any number of dimensions."""
     if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and dimensions in (None, ids.ndim):
         return ids
     try:

@@ -1,8 +1,8 @@
-"""Count and encode pieces of text on a cluster: pipelines of Apache Beam for `keras-nplm prepare --runner`.
+"""Count and encode chunks of text on a cluster: pipelines of Apache Beam for `keras-nplm prepare --runner`.
 
-Beam only distributes the work. The functions that count and encode a piece are those of the local path, so that the
-files are the same, byte for byte. The driver and all workers must see the output directory under the same path, and the
-text under the same paths or as `gs://` and `s3://` URLs. They must have the same version of this package.
+Beam only distributes the work. The tasks are those of the local path, so that the files are the same, byte for byte.
+The driver and all workers must see the output directory under the same path, and the text under the same paths or as
+`gs://` and `s3://` URLs. They must have the same version of this package.
 """
 
 import contextlib
@@ -12,11 +12,13 @@ import json
 import logging
 import operator
 import os
+import pickle
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import keras_nplm
 import keras_nplm.io.errors as errors
@@ -27,11 +29,7 @@ from keras_nplm.io.remote import fetch, name_source
 
 
 class BeamRunner:
-    """Runs tasks by Apache Beam on one of its runners, with pipeline options `NAME=VALUE` or `NAME`; see `PieceRunner`.
-
-    Raises:
-        InputError: Beam is not installed, or an option is invalid.
-    """
+    """Runs tasks by a runner of Apache Beam, with pipeline options `NAME=VALUE` or `NAME`; see `ChunkRunner`."""
 
     def __init__(self, name: str, directory: str | os.PathLike, options: Sequence[str] = ()):
         logging.disable(logging.WARNING)  # Beam warns about its own optional libraries while it is imported
@@ -66,20 +64,20 @@ class BeamRunner:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def run(self, task: str, options: dict, items: Sequence[dict]) -> tuple[list[dict], list[dict]]:
+    def run(self, make_task: Callable[[], Any], items: Sequence[tuple]) -> tuple[list, list]:
         """Run a task on items as `run_task` does; each item has a task object of its own."""
         if not items:
             return [], []
-        if "directory" in options:
-            options = options | {"directory": os.path.abspath(options["directory"])}
         beam, state, running = self._beam, "", None
-        print(f"Pieces of text on {self._name}: {len(items)}", file=sys.stderr)
+        print(f"Chunks of text on {self._name}: {len(items)}", file=sys.stderr)
+        # a different working directory or cache of a worker must not matter
+        named = [(chunk.with_paths(_make_absolute), *values) for chunk, *values in items]
         with self.open_scratch() as directory:
-            job = {"task": task, "options": options, "version": keras_nplm.__version__}
-            Path(directory, "job.json").write_text(json.dumps(job), encoding="utf-8")
+            Path(directory, "version").write_text(keras_nplm.__version__, encoding="utf-8")
+            Path(directory, "task").write_bytes(pickle.dumps(make_task))
             try:
                 pipeline = beam.Pipeline(options=self._options)
-                numbered = [(number, json.dumps(_make_absolute(item))) for number, item in enumerate(items)]
+                numbered = [(number, pickle.dumps(item)) for number, item in enumerate(named)]
                 results = pipeline | beam.Create(numbered) | beam.Reshuffle() | beam.Map(run_item, directory)
                 results | beam.io.WriteToText(f"{directory}/results")
                 running = pipeline.run()
@@ -112,37 +110,27 @@ class BeamRunner:
         return [result["value"] for result in ordered], [result["finished"] for result in ordered]
 
 
-def run_item(numbered: tuple[int, str], directory: str) -> str:
-    """Run the task of a job on one item, in a worker of Beam. Return the result, or the error, as a line of JSON.
+def run_item(numbered: tuple[int, bytes], directory: str) -> str:
+    """Run a task on one item, in a worker of Beam. Return the result, or the error, as a line of JSON.
 
     An error of the task is a result, so that Beam neither repeats the item nor prints a traceback.
     """
-    number, item = numbered[0], json.loads(numbered[1])
     try:
-        job = json.loads(Path(directory, "job.json").read_text(encoding="utf-8"))
-        if job["version"] != keras_nplm.__version__:
+        version = Path(directory, "version").read_text(encoding="utf-8")
+        if version != keras_nplm.__version__:
             raise InputError(
-                f"The Apache Beam workers must have keras-nplm {job['version']}. Received: {keras_nplm.__version__}. "
+                f"The Apache Beam workers must have keras-nplm {version}. Received: {keras_nplm.__version__}. "
                 "Fix: install the same version on all machines."
             )
-        item["piece"]["ranges"] = [(str(fetch(path)), *places) for path, *places in item["piece"]["ranges"]]
-        module, _, name = job["task"].partition(":")
-        task = getattr(importlib.import_module(module), name)(**job["options"])
-        return json.dumps({"number": number, "value": task(**item), "finished": task.finish()})
+        task = pickle.loads(Path(directory, "task").read_bytes())()
+        chunk, *values = pickle.loads(numbered[1])
+        value = task(chunk.with_paths(lambda path: str(fetch(path))), *values)
+        return json.dumps({"number": numbered[0], "value": value, "finished": task.finish()})
     except (InputError, RunError) as error:
         kind = "InputError" if isinstance(error, InputError) else "RunError"
-        return json.dumps({"number": number, "error": kind, "message": str(error)})
+        return json.dumps({"number": numbered[0], "error": kind, "message": str(error)})
 
 
-def _make_absolute(item: dict) -> dict:
-    """Make the paths of an item absolute or URLs: workers have different working directories and caches."""
-    piece = dict(item["piece"])
-    piece["ranges"] = [(_make_path_absolute(path), *places) for path, *places in piece["ranges"]]
-    if piece.get("examples"):
-        piece["examples"] = [_make_path_absolute(piece["examples"][0]), *piece["examples"][1:]]
-    return item | {"piece": piece}
-
-
-def _make_path_absolute(path: str) -> str:
+def _make_absolute(path: str) -> str:
     source = name_source(path)
     return source if is_remote(source) else os.path.abspath(source)

@@ -103,7 +103,11 @@ def ngram_dataset(
         raise InputError(
             f"`part` must be (w, N) with 0 <= w < N and `batch_size` a multiple of N. Received: {part}, {batch_size}."
         )
-    pools = _open_pools(ids, order, boundary, shuffle, seed, targets_below, part)
+    pools, options = None, dict(seed=seed, targets_below=targets_below, part=part)
+    if isinstance(ids, ShardedIds):
+        pools = Pools(ids, order, boundary, shuffle=shuffle, **options)
+    elif isinstance(ids, Resampled) and not ids.in_memory:
+        pools = ResampledPools(ids, order, boundary, **options)
     cycles = []
     if pools:
         number = pools.number
@@ -183,24 +187,6 @@ def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
     return whole * size + min(max(rest - worker * size, 0), size)
 
 
-def _open_pools(
-    ids: np.ndarray | ShardedIds | Resampled,
-    order: int,
-    boundary: str,
-    shuffle: bool,
-    seed: int,
-    targets_below: int | None,
-    part: tuple[int, int],
-) -> Pools | ResampledPools | None:
-    """Return the pools of ids in shards, or None for ids in memory."""
-    options = dict(seed=seed, targets_below=targets_below, part=part)
-    if isinstance(ids, ShardedIds):
-        return Pools(ids, order, boundary, shuffle=shuffle, **options)
-    if isinstance(ids, Resampled) and not ids.in_memory:
-        return ResampledPools(ids, order, boundary, **options)
-    return None
-
-
 def _order_resampled(
     resampled: Resampled, order: int, boundary: str, seed: int, targets_below: int | None
 ) -> tuple[np.ndarray, list[tuple[tf.Tensor, int]]]:
@@ -236,19 +222,10 @@ def _build_chunks(
     seed: tf.Tensor | None,
     part: tuple[int, int, int] | None = None,
 ) -> tf.data.Dataset:
-    """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation.
+    """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation of `number`.
 
-    Args:
-        tokens: the text, as `ngram_positions` arranges it.
-        positions: positions of the targets. None: every place from n-1 on.
-        order: n.
-        chunk: number of n-grams at a time.
-        first: number of n-grams to skip.
-        used: number of n-grams in the epoch, with the skipped ones.
-        number: number of n-grams in the text.
-        seed: int32 [3], seed of the permutation. None: the order of the text.
-        part: (b, w, N): `first` and `used` count the n-grams of one part: b of each N b places, from place w b on.
-            Default: all.
+    Without `positions` every place from n-1 on is a target. Without a seed, int32 [3], the order is that of the text.
+    With a part (b, w, N) `first` and `used` count its n-grams: b of each N b places, from place w b on.
     """
 
     def ngrams(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

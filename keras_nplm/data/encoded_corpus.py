@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.corpora import SPLITS
-from keras_nplm.data.corpora.text_files import is_share
-from keras_nplm.data.resampling import Resampled, count_resampled
+from keras_nplm.data.corpus import SPLITS
+from keras_nplm.data.resampling import Resampled, count_resampled, is_share
 from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, sum_counts
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -24,7 +23,6 @@ _ENCODE_AGAIN = "Fix: encode the corpus again."
 
 
 def name_shard(split: str, number: int) -> str:
-    """Return the file name of a shard."""
     return f"{split}.{number:05d}.ids"
 
 
@@ -51,11 +49,7 @@ class EncodedCorpus:
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> "EncodedCorpus":
-        """Load the description `corpus.json` from a directory.
-
-        Raises:
-            InputError: the file is absent or does not describe an encoded corpus.
-        """
+        """Load the description `corpus.json` from a directory."""
         path = Path(directory) / "corpus.json"
         fields = {field.name for field in dataclasses.fields(cls)} - {"directory"}
         description = read_json(path)
@@ -77,11 +71,7 @@ class EncodedCorpus:
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
-        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`.
-
-        Raises:
-            InputError: the split is unknown, or a shard is absent, truncated or changed.
-        """
+        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`."""
         ids, place = np.empty(len(self.shards(split)), np.int32), 0
         for part in self.parts(split):
             ids[place : place + len(part)] = part
@@ -89,11 +79,7 @@ class EncodedCorpus:
         return ids
 
     def parts(self, split: str) -> Iterator[np.ndarray]:
-        """Read and verify the ids of a split as int32 arrays, for a text larger than memory.
-
-        Raises:
-            InputError: as `ids`. A changed shard is found after the last array.
-        """
+        """Read the ids of a split as int32 arrays, for a text larger than memory. They are verified after the last."""
         shards, described = self.shards(split), self.splits[split]
         checksums, counts, last, is_reserved = [], [], PAD_ID, False
         for start, stop in itertools.pairwise([0, *shards.ends.tolist()]):
@@ -111,11 +97,7 @@ class EncodedCorpus:
             raise InputError(f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}")
 
     def unknown_words(self, split: str) -> Iterator[dict[str, int]]:
-        """Read the out-of-vocabulary words of a split with their counts, a dict for each shard.
-
-        Raises:
-            InputError: the split is unknown, a file is absent or damaged, or an older version encoded the corpus.
-        """
+        """Read the out-of-vocabulary words of a split with their counts, a dict for each shard."""
         described, total = self.splits[split], 0
         for shard in described["shards"]:
             counts, _ = read_word_counts(self.directory / name_text_counts(shard))
@@ -128,11 +110,7 @@ class EncodedCorpus:
             )
 
     def shards(self, split: str) -> ShardedIds:
-        """Open the ids of a split without reading them into memory.
-
-        Raises:
-            InputError: the split is unknown, or a shard is absent or truncated.
-        """
+        """Open the ids of a split without reading them into memory."""
         if split not in self.splits:
             raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
         described, paths = self.splits[split], [self.directory / shard for shard in self.splits[split]["shards"]]
@@ -150,9 +128,6 @@ class EncodedCorpus:
         """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids.
 
         If `corpus.json` gives `shares`, the texts are `Resampled`.
-
-        Raises:
-            InputError: as `ids`.
         """
         parts = texts = self._open_training_texts()
         if sum(map(len, parts)) <= IN_MEMORY:
@@ -172,11 +147,7 @@ class EncodedCorpus:
         return [ShardedIds(paths[a:b], self.vocabulary_size) for a, b in itertools.pairwise([0, *ends])]
 
     def count_tokens_per_epoch(self, boundary: str = "sentence") -> int:
-        """Count the targets of the training split, each text by its share: in a stream no `</s>` is one.
-
-        Raises:
-            InputError: a shard is absent or truncated.
-        """
+        """Count the targets of the training split, each text by its share: in a stream no `</s>` is one."""
         texts, ends = self._open_training_texts(), [0] * len(self._shares)
         if boundary == "stream":
             sentences = self.splits["train"]["sentences"]
@@ -187,22 +158,11 @@ class EncodedCorpus:
         )
 
     def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:
-        """Count the ids of each training text, and list the texts' shares in an epoch.
-
-        Returns:
-            int64 [K, |V|] and float64 [K] for K texts. Without resampling K is 1 and the share 1.
-
-        Raises:
-            InputError: as `ids`.
-        """
+        """Count the ids of each of K training texts, int64 [K, |V|], and list their shares, float64 [K]."""
         return np.stack([text.frequencies() for text in self._open_training_texts()]), np.array(self._shares)
 
     def frequencies(self) -> np.ndarray:
-        """Count how often each id occurs in the training split, int64 [|V|].
-
-        Raises:
-            InputError: as `ids`.
-        """
+        """Count how often each id occurs in the training split, int64 [|V|]."""
         return self.shards("train").frequencies()
 
 

@@ -1,7 +1,7 @@
 """Count the vocabulary of a corpus, and encode the corpus as shards of int32 ids on disk. Both run once."""
 
-import base64
 import dataclasses
+import functools
 import hashlib
 import itertools
 import os
@@ -14,28 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.corpora import SPLITS, Corpus
-from keras_nplm.data.corpora.pieces import Piece, get_piece_runner, run_task
+from keras_nplm.data.corpora.chunks import get_chunk_runner, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
+from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
-from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, encode_chunks, encode_text, sum_counts
+from keras_nplm.data.shards import DTYPE, ChunkEncoder, ShardedIds, count_ids, encode_batches, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
 from keras_nplm.data.tokenizers import load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
-from keras_nplm.data.word_counts import merge_counts
+from keras_nplm.data.word_counts import ChunkCounter, merge_counts
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import (
-    read_json,
-    remove_temporary_files,
-    replace_file,
-    write_json,
-)
+from keras_nplm.io.files import read_json, remove_temporary_files, replace_file, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 from keras_nplm.io.remote import name_source
 
-SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus without pieces: 64 MiB
+SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus without chunks: 64 MiB
 _TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabulary words
 _PLAN = "plan.json"  # present until all shards are whole: the text and vocabulary of an unfinished encoding
 
@@ -56,7 +51,7 @@ def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary)
     >>> encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary)
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
-    return np.concatenate([np.zeros(0, np.int32), *encode_chunks(sentences, vocabulary.encode)])
+    return np.concatenate([np.zeros(0, np.int32), *encode_batches(sentences, vocabulary.encode)])
 
 
 def count_vocabulary(
@@ -66,22 +61,6 @@ def count_vocabulary(
 
     If the tokens are normalised to lemmas, the vocabulary has all known forms of its words. Subwords are trained on the
     splits, or read from a file, as `corpus.subwords` says.
-
-    Args:
-        corpus: the text.
-        splits: the splits whose words are counted.
-        min_count: rarer words become `<unk>`. Not used for subwords.
-        max_size: the largest number of words, without special tokens. Not used for subwords. Default: no limit.
-
-    Raises:
-        InputError: an option is out of range, the text cannot be read or holds a reserved token, or no word is left.
-        RunError: the disk for temporary files is full, or a worker process died.
-
-    Example:
-
-    >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["the", "dog"]])})
-    >>> count_vocabulary(corpus, min_count=2).words[4:]
-    ['the']
     """
     if uses_subwords(corpus.tokenizer):
         return _train_subwords(corpus, splits)
@@ -92,12 +71,12 @@ def count_vocabulary(
 def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabulary:
     if not all(isinstance(corpus.splits[split], TextSplit) for split in splits):
         return Vocabulary.build(_read_with_progress(corpus, splits, "Counting words"), **options)
-    pieces = [piece for split in splits for piece in corpus.splits[split].pieces]
-    items, runner = [{"piece": piece} for piece in pieces], get_piece_runner()
+    chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
+    runner = get_chunk_runner()
     with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
-        task = {"tokenizer": corpus.tokenizer, "directory": directory}
-        _, finished = run_task("keras_nplm.data.word_counts:PieceCounter", task, items, "Counting words")
-        return Vocabulary.from_counts(merge_counts([run for value in finished for run in value["runs"]]), **options)
+        task = functools.partial(ChunkCounter, corpus.tokenizer, directory)
+        _, finished = run_task(task, chunks, "Counting words")
+        return Vocabulary.from_counts(merge_counts(itertools.chain.from_iterable(finished)), **options)
 
 
 def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
@@ -130,7 +109,7 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 
     Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary words of its text.
 
-    Each piece of text files or of a TFDS set becomes one shard. Large files are encoded in parallel. After an
+    Each chunk of text files or of a TFDS set becomes one shard. Large files are encoded in parallel. After an
     interruption the same call resumes with the missing shards, if neither the text nor the vocabulary has changed.
     Other corpora are encoded in one process and without resuming.
 
@@ -148,7 +127,6 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 
 
 def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> EncodedCorpus:
-    """Encode all splits, write `corpus.json` and remove the plan."""
     in_files = [isinstance(split, TextSplit) for split in corpus.splits.values()]
     if not all(in_files) and any(getattr(split, "shares", ()) for split in corpus.splits.values()):
         raise InputError(
@@ -156,7 +134,7 @@ def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> E
             "train, validation and test."
         )
     if all(in_files):
-        splits = _encode_pieces(corpus, vocabulary, directory)
+        splits = _encode_chunks(corpus, vocabulary, directory)
     else:
         splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
     description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
@@ -166,22 +144,19 @@ def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> E
 
 
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
-    """Encode one split sentence by sentence, and return its entry of `corpus.json`."""
-    names, parts, checksums, counter = [], [], [], TextCounter()
+    names, counter = [], TextCounter()
     if uses_subwords(corpus.tokenizer):
         lines = _read_with_progress(corpus, [split], "Encoding")
-        chunks = encode_text(lines, vocabulary, corpus.tokenizer, counter)
+        batches = encode_text(lines, vocabulary, corpus.tokenizer, counter)
     else:
         sentences = _read_with_progress(_count_text(corpus, split, counter), [split], "Encoding")
-        chunks = encode_chunks(sentences, counter.count_unknown(vocabulary.encode))
-    for number, ids in enumerate(_join_chunks(chunks)):
+        batches = encode_batches(sentences, counter.count_unknown(vocabulary.encode))
+    for number, ids in enumerate(_join_batches(batches)):
         names.append(name_shard(split, number))
         with replace_file(directory / names[-1]) as temporary:
             temporary.write_bytes(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
         counter.write(directory / name_text_counts(names[-1]))
-        parts.append(count_ids(ids))
-        checksums.append(zlib.crc32(ids.astype(DTYPE, copy=False)))
-    return _describe_split(corpus, split, parts, names, checksums, directory)
+    return _describe_split(corpus, split, names, len(vocabulary), directory)
 
 
 def _count_text(corpus: Corpus, split: str, counter: TextCounter) -> Corpus:
@@ -194,24 +169,29 @@ def _count_text(corpus: Corpus, split: str, counter: TextCounter) -> Corpus:
     return dataclasses.replace(corpus, splits={split: counted})
 
 
-def _describe_split(
-    corpus: Corpus, split: str, parts: list[dict], names: list[str], checksums: list[int], directory: Path
-) -> dict:
+def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path) -> dict:
+    """Read the shards of a split once more, and return its entry of `corpus.json`."""
+    parts, checksums, totals = [], [], dict.fromkeys(_TOTALS, 0)
+    for name in names:
+        checksum = 0
+        for ids in ShardedIds([directory / name], vocabulary_size).parts():
+            parts.append(count_ids(ids))
+            checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
+        checksums.append(checksum)
+        counted = read_word_counts(directory / name_text_counts(name), _TOTALS)[1]
+        totals = {total: totals[total] + counted[total] for total in _TOTALS}
     sums = sum_counts(parts)
     if not sums["sentences"]:
         raise InputError(f"The {split} split of {corpus.name} must have a sentence. Received: no text.")
-    for name in names:
-        _, totals = read_word_counts(directory / name_text_counts(name), _TOTALS)
-        sums |= {total: sums.get(total, 0) + value for total, value in totals.items()}
-    return {**sums, "shards": names, "crc32": checksums}
+    return {**sums, **totals, "shards": names, "crc32": checksums}
 
 
-def _join_chunks(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Join chunks of whole sentences into shards of at least `SHARD_TOKENS` ids. The last shard may be smaller."""
+def _join_batches(batches: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Join batches of whole sentences into shards of at least `SHARD_TOKENS` ids. The last shard may be smaller."""
     held, size = [], 0
-    for chunk in chunks:
-        held.append(chunk)
-        size += len(chunk)
+    for batch in batches:
+        held.append(batch)
+        size += len(batch)
         if size >= SHARD_TOKENS:
             yield np.concatenate(held)
             held, size = [], 0
@@ -219,43 +199,31 @@ def _join_chunks(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield np.concatenate(held)
 
 
-def _encode_pieces(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:
+def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:
     """Encode the missing shards of text files or TFDS sets, and return the splits of `corpus.json`."""
     items = {
-        split: [
-            {"piece": piece, "shard": name_shard(split, number)}
-            for number, piece in enumerate(corpus.splits[split].pieces)
-        ]
+        split: [(chunk, name_shard(split, number)) for number, chunk in enumerate(corpus.splits[split].chunks)]
         for split in SPLITS
     }
     plan = _plan_encoding(corpus, vocabulary)
     _remove_stale_shards(directory, plan)
-    todo = [item for listed in items.values() for item in listed if not _is_encoded(directory, item["shard"])]
-    task = {"tokenizer": corpus.tokenizer, "words": vocabulary.words, "directory": str(directory)}
-    if vocabulary.subwords is not None:
-        task["subwords"] = base64.b64encode(vocabulary.subwords.model).decode("ascii")
-    run_task("keras_nplm.data.shards:PieceEncoder", task, todo, "Encoding")
+    todo = [
+        (chunk, shard)
+        for chunk, shard in itertools.chain.from_iterable(items.values())
+        if not ((directory / shard).exists() and (directory / name_text_counts(shard)).exists())
+    ]
+    without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
+    run_task(
+        functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory)), todo, "Encoding"
+    )
     if _plan_encoding(corpus, vocabulary) != plan:
         raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")
     splits = {}
     for split, listed in items.items():
-        names = [item["shard"] for item in listed]
-        parts, checksums = [], []
-        for name in names:
-            checksum = 0
-            for ids in ShardedIds([directory / name], len(vocabulary)).parts():
-                parts.append(count_ids(ids))
-                checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
-            checksums.append(checksum)
-        splits[split] = _describe_split(corpus, split, parts, names, checksums, directory)
+        splits[split] = _describe_split(corpus, split, [shard for _, shard in listed], len(vocabulary), directory)
         if corpus.splits[split].shares:
             splits[split]["shares"] = list(map(list, corpus.splits[split].shares))
     return splits
-
-
-def _is_encoded(directory: Path, shard: str) -> bool:
-    """Whether a shard is written, with the counts of its text."""
-    return (directory / shard).exists() and (directory / name_text_counts(shard)).exists()
 
 
 def _remove_stale_shards(directory: Path, plan: dict) -> None:
@@ -270,7 +238,6 @@ def _remove_stale_shards(directory: Path, plan: dict) -> None:
 
 
 def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
-    """Describe everything that the ids depend on."""
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
     model = b"" if vocabulary.subwords is None else vocabulary.subwords.model
     digest = hashlib.sha256("\n".join(words).encode("utf-8") + model).hexdigest()
@@ -278,14 +245,9 @@ def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
 
 
 def describe_text(corpus: Corpus) -> dict:
-    """Describe text files or a TFDS set, to notice changed text: the content of each file, the pieces of each split."""
+    """Describe text files or a TFDS set, to notice changed text: the content of each file, the chunks of each split."""
     if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         return {}
-    pieces = {split: list(map(_describe_piece, text.pieces)) for split, text in corpus.splits.items()}
-    paths = dict.fromkeys(path for text in corpus.splits.values() for piece in text.pieces for path, *_ in piece.ranges)
-    return {"files": {name_source(path): identify_content(path) for path in paths}, "pieces": pieces}
-
-
-def _describe_piece(piece: Piece) -> list:
-    ranges = ([name_source(path), start, stop] for path, start, stop in piece.ranges)
-    return [*ranges, list(piece.sentences or []), *map(list, filter(None, [piece.examples]))]
+    chunks = {split: [chunk.describe() for chunk in text.chunks] for split, text in corpus.splits.items()}
+    paths = dict.fromkeys(path for text in corpus.splits.values() for chunk in text.chunks for path, *_ in chunk.ranges)
+    return {"files": {name_source(path): identify_content(path) for path in paths}, "chunks": chunks}

@@ -1,20 +1,25 @@
-"""The file `forms.tsv`: forms of lemmatised words, which belong to a `vocabulary.txt`."""
+"""The files beside a `vocabulary.txt`: their names, and `forms.tsv`, the forms of lemmatised words."""
 
 import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
 
 
 def get_forms_path(path: str | os.PathLike) -> Path:
     """Return the path of the forms that belong to a vocabulary file."""
-    return name_companion(path, "forms.tsv")
+    return _find_companion(path, "forms.tsv")
 
 
-def name_companion(path: str | os.PathLike, file: str) -> Path:
+def get_subwords_path(path: str | os.PathLike) -> Path:
+    """Return the path of the SentencePiece model that belongs to a vocabulary file."""
+    return _find_companion(path, "sentencepiece.model")
+
+
+def _find_companion(path: str | os.PathLike, file: str) -> Path:
     """Return the path of a file that belongs to a vocabulary file: beside it, with the same beginning of its name."""
     name = Path(path).name
     stem = name.removesuffix("vocabulary.txt")
@@ -28,17 +33,7 @@ def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str
         with replace_file(path) as temporary:
             temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
         return
-    remove_companion(path, "forms")
-
-
-def remove_companion(path: Path, kind: str) -> None:
-    """Remove a file beside an earlier vocabulary, if there is one."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise RunError(
-            f"Cannot remove the old {kind} {path}: {error.strerror}. Fix: check the permissions of the directory."
-        ) from error
+    path.unlink(missing_ok=True)
 
 
 def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
@@ -54,6 +49,6 @@ def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
 
 
 def _head(lines: str, words: Sequence[str]) -> str:
-    """Return the first line of `forms.tsv`, whose checksum covers its other lines and the vocabulary."""
+    """Return the first line of `forms.tsv`: its checksum covers the other lines and the vocabulary."""
     checksum = zlib.crc32("\n".join([*words, lines]).encode())
     return f"form\tword\tcrc32 {checksum:08x}"

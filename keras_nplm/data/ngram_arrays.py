@@ -29,9 +29,6 @@ def ngram_positions(
         tokens, int32: the text with the inserted `<s>` or `<pad>`. positions, int32 [N]: the n-gram of target i is
         `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
 
-    Raises:
-        InputError: an option is out of range, or the text has no target.
-
     Example:
 
     >>> tokens, positions = ngram_positions(np.array([7, 8, 3, 9, 3], np.int32), order=3, boundary="sentence")
@@ -73,27 +70,9 @@ def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: in
 
 
 def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: int) -> Iterator[np.ndarray]:
-    """Yield the n-grams of a text that comes in parts, in the order of the text and in bounded memory.
+    """Yield the n-grams of a text, int32 [size, n], in the order of the text and in bounded memory.
 
-    The blocks are the same wherever the text is cut into parts.
-
-    Args:
-        parts: the ids of the text: int32 arrays, cut at any place.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        size: number of n-grams in a block. The last block may be smaller.
-
-    Yields:
-        n-grams int32 [size, n]; do not write to them: some share memory.
-
-    Raises:
-        InputError: an option is out of range, or the text has no target.
-
-    Example:
-
-    >>> parts = [np.array([7, 8], np.int32), np.array([3, 9], np.int32)]
-    >>> [block.tolist() for block in ngram_blocks(parts, order=3, boundary="sentence", size=3)]
-    [[[2, 2, 7], [2, 7, 8], [7, 8, 3]], [[2, 2, 9]]]
+    The text comes in parts, cut at any place; the blocks are the same. Do not write to them: some share memory.
     """
     held = np.zeros((0, max(order, 0)), np.int32)
     context = None  # the last n-1 tokens of the part before, if the next n-grams contain them
@@ -136,21 +115,7 @@ def check_ngrams(
     vocabulary_size: int,
     outputs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check the contexts and targets that a model is given, and convert them to int32.
-
-    Args:
-        context_ids: ids [B, n-1].
-        target_ids: ids [B], or None.
-        order: n.
-        vocabulary_size: |V|; context ids must be below it.
-        outputs: target ids must be below it. Default: |V|.
-
-    Returns:
-        contexts int32 [B, n-1], and targets int32 [B] or None.
-
-    Raises:
-        InputError: an id is out of range, or a shape is wrong.
-    """
+    """Check contexts [B, n-1] and targets [B] of a model, and convert them to int32. Targets are below `outputs`."""
     context_ids = convert_ids(context_ids, "context_ids", None)
     if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
         raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")

@@ -19,26 +19,10 @@ BEFORE_WORD = 3  # characters to read before the longest word, to see that a wor
 
 
 def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word.
+    """Split a text into its complete words and its last, unfinished word, normalised as the tokenizer says.
 
-    Args:
-        text: the text.
-        tokenizer_name: name of a tokenizer of words, with its normalisation steps.
-        longest: number of characters of the longest word. Of a longer word only the end is returned.
-
-    Returns:
-        the text before the word, and the word, in lower case if the tokenizer says so. The word is empty after white
-        space, and after a punctuation mark of the tokenizer `words`.
-
-    Raises:
-        InputError: the tokens are no words.
-
-    Example:
-
-    >>> split_unfinished_word("The val", "words+lower", longest=10)
-    ('The ', 'val')
-    >>> split_unfinished_word("I don'", "words", longest=10), split_unfinished_word("a (", "words", longest=10)
-    (('I ', "don'"), ('a (', ''))
+    The word is empty after white space, and after a punctuation mark of the tokenizer `words`. Of a word of more than
+    `longest` characters only the end is returned.
     """
     base, steps = parse_tokenizer(tokenizer_name)
     if base not in _UNFINISHED:
@@ -50,20 +34,7 @@ def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple
 
 
 class PrefixIndex(Generic[AnyStr]):
-    """Sorted words: the words with a prefix are a range of them.
-
-    Args:
-        words: the words by id, as text or as bytes.
-        first: the first id to index; the ids before it are special tokens.
-
-    Example:
-
-    >>> index = PrefixIndex(["<pad>", "<unk>", "<s>", "</s>", "value", "name", "valid"], first=4)
-    >>> [index.words[i] for i in index.find("val")]
-    ['valid', 'value']
-    >>> index.list_ranges()["n"], index.list_ranges()["va"], index.find("x")
-    ((0, 1), (1, 3), [])
-    """
+    """Sorted words, as text or as bytes: the words with a prefix are a range of them. Ids begin with `first`."""
 
     def __init__(self, words: Sequence[AnyStr], first: int):
         self.words = words
@@ -77,7 +48,6 @@ class PrefixIndex(Generic[AnyStr]):
         return self.ids[start:stop]
 
     def find_equal(self, word: AnyStr) -> list[int]:
-        """Return the ids of the words that equal a word, in ascending order."""
         start = bisect.bisect_left(self.ids, word, key=self.words.__getitem__)
         return self.ids[start : bisect.bisect_right(self.ids, word, start, key=self.words.__getitem__)]
 

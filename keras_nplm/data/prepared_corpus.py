@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.corpora import SPLITS, Corpus
+from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
@@ -23,38 +23,25 @@ VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class PreparedCorpus(Corpus):
-    """The text of a directory that `keras-nplm prepare` wrote. Its sentences have `<unk>` for unknown words.
-
-    Args:
-        directory: the directory.
-        record: the content of its `prepared.json`: the corpus, the tokenizer and the options of the vocabulary.
-    """
+    """The text of a directory that `keras-nplm prepare` wrote. Its sentences have `<unk>` for unknown words."""
 
     directory: Path = Path()
-    record: dict[str, Any] = dataclasses.field(default_factory=dict)
+    record: dict[str, Any] = dataclasses.field(default_factory=dict)  # the content of `prepared.json`
 
     def describe(self) -> dict:
-        """Return what `config.json` records: the same as for the text itself."""
         return {name: value for name, value in self.record.items() if name not in VOCABULARY_OPTIONS}
 
     @property
     def fixed_options(self) -> dict[str, Any]:
-        """The options of the vocabulary with which the text was prepared."""
         return {name: self.record[name] for name in VOCABULARY_OPTIONS}
 
     def link(self, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
         """Write the vocabulary and the shards to a model directory, as counting and encoding would have done.
 
         The files are hard links where the file system allows it, and copies elsewhere.
-
-        Args:
-            directory: the model directory.
-
-        Raises:
-            InputError: a file is missing or damaged.
-            RunError: a file cannot be written.
         """
-        vocabulary, encoded = Vocabulary.load(self.directory / "vocabulary.txt"), self._load_encoded()
+        vocabulary = Vocabulary.load(self.directory / "vocabulary.txt")
+        encoded = EncodedCorpus.load(self.directory / "corpus")
         if encoded.vocabulary_size != len(vocabulary):
             raise InputError(
                 f"{encoded.directory} must be encoded with the {len(vocabulary)} words of vocabulary.txt. Received: "
@@ -67,29 +54,17 @@ class PreparedCorpus(Corpus):
         _link_file(encoded.directory / "corpus.json", directory / "corpus" / "corpus.json")
         return EncodedCorpus.load(directory / "corpus"), vocabulary
 
-    def _load_encoded(self) -> EncodedCorpus:
-        return EncodedCorpus.load(self.directory / "corpus")
-
 
 def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptions | None) -> PreparedCorpus:
-    """Open a directory that `keras-nplm prepare` wrote.
-
-    Args:
-        directory: the directory.
-        tokenizer: name of the tokenizer: the default, or the one of the preparation.
-        subwords: how subwords are made: None, or as in the preparation.
-
-    Raises:
-        InputError: the directory holds no complete preparation, or its tokenizer is a different one.
-    """
+    """Open a directory that `keras-nplm prepare` wrote. A tokenizer and subwords, if given, must be the same."""
     if not (directory / PREPARED_FILE).exists():
         raise InputError(
             f"`corpus` must be the name of a corpus or a directory written by `prepare`. Received: {directory}, "
             f"without {PREPARED_FILE}. Fix: run `keras-nplm prepare --output {directory}` with the text."
         )
     record = read_json(directory / PREPARED_FILE)
-    check_fields(directory / PREPARED_FILE, record, {"corpus": str, "tokenizer": str, "min_count": int})
-    check_fields(directory / PREPARED_FILE, record, {"vocabulary_scope": str})
+    fields = dict.fromkeys(("corpus", "tokenizer", "vocabulary_scope"), str)
+    check_fields(directory / PREPARED_FILE, record, fields | {"min_count": int})
     record.setdefault("max_size", None)
     given = {"tokenizer": tokenizer} | (subwords.describe() if subwords else {})
     for name, value in given.items():

@@ -2,17 +2,28 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
+from numbers import Real
 
 import numpy as np
 
 from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.corpora.text_files import check_share
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.shuffling import Blocks, find_pool, load_rows, merge_blocks, slice_rows
 from keras_nplm.io.errors import InputError
 
 RESAMPLED_BLOCK = 1 << 12  # ids that are read together, 16 KiB: smaller blocks make epochs more random
 RESAMPLED_POOL = 1 << 22  # approximate number of n-grams that are permuted together
+
+
+def is_share(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def check_share(value: float) -> float:
+    """Check a share for resampling and return it as a float."""
+    if not is_share(value):
+        raise InputError(f"The share of a text in an epoch must be a number in (0, 1]. Received: {value}.")
+    return float(value)
 
 
 def count_resampled(share: float, number: int) -> int:
@@ -69,31 +80,15 @@ class Resampled:
 
     @property
     def in_memory(self) -> bool:
-        """Whether all texts are arrays."""
         return not any(isinstance(text, ShardedIds) for text in self.texts)
 
 
 class ResampledPools:
-    """The n-grams of an epoch of `Resampled` texts, in pools that have the same share of each text.
+    """The n-grams of an epoch of `Resampled` texts, in pools that have the same share of each text; see `Pools`.
 
     The seed determines an order of the blocks of each text. An epoch has the next round(c N) n-grams in this order,
     with parts of the first and the last block, and shuffles these blocks. A pool has the next blocks of each text.
     Several workers divide the n-grams of each text in each pool: a worker reads the blocks of its own share only.
-
-    Args:
-        resampled: the texts and their shares. At least one text is in shards.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        seed: seed of the orders.
-        targets_below: as in `Blocks`.
-        part: (w, N): the share of worker w, from 0, of N workers.
-
-    Attributes:
-        number: the number of n-grams in an epoch, of all workers.
-        count: the number of pools in an epoch.
-
-    Raises:
-        InputError: as `Blocks` and `count_resampled`.
     """
 
     def __init__(
@@ -137,11 +132,7 @@ class ResampledPools:
         return find_pool((self._stops - self._starts).sum(axis=1), ngrams)
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a pool of an epoch: tokens int32 and positions int32. Only blocks with n-grams of the pool are read.
-
-        Raises:
-            InputError: a shard cannot be read.
-        """
+        """Read a pool of an epoch: tokens int32 and positions int32. Only blocks with n-grams of the pool are read."""
         texts = range(len(self._texts))
         return merge_blocks(itertools.chain.from_iterable(self._load_text(text, epoch, pool) for text in texts))
 
@@ -151,19 +142,9 @@ class ResampledPools:
 
 
 def divide_evenly(sizes: np.ndarray, workers: int) -> np.ndarray:
-    """Divide several runs of n-grams among workers, so that the totals of two workers differ by at most one.
+    """Divide runs of n-grams, of the lengths `sizes`, so that the totals of two workers differ by at most one.
 
-    Args:
-        sizes: int [...], the lengths of the runs.
-        workers: N.
-
-    Returns:
-        int [N + 1, ...]: worker w has the n-grams from row w to row w + 1 of each run.
-
-    Example:
-
-    >>> divide_evenly(np.array([3, 3]), 2).tolist()
-    [[0, 0], [2, 1], [3, 3]]
+    Returns int [N + 1, ...]: worker w has the n-grams from row w to row w + 1 of each run.
     """
     rest = (sizes % workers).reshape(-1)
     turn = (np.cumsum(rest) - rest) % workers  # the worker that has the next n-gram which does not divide

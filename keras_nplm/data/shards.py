@@ -1,56 +1,51 @@
 """Shards of token ids on disk: flat little-endian int32, each sentence closed by `</s>`."""
 
-import base64
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences
-from keras_nplm.data.corpora.pieces import CHUNK_TOKENS, Piece, chunk_sentences, read_sentence_lines
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
-from keras_nplm.data.vocabulary import (
-    EOS,
-    EOS_ID,
-    SPECIALS,
-    UNK_ID,
-    Vocabulary,
-    check_ids,
-    check_reserved,
-)
+from keras_nplm.data.vocabulary import EOS, EOS_ID, UNK_ID, Vocabulary, check_ids, check_reserved
+from keras_nplm.data.word_counts import BATCH_TOKENS, batch_sentences
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
+
+if TYPE_CHECKING:
+    from keras_nplm.data.corpora.chunks import Chunk
 
 _PART = 1 << 22  # ids that are read at a time for counting
 DTYPE = np.dtype("<i4")
 
 
-def encode_chunks(
+def encode_batches(
     sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray]
 ) -> Iterator[np.ndarray]:
-    """Encode sentences as ids, each closed by `</s>`, in chunks of whole sentences and about 2**18 ids."""
-    for chunk in chunk_sentences(check_sentences(sentences)):
-        tokens = [token for sentence in chunk for token in (*sentence, EOS)]
+    """Encode sentences as ids, each closed by `</s>`, in batches of whole sentences and about 2**18 ids."""
+    for batch in batch_sentences(check_sentences(sentences)):
+        tokens = [token for sentence in batch for token in (*sentence, EOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
-        if special != len(chunk):  # more than one `</s>` a sentence
-            check_reserved([token for sentence in chunk for token in sentence])
+        if special != len(batch):  # more than one `</s>` a sentence
+            check_reserved([token for sentence in batch for token in sentence])
         yield ids
 
 
 def encode_text(
     lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, counter: TextCounter | None = None
 ) -> Iterator[np.ndarray]:
-    """Encode lines of text as ids, each closed by `</s>`, in chunks as `encode_chunks`. Blank lines are skipped."""
+    """Encode lines of text as ids, each closed by `</s>`, in batches as `encode_batches`. Blank lines are skipped."""
     tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
     if vocabulary.subwords is not None:
         return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1], counter)
     if counter is not None:
         tokenize, encode = counter.count_lines(tokenize), counter.count_unknown(encode)
-    return encode_chunks(filter(None, map(tokenize, lines)), encode)
+    return encode_batches(filter(None, map(tokenize, lines)), encode)
 
 
 def _encode_subwords(
@@ -65,7 +60,7 @@ def _encode_subwords(
         ids = subwords.encode_bytes(lower(line) if lower_case else line)
         parts += ids, end
         size += len(ids) + len(end)
-        if size >= CHUNK_TOKENS * len(end):
+        if size >= BATCH_TOKENS * len(end):
             yield np.frombuffer(b"".join(parts), np.int32)
             parts, size = [], 0
     if parts:
@@ -75,42 +70,30 @@ def _encode_subwords(
 def count_ids(ids: np.ndarray) -> dict[str, int]:
     """Count the `sentences`, `tokens` (without `</s>`) and `unk_tokens` of ids."""
     sentences = int(np.count_nonzero(ids == EOS_ID))
-    return {
-        "sentences": sentences,
-        "tokens": len(ids) - sentences,
-        "unk_tokens": int(np.count_nonzero(ids == UNK_ID)),
-    }
+    unknown = int(np.count_nonzero(ids == UNK_ID))
+    return {"sentences": sentences, "tokens": len(ids) - sentences, "unk_tokens": unknown}
 
 
 def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
     """Add up results of `count_ids`."""
-    sums = {"sentences": 0, "tokens": 0, "unk_tokens": 0}
-    for part in parts:
-        sums = {name: value + part[name] for name, value in sums.items()}
-    return sums
+    parts = list(parts)
+    return {name: sum(part[name] for part in parts) for name in ("sentences", "tokens", "unk_tokens")}
 
 
-class PieceEncoder:
-    """A task for `run_in_processes`: encode a piece of text as a shard, and count its characters and words."""
+class ChunkEncoder:
+    """A task for `run_task`: encode a chunk of text as a shard, and count its characters and words."""
 
-    def __init__(self, tokenizer: str, words: Sequence[str], directory: str, subwords: str | None = None):
-        model = Subwords(base64.b64decode(subwords)) if subwords else None
-        self._vocabulary = Vocabulary(words[len(SPECIALS) :], subwords=model)
-        self._tokenizer_name = tokenizer
-        self._directory = Path(directory)
+    def __init__(self, tokenizer: str, vocabulary: Vocabulary, directory: str):
+        self._tokenizer, self._vocabulary, self._directory = tokenizer, vocabulary, Path(directory)
 
-    def __call__(self, piece: dict, shard: str) -> dict:
-        parts, counter = [], TextCounter()
-        lines = read_sentence_lines(Piece(**piece))
+    def __call__(self, chunk: "Chunk", shard: str) -> None:
+        counter = TextCounter()
         with replace_file(self._directory / shard) as temporary, open(temporary, "wb") as file:
-            for ids in encode_text(lines, self._vocabulary, self._tokenizer_name, counter):
+            for ids in encode_text(chunk.lines(), self._vocabulary, self._tokenizer, counter):
                 file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
-                parts.append(count_ids(ids))
         counter.write(self._directory / name_text_counts(shard))
-        return sum_counts(parts)
 
-    def finish(self) -> dict:
-        return {}
+    def finish(self) -> None: ...
 
 
 class ShardedIds:
@@ -119,18 +102,6 @@ class ShardedIds:
     Args:
         paths: the files of the shards, in order.
         vocabulary_size: |V|; all ids must be below it.
-
-    Raises:
-        InputError: a shard is absent.
-
-    Example:
-
-    >>> directory = getfixture("tmp_path")
-    >>> for name, ids in {"0.ids": [7, 8, 3], "1.ids": [9, 3]}.items():
-    ...     np.array(ids, DTYPE).tofile(directory / name)
-    >>> ids = ShardedIds([directory / "0.ids", directory / "1.ids"], vocabulary_size=10)
-    >>> len(ids), ids.read(1, 4).tolist()
-    (5, [8, 3, 9])
     """
 
     def __init__(self, paths: Sequence[str | os.PathLike], vocabulary_size: int):

@@ -77,21 +77,9 @@ class Pools:
     An epoch has the blocks of the text in a random order, and a pool is the next `POOL` blocks. Several workers divide
     this order into runs of as many n-grams each. A worker reads the blocks of its own run only.
 
-    Args:
-        ids: the text, each sentence closed by `</s>`.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        shuffle: give each epoch its own order of blocks. Otherwise: the order of the text.
-        seed: seed of the orders.
-        targets_below: as in `Blocks`.
-        part: (w, N): the run of worker w, from 0, of N workers.
-
-    Attributes:
-        number: the number of n-grams in an epoch, of all workers.
-        count: the number of pools in an epoch. Those of a worker after the blocks of its run are empty.
-
-    Raises:
-        InputError: as `Blocks`.
+    With `shuffle` each epoch has its own order of blocks. `part` (w, N) is the run of worker w, from 0, of N workers.
+    `number` is the number of n-grams in an epoch of all workers, `count` its number of pools. A worker's pools after
+    the blocks of its run are empty.
     """
 
     def __init__(

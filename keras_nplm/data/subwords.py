@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.forms import name_companion, remove_companion
 from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
@@ -55,10 +54,6 @@ class Subwords:
         path: name of the model for error messages.
 
     Attributes:
-        model: the bytes of the model.
-        kind: `"unigram"` or `"bpe"`.
-        unknown_score: the score of a character that is no piece, in the search of a unigram model.
-        byte_ids: the ids of the 256 bytes, int32 [256].
         words: the names of the pieces from id 4 on. White space in a piece is written as in `<U+00A0>`.
 
     Raises:
@@ -85,6 +80,7 @@ class Subwords:
         self.kind = PIECES_KINDS[proto.trainer_spec.model_type - 1]
         self.model = proto.SerializeToString(deterministic=True)
         normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
+        # of a character that is no piece, in the search of a unigram model
         self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
         used = [
             pair for pair in enumerate(proto.pieces) if pair[1].type in (types.NORMAL, types.USER_DEFINED, types.BYTE)
@@ -127,15 +123,14 @@ class Subwords:
 
     __hash__ = None
 
+    def __reduce__(self) -> tuple:
+        return Subwords, (self.model,)
+
     def __len__(self) -> int:
         return len(self.words)
 
     def encode(self, line: str) -> list[str]:
-        """Split a line into pieces.
-
-        Raises:
-            InputError: the line holds a lone surrogate, as a command-line argument that is not UTF-8 does.
-        """
+        """Split a line into pieces."""
         names = self._names
         return [names[i] for i in self.encode_ids(line).tolist()]
 
@@ -150,6 +145,12 @@ class Subwords:
     def decode(self, pieces: Sequence[str]) -> str:
         """Join pieces to a line, without the space that the first `▁` stands for; see `continue_line`."""
         return continue_line(pieces).removeprefix(" ")
+
+    def save(self, path: Path) -> None:
+        """Write the model, which any SentencePiece library reads, and a checksum as a field that they skip."""
+        checksum = zlib.crc32(self.model).to_bytes(4, "little")
+        with replace_file(path) as temporary:
+            temporary.write_bytes(self.model + _CHECKSUM_TAG + checksum)
 
     def list_pieces(self) -> list[tuple[str, list[int], float, bool]]:
         """List the pieces that are no bytes: (text with `▁`, ids, score, whether it is a user-defined symbol).
@@ -203,7 +204,7 @@ class Subwords:
 
 
 class _WordCache(dict):
-    """A dictionary from words to the bytes of their ids."""
+    """Words to the bytes of their ids."""
 
     def __init__(self, subwords: Subwords):
         super().__init__()
@@ -219,7 +220,6 @@ class _WordCache(dict):
 
 
 def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
-    """Parse and check a SentencePiece model."""
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
@@ -286,26 +286,14 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
     """Train a SentencePiece model with byte fallback and without normalisation."""
     import sentencepiece
 
+    # a small text has fewer pieces; sums must not depend on the number of cores
+    options = dict(model_type=kind, vocab_size=pieces, hard_vocab_limit=False, num_threads=1, minloglevel=2)
+    options |= dict(character_coverage=1.0, byte_fallback=True, max_sentence_length=1 << 20)
+    options |= dict(normalization_rule_name="identity", remove_extra_whitespaces=False)
+    options |= dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
-            model_writer=model,
-            model_type=kind,
-            vocab_size=pieces,
-            hard_vocab_limit=False,  # a small text has fewer pieces
-            character_coverage=1.0,
-            byte_fallback=True,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            max_sentence_length=1 << 20,
-            pad_id=0,
-            unk_id=1,
-            bos_id=2,
-            eos_id=3,
-            num_threads=1,  # so that sums do not depend on the number of cores
-            minloglevel=2,
-        )
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
     except RuntimeError as error:
         raise InputError(
             f"SentencePiece cannot train on this text: {summarize_error(error)}. Fix: give more text."
@@ -347,66 +335,14 @@ class SubwordOptions:
         return {"pieces": self.pieces, "pieces_kind": self.kind}
 
     def make(self, lines: Iterable[str]) -> Subwords:
-        """Read the file, or train on lines.
-
-        Raises:
-            InputError: as `Subwords` and `Subwords.train`, or the file cannot be read.
-        """
+        """Read the file, or train on lines."""
         if self.file is None:
             return Subwords.train(lines, self.pieces, self.kind)
         return Subwords(_read_bytes(Path(self.file)), self.file)
 
 
-def get_subwords_path(path: str | os.PathLike) -> Path:
-    """Return the path of the SentencePiece model that belongs to a vocabulary file.
-
-    Args:
-        path: path of the vocabulary.
-
-    Example:
-
-    >>> get_subwords_path("model/vocabulary.txt").name, get_subwords_path("de.tflite.vocabulary.txt").name
-    ('sentencepiece.model', 'de.tflite.sentencepiece.model')
-    """
-    return name_companion(path, "sentencepiece.model")
-
-
-def write_subwords(path: Path, subwords: Subwords | None) -> None:
-    """Write a SentencePiece model, which any SentencePiece library reads, and a checksum as a field that they skip.
-
-    Args:
-        path: the file.
-        subwords: the model. None: an existing file is removed.
-
-    Raises:
-        RunError: the file cannot be written or removed.
-    """
-    if subwords is None:
-        remove_companion(path, "subwords")
-        return
-    checksum = zlib.crc32(subwords.model).to_bytes(4, "little")
-    with replace_file(path) as temporary:
-        temporary.write_bytes(subwords.model + _CHECKSUM_TAG + checksum)
-
-
-def read_subwords(path: Path) -> Subwords | None:
-    """Read the SentencePiece model that `write_subwords` wrote.
-
-    Returns:
-        the model, or None without such a file.
-
-    Raises:
-        InputError: the file is damaged.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "sentencepiece.model"
-    >>> write_subwords(path, Subwords.train(["the cat sat"], pieces=300))
-    >>> read_subwords(path).encode("at")
-    ['▁at']
-    """
-    if not os.path.lexists(path):
-        return None
+def read_subwords(path: Path) -> Subwords:
+    """Read the SentencePiece model that `Subwords.save` wrote."""
     data = _read_bytes(path)
     model, tag, checksum = data[:-6], data[-6:-4], data[-4:]
     if tag != _CHECKSUM_TAG or checksum != zlib.crc32(model).to_bytes(4, "little"):

@@ -24,20 +24,7 @@ class TextCounter:
     - words: runs of characters other than white space. In scripts without spaces only characters are meaningful.
 
     Line ends are not counted here: a model with the boundary `"sentence"` adds one character and one word for each.
-
-    Attributes:
-        characters: int.
-        words: int.
-        unknown: out-of-vocabulary tokens with their counts, since the last `take`.
-
-    Example:
-
-    >>> counter = TextCounter()
-    >>> tokenize = counter.count_lines(str.split)
-    >>> tokenize(" The  cat ")
-    ['The', 'cat']
-    >>> counter.characters, counter.words
-    (7, 2)
+    `unknown` holds out-of-vocabulary tokens with their counts.
     """
 
     def __init__(self) -> None:
@@ -45,14 +32,11 @@ class TextCounter:
         self.unknown: Counter[str] = Counter()
 
     def add_line(self, line: str) -> None:
-        """Count the characters and words of a line."""
         parts = line.split()
         self.words += len(parts)
         self.characters += sum(map(len, parts)) + max(len(parts) - 1, 0)
 
     def count_lines(self, tokenize: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-        """Return a tokenizer that counts each line that it is given."""
-
         def count(line: str) -> list[str]:
             self.add_line(line)
             return tokenize(line)
@@ -66,8 +50,6 @@ class TextCounter:
             yield sentence
 
     def count_unknown(self, encode: Callable[[list[str]], np.ndarray]) -> Callable[[list[str]], np.ndarray]:
-        """Return an encoder that counts the tokens that become `<unk>`."""
-
         def count(tokens: list[str]) -> np.ndarray:
             ids = encode(tokens)
             self.unknown.update(tokens[place] for place in np.flatnonzero(ids == UNK_ID))

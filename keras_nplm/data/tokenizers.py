@@ -3,12 +3,15 @@
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.text import split_fields
+
+if TYPE_CHECKING:
+    from keras_nplm.data.subwords import Subwords
 
 STEPS = ("lower", "numbers", "lemmas")  # normalisation steps in the order of their application
 NUMBER = "_number_"  # every tokenizer keeps it as one token
@@ -19,11 +22,6 @@ def lower(text: str) -> str:
     """Lower-case a text, each character independently of its neighbours, as TensorFlow graphs can do it.
 
     `str.lower` differs in two cases: a Σ at the end of a word, and İ, which becomes two characters.
-
-    Example:
-
-    >>> lower("Straße ΟΔΟΣ İzmir")
-    'straße οδοσ izmir'
     """
     return text.lower() if text.isascii() else "".join(character.lower()[0] for character in text)
 
@@ -32,45 +30,12 @@ def is_number(token: str) -> bool:
     """Return whether a token is a number: it has a character of numeric value, and no letter.
 
     Signs, currency symbols, points and slashes may occur. A letter makes it a word, as in `3rd`, `1960s` and `B-52`.
-
-    Example:
-
-    >>> [token for token in "7 1,234.5 $12 50% 1960-61 ½ 3rd 1960s B-52 - $".split() if is_number(token)]
-    ['7', '1,234.5', '$12', '50%', '1960-61', '½']
     """
     return any(map(str.isnumeric, token)) and not any(map(str.isalpha, token))
 
 
-def check_steps(steps: Sequence[str]) -> tuple[str, ...]:
-    """Check normalisation steps, and return each once in the order of `STEPS`.
-
-    Raises:
-        InputError: a step is unknown.
-
-    Example:
-
-    >>> check_steps(["numbers", "lower"])
-    ('lower', 'numbers')
-    """
-    steps = list(check_lines(steps, "normalise"))
-    if unknown := [step for step in steps if step not in STEPS]:
-        raise InputError(f"`normalise` must be some of {', '.join(STEPS)}. Received: {unknown[0]!r}.")
-    return tuple(step for step in STEPS if step in steps)
-
-
 class Normalizer(dict):
-    """Normalisation of tokens: `normalizer[token]` is the token after all steps. Results are cached.
-
-    Args:
-        steps: normalisation steps, some of `STEPS`.
-        forms: for the step `lemmas`: forms with their words. Tokens outside this table stay as they are.
-
-    Example:
-
-    >>> words = Normalizer(["lower", "numbers", "lemmas"], {"cats": "cat"})
-    >>> [words[token] for token in ["Cats", "cats", "Cat", "9", "<unk>"]]
-    ['cat', 'cat', 'cat', '_number_', '<unk>']
-    """
+    """Normalisation of tokens: `normalizer[token]` is the token after all steps. Results are cached."""
 
     def __init__(self, steps: Sequence[str], forms: Mapping[str, str] | None = None):
         super().__init__()
@@ -79,7 +44,7 @@ class Normalizer(dict):
             "numbers": lambda token: NUMBER if is_number(token) else token,
             "lemmas": lambda token: (forms or {}).get(token, token),
         }
-        self._functions = [functions[step] for step in check_steps(steps)]
+        self._functions = [functions[step] for step in steps]
 
     def __missing__(self, token: str) -> str:
         word = token
@@ -92,13 +57,7 @@ class Normalizer(dict):
 
 
 def load_english_lemmas() -> Mapping[str, str]:
-    """Load simplemma's English dictionary: forms with their lemmas.
-
-    Raises:
-        InputError: simplemma is not installed.
-
-    Reference: Barbaresi, Simplemma (https://github.com/adbar/simplemma); its dictionaries come with it.
-    """
+    """Load the English dictionary of simplemma (Barbaresi, https://github.com/adbar/simplemma): forms with lemmas."""
     dictionaries = import_extra("simplemma.strategies.dictionaries", "lemmas", "The normalisation lemmas")
     return dict(dictionaries.DefaultDictionaryFactory().get_dictionary("en"))
 
@@ -110,22 +69,8 @@ def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list
     in character order. So lemmatising twice equals lemmatising once. If case matters, capitalised forms, as at the
     beginning of a sentence, have capitalised lemmas: Went -> Go.
 
-    Args:
-        dictionary: forms with their lemmas.
-        tokens: a function that tokenises a text and applies the steps before lemmas. A form or a lemma that is not
-            exactly one token is skipped.
-
-    Returns:
-        a dictionary from each form that is not its own lemma to its word.
-
-    Example:
-
-    >>> dictionary = {"meetings": "meeting", "meeting": "meet", "went": "go", "Polish": "Polish", "polish": "Pole"}
-    >>> build_form_table(dictionary, str.split)
-    {'meetings': 'meet', 'meeting': 'meet', 'went': 'go', 'polish': 'Pole',
-     'Meetings': 'Meet', 'Meeting': 'Meet', 'Went': 'Go'}
-    >>> build_form_table(dictionary, lambda text: text.lower().split())["polish"]
-    'pole'
+    `tokens` tokenises a text and applies the steps before lemmas. A form or a lemma that is not exactly one token is
+    skipped, and so is a form that is its own lemma.
     """
     pairs = [(form, tokens(form), tokens(lemma)) for form, lemma in dictionary.items()]
     pairs = [(form, *found, *lemma) for form, found, lemma in pairs if len(found) == len(lemma) == 1]
@@ -162,23 +107,12 @@ def split_words(line: str) -> list[str]:
 
     A word is a run of letters, digits and underscores, with single `'`, `’` or `-` between such runs. Each further
     character that is not white space is a token. Tokens joined by spaces split into the same tokens again.
-
-    Example:
-
-    >>> split_words('The cat\\'s well-fed, "isn\\'t" it?')
-    ['The', "cat's", 'well-fed', ',', '"', "isn't", '"', 'it', '?']
     """
     return _WORDS.findall(line)
 
 
 def split_characters(line: str) -> list[str]:
-    """Split a line into its characters. White space between words becomes one `▁`.
-
-    Example:
-
-    >>> split_characters(" an  apple ")
-    ['a', 'n', '▁', 'a', 'p', 'p', 'l', 'e']
-    """
+    """Split a line into its characters. White space between words becomes one `▁`."""
     return list(SPACE.join(line.split()))
 
 
@@ -192,25 +126,8 @@ SUBWORDS = "sentencepiece"  # the tokenizer whose tokens are pieces of words
 _BASES = (*TOKENIZERS, SUBWORDS)
 
 
-class LineEncoder(Protocol):
-    """The pieces of a vocabulary; see `keras_nplm.data.subwords.Subwords`."""
-
-    def encode(self, line: str) -> list[str]:
-        """Split a line into pieces."""
-
-
 def join_tokens(tokens: Sequence[str], name: str) -> str:
-    """Join tokens to a line of text.
-
-    Args:
-        tokens: the tokens.
-        name: name of the tokenizer that they come from.
-
-    Example:
-
-    >>> join_tokens(["an", "apple"], "words"), join_tokens(split_characters("an apple"), "characters")
-    ('an apple', 'an apple')
-    """
+    """Join the tokens of the tokenizer `name` to a line of text."""
     if uses_subwords(name):
         return continue_line(tokens).removeprefix(" ")
     line = get_separator(name).join(tokens)
@@ -225,7 +142,7 @@ def get_separator(name: str) -> str:
 def get_tokenizer(
     name: str,
     forms: Mapping[str, str] | None = None,
-    subwords: LineEncoder | None = None,
+    subwords: "Subwords | None" = None,
     *,
     apart: bool = False,
 ) -> Callable[[str], list[str]]:
@@ -239,15 +156,6 @@ def get_tokenizer(
         subwords: for `"sentencepiece"`: the subwords of the vocabulary.
         apart: split the words of this text at spaces, even if the name says `"words"`.
 
-    Raises:
-        InputError: the name is unknown, subwords are absent, or lemmas are wanted without the package simplemma.
-
-    Example:
-
-    >>> get_tokenizer("whitespace")("the jury said .")
-    ['the', 'jury', 'said', '.']
-    >>> get_tokenizer("words+lower+numbers")("The jury of 12 said:")
-    ['the', 'jury', 'of', '_number_', 'said', ':']
     """
     base, steps = parse_tokenizer(name)
     if base == SUBWORDS:
@@ -266,16 +174,7 @@ def get_tokenizer(
 
 
 def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
-    """Split the name of a tokenizer into its base and its normalisation steps.
-
-    Raises:
-        InputError: the name is unknown, or a step does not fit the base.
-
-    Example:
-
-    >>> parse_tokenizer("words+lower")
-    ('words', ('lower',))
-    """
+    """Split the name of a tokenizer, such as `"words+lower"`, into its base and its normalisation steps."""
     base, *steps = name.split("+")
     if base not in _BASES or steps != [step for step in STEPS if step in steps]:
         after = ", ".join(f"+{step}" for step in STEPS)
@@ -289,18 +188,12 @@ def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def add_steps(name: str, steps: Sequence[str]) -> str:
-    """Add normalisation steps to the name of a tokenizer.
-
-    Raises:
-        InputError: the tokenizer or a step is unknown.
-
-    Example:
-
-    >>> add_steps("words+numbers", ["lower"])
-    'words+lower+numbers'
-    """
+    """Add normalisation steps to the name of a tokenizer."""
     base, taken = parse_tokenizer(name)
-    return "+".join([base, *check_steps([*taken, *steps])])
+    steps = [*taken, *check_lines(steps, "normalise")]
+    if unknown := [step for step in steps if step not in STEPS]:
+        raise InputError(f"`normalise` must be some of {', '.join(STEPS)}. Received: {unknown[0]!r}.")
+    return "+".join([base, *(step for step in STEPS if step in steps)])
 
 
 def uses_lemmas(name: str) -> bool:
@@ -318,26 +211,12 @@ _WHITE_SPACE = re.compile(r"<U\+([0-9A-F]{4,6})>")
 
 
 def name_piece(piece: str) -> str:
-    """Return the name of a subword in a vocabulary: white space, and `<` before `U+`, are written as in `<U+00A0>`.
-
-    Example:
-
-    >>> name_piece("▁12\\xa0"), name_piece("<U+00A0>")
-    ('▁12<U+00A0>', '<U+003C>U+00A0>')
-    """
+    """Return the name of a subword in a vocabulary: white space, and `<` before `U+`, are written as in `<U+00A0>`."""
     return re.sub(r"\s|<(?=U\+)", lambda found: f"<U+{ord(found[0]):04X}>", piece)
 
 
 def continue_line(pieces: Sequence[str]) -> str:
-    """Join the names of subwords to text. `▁` becomes a space, and bytes such as `<0xE2>` become characters.
-
-    Bytes that are not UTF-8, as a model may generate them, become U+FFFD.
-
-    Example:
-
-    >>> continue_line(["▁cat", "s", "<0xE2>", "<0x98>", "<0x83>", "<U+00A0>"])
-    ' cats☃\\xa0'
-    """
+    """Join the names of subwords to text. `▁` becomes a space; bytes become characters, or U+FFFD if they are none."""
     return b"".join(map(spell_piece, pieces)).decode("utf-8", "replace")
 
 
@@ -352,9 +231,5 @@ def spell_piece(name: str) -> bytes:
 
 @functools.cache
 def load_forms(name: str) -> dict[str, str]:
-    """Load all English forms for a tokenizer with lemmas, each with its word; see `build_form_table`.
-
-    Raises:
-        InputError: the package simplemma is not installed.
-    """
+    """Load all English forms for a tokenizer with lemmas, each with its word; see `build_form_table`."""
     return build_form_table(load_english_lemmas(), get_tokenizer(name.removesuffix("+lemmas")))

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer, uses_subwords
 
@@ -30,39 +30,29 @@ _SAME_FIELDS = 0.95  # share of the lines with one number of fields
 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> list[str]:
-    """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text.
-
-    Args:
-        corpus: the text. The first lines of its splits are read.
-        encoded: the encoded text, with its counts.
-        boundary: `"sentence"` or `"stream"`.
-
-    Example:
-
-    >>> from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-    >>> import tempfile
-    >>> splits = {split: lambda: iter([["我今天去北京大学看书"]]) for split in ("train", "validation", "test")}
-    >>> corpus = Corpus("zh", "words", splits)
-    >>> encoded = encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tempfile.mkdtemp())
-    >>> describe_unusual_text(corpus, encoded, "sentence")[1]
-    'The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.'
-    """
-    is_words = parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS
+    """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text."""
     found = [_describe_size(encoded, boundary)]
-    if is_words:
+    sample = [*itertools.islice(_read_lines(corpus, "train"), _SAMPLE)]
+    if parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS:
         lines = (itertools.islice(_read_lines(corpus, split), _SEARCHED) for split in corpus.splits)
-        found += [_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer), _describe_script(corpus)]
+        found.append(_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer))
+        words = [word for line in sample for word in line.split() if NO_SPACES.search(word)]
+        if words and sum(map(len, words)) > _MAX_WORD * len(words):
+            found.append("The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.")
         found += _describe_unknown(encoded)
-    found.append(_describe_table(corpus))
+    split = corpus.splits["train"]
+    if isinstance(split, TextSplit) and split.chunks[0].ranges:
+        path = Path(split.chunks[0].ranges[0][0])
+        if path.suffix in (".csv", ".tsv") or _is_table(sample):
+            found.append(
+                f"{path} looks like a table, not like sentences. Fix: extract the column with the text to a file with "
+                "one sentence per line."
+            )
     return [sentence for sentence in found if sentence]
 
 
 def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
-    """Return a function that yields all lines, and warns once of text that is tokenised already.
-
-    Args:
-        tokenizer: name of the tokenizer of the lines.
-    """
+    """Return a function that yields all lines, and warns once of text that is tokenised already."""
     warned = False
 
     def watch(lines: Iterable[str]) -> Iterator[str]:
@@ -77,12 +67,11 @@ def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
 
 
 def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
-    if parse_tokenizer(tokenizer)[0] != "words" or not (
-        found := next(filter(None, map(_TOKENISED.search, lines)), None)
-    ):
+    found = filter(None, map(_TOKENISED.search, lines)) if parse_tokenizer(tokenizer)[0] == "words" else iter(())
+    if not (mark := next(found, None)):
         return ""
     return (
-        f"The text is tokenised already, since it has {found[0].strip()!r}, which the tokenizer words splits. Fix: use "
+        f"The text is tokenised already, since it has {mark[0].strip()!r}, which the tokenizer words splits. Fix: use "
         "`--tokenizer whitespace` (with `train`, `ngram` and `rescore`)."
     )
 
@@ -113,26 +102,6 @@ def _describe_unknown(encoded: EncodedCorpus) -> Iterator[str]:
             )
 
 
-def _describe_script(corpus: Corpus) -> str:
-    words = [word for line in _read_sample(corpus) for word in line.split() if NO_SPACES.search(word)]
-    if words and sum(map(len, words)) > _MAX_WORD * len(words):
-        return "The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`."
-    return ""
-
-
-def _describe_table(corpus: Corpus) -> str:
-    split = corpus.splits["train"]
-    if not isinstance(split, TextSplit) or split.pieces[0].examples:
-        return ""
-    path = split.pieces[0].ranges[0][0]
-    if Path(path).suffix in (".csv", ".tsv") or _find_delimiter(_read_sample(corpus)):
-        return (
-            f"{path} looks like a table, not like sentences. Fix: extract the column with the text to a "
-            "file with one sentence per line."
-        )
-    return ""
-
-
 def _read_lines(corpus: Corpus, name: str) -> Iterator[str]:
     """Read the lines of a split, of other texts than files as tokens separated by spaces."""
     split = corpus.splits[name]
@@ -141,21 +110,11 @@ def _read_lines(corpus: Corpus, name: str) -> Iterator[str]:
     return corpus.sentences(name) if uses_subwords(corpus.tokenizer) else map(" ".join, corpus.sentences(name))
 
 
-def _read_sample(corpus: Corpus) -> list[str]:
-    return [*itertools.islice(_read_lines(corpus, "train"), _SAMPLE)]
-
-
-def _find_delimiter(lines: Sequence[str]) -> str | None:
-    """Return the delimiter that cuts nearly all lines into the same number of fields; None for prose.
-
-    Example:
-
-    >>> _find_delimiter(["1,the cat,x"] * 20), _find_delimiter(["The cat, the dog."] * 20)
-    (',', None)
-    """
+def _is_table(lines: Sequence[str]) -> bool:
+    """Return whether a delimiter cuts nearly all lines into the same number of fields."""
     for delimiter in _DELIMITERS if len(lines) >= _MIN_ROWS else ():
         fields = [line.count(delimiter) + 1 for line in lines]
         usual = max(set(fields), key=fields.count)
         if usual >= _MIN_FIELDS and fields.count(usual) >= _SAME_FIELDS * len(lines):
-            return delimiter
-    return None
+            return True
+    return False

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
-from keras_nplm.data.forms import get_forms_path, read_forms, write_forms
-from keras_nplm.data.subwords import Subwords, get_subwords_path, read_subwords, write_subwords
+from keras_nplm.data.forms import get_forms_path, get_subwords_path, read_forms, write_forms
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
@@ -20,6 +19,8 @@ from keras_nplm.io.text import split_fields
 
 if typing.TYPE_CHECKING:  # worker processes that encode text must not import Keras
     import keras
+
+    from keras_nplm.data.subwords import Subwords
 
 PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
 SPECIALS = (PAD, UNK, BOS, EOS)
@@ -42,9 +43,7 @@ class Vocabulary:
             `from_subwords`. Default: the words are no subwords.
 
     Raises:
-        InputError: there are no words; or a word is empty, contains ASCII white space, is repeated or is a special
-            token; or a form is itself a word, or belongs to an unknown word; or the words are not those of the
-            subwords.
+        InputError: a word or a form is invalid, or the words are not those of the subwords.
 
     Example:
 
@@ -57,7 +56,9 @@ class Vocabulary:
     array([4, 1], dtype=int32)
     """
 
-    def __init__(self, words: Sequence[str], forms: Mapping[str, str] | None = None, subwords: Subwords | None = None):
+    def __init__(
+        self, words: Sequence[str], forms: Mapping[str, str] | None = None, subwords: "Subwords | None" = None
+    ):
         seen, words = set(SPECIALS), list(check_lines(words, "words"))
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
@@ -79,27 +80,12 @@ class Vocabulary:
             raise InputError("The words of the vocabulary must be the pieces of its SentencePiece model.")
 
     @classmethod
-    def from_subwords(cls, subwords: Subwords) -> "Vocabulary":
-        """Build the vocabulary of a SentencePiece model. Its words are the pieces.
-
-        Example:
-
-        >>> subwords = Subwords.train(["the cat sat", "the cats"], pieces=300, kind="bpe")
-        >>> vocabulary = Vocabulary.from_subwords(subwords)
-        >>> vocabulary.decode(vocabulary.encode(subwords.encode("the dog")))
-        ['▁the', '▁', '<0x64>', '<0x6F>', '<0x67>']
-        """
+    def from_subwords(cls, subwords: "Subwords") -> "Vocabulary":
+        """Build the vocabulary of a SentencePiece model. Its words are the pieces."""
         return cls(subwords.words, subwords=subwords)
 
     def tokenizer(self, name: str) -> Callable[[str], list[str]]:
-        """Return the tokenizer with a name: a function from a line to its tokens in this vocabulary.
-
-        Args:
-            name: name of the tokenizer; see `keras_nplm.data.tokenizers.get_tokenizer`.
-
-        Raises:
-            InputError: the name is unknown, or only one of tokenizer and vocabulary has subwords.
-        """
+        """Return the tokenizer with a name, a function from a line to its tokens; see `get_tokenizer`."""
         if self.subwords is not None and not uses_subwords(name):
             raise InputError(
                 f"A vocabulary of subwords needs the tokenizer `sentencepiece`. Received: {name!r}. Fix: use "
@@ -108,16 +94,7 @@ class Vocabulary:
         return get_tokenizer(name, self.forms, self.subwords)
 
     def with_forms(self, forms: Mapping[str, str]) -> "Vocabulary":
-        """Return the vocabulary with the forms of its words. Forms that are themselves words are skipped.
-
-        Args:
-            forms: forms with their words.
-
-        Example:
-
-        >>> Vocabulary(["cat"]).with_forms({"cats": "cat", "dogs": "dog"}).forms
-        {'cats': 'cat'}
-        """
+        """Return the vocabulary with the forms of its words. Forms that are themselves words are skipped."""
         words = self.words[len(SPECIALS) :]
         known, taken = set(words), set(self.words)
         return Vocabulary(words, {f: word for f, word in forms.items() if word in known and f not in taken})
@@ -168,20 +145,9 @@ class Vocabulary:
     def from_counts(
         cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """Build the vocabulary from word counts. Only the selected words need fit in memory.
+        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`.
 
-        Args:
-            counts: (word, count), each word once, in any order; or a dictionary.
-            min_count: see `build`.
-            max_size: see `build`.
-
-        Raises:
-            InputError: as `build`.
-
-        Example:
-
-        >>> Vocabulary.from_counts([("a", 1), ("b", 2), ("c", 2)], max_size=2).words[4:]
-        ['b', 'c']
+        Only the selected words need fit in memory.
         """
         if min_count < 1:
             raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
@@ -207,10 +173,6 @@ class Vocabulary:
         """Load a `vocabulary.txt`, one word a line in the order of the ids, and what lies beside it.
 
         That is `forms.tsv`, the forms of lemmas, or `sentencepiece.model`, the model of subwords.
-
-        Raises:
-            InputError: the file is absent, not UTF-8, does not begin with the special tokens, or repeats a word; or
-                `forms.tsv` or `sentencepiece.model` is damaged or belongs to a different vocabulary.
         """
         text = read_text(path).replace("\r\n", "\n")
         if not text.endswith("\n"):
@@ -220,7 +182,11 @@ class Vocabulary:
             raise InputError(
                 f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
             )
-        forms, subwords = read_forms(get_forms_path(path), words), read_subwords(get_subwords_path(path))
+        forms, subwords = read_forms(get_forms_path(path), words), None
+        if os.path.lexists(get_subwords_path(path)):
+            from keras_nplm.data.subwords import read_subwords  # few vocabularies have them
+
+            subwords = read_subwords(get_subwords_path(path))
         if subwords is not None and subwords.words != words[len(SPECIALS) :]:
             raise InputError(f"{get_subwords_path(path)} does not match {path}. Fix: restore both files or retrain.")
         try:
@@ -229,22 +195,16 @@ class Vocabulary:
             raise InputError(f"{path}: {error}") from error
 
     def with_words(self, words: Sequence[str]) -> "Vocabulary":
-        """Return the vocabulary with more words. Old words keep their ids, and the forms stay the same.
-
-        Raises:
-            InputError: as `Vocabulary(…)`, or the words are subwords.
-
-        Example:
-
-        >>> Vocabulary(["cat"]).with_words(["dog"]).words[4:]
-        ['cat', 'dog']
-        """
+        """Return the vocabulary with more words. Old words keep their ids, and the forms stay the same."""
         return Vocabulary([*self.words[len(SPECIALS) :], *check_lines(words, "words")], self.forms, self.subwords)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the words to `path`, one a line, and beside it `forms.tsv` or `sentencepiece.model`, if any."""
         write_forms(get_forms_path(path), self.forms, self.words)
-        write_subwords(get_subwords_path(path), self.subwords)
+        if self.subwords is None:
+            get_subwords_path(path).unlink(missing_ok=True)
+        else:
+            self.subwords.save(get_subwords_path(path))
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 
@@ -256,12 +216,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
+    def __reduce__(self) -> tuple:  # pickled without the Keras layer
+        return Vocabulary, (self.words[len(SPECIALS) :], self.forms, self.subwords)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self.words, self.forms, self.subwords) == (
-            other.words,
-            other.forms,
-            other.subwords,
-        )
+        return isinstance(other, Vocabulary) and self.__reduce__() == other.__reduce__()
 
     __hash__ = None
 
@@ -273,19 +232,15 @@ class Vocabulary:
         return keras.layers.StringLookup(vocabulary=self.words[2:], mask_token=PAD, oov_token=UNK)
 
     @functools.cached_property
-    def _ids(self) -> "WordIds":
-        return WordIds(self.words)
+    def _ids(self) -> "_WordIds":
+        return _WordIds(zip(self.words, range(len(self.words)), strict=True))
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
-        """Look up the ids of tokens, int32 [T]. An out-of-vocabulary token is `<unk>`.
-
-        Raises:
-            InputError: a token holds a lone surrogate, as a command-line argument with bytes that are not UTF-8 does.
-        """
+        """Look up the ids of tokens, int32 [T]. An out-of-vocabulary token is `<unk>`."""
         if not isinstance(tokens, list):
             tokens = list(check_lines(tokens, "tokens"))
         try:
-            ids = self._ids.look_up(tokens)
+            ids = np.fromiter(map(self._ids.__getitem__, tokens), np.int32, len(tokens))
         except TypeError:  # an item that cannot be hashed
             list(check_lines(tokens, "tokens"))
             raise
@@ -297,28 +252,17 @@ class Vocabulary:
         return ids
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Return the words of ids.
-
-        Raises:
-            InputError: an id is out of range.
-        """
+        """Return the words of ids."""
         ids = convert_ids(ids)
         check_ids(ids, len(self))
         return [self.words[i] for i in ids]
 
 
-class WordIds(dict):
+class _WordIds(dict):
     """A dictionary from words to ids. An out-of-vocabulary word is `<unk>`. Twice as fast as Keras's StringLookup."""
-
-    def __init__(self, words: Sequence[str]):
-        super().__init__((word, place) for place, word in enumerate(words))
 
     def __missing__(self, word: str) -> int:
         return UNK_ID
-
-    def look_up(self, tokens: Sequence[str]) -> np.ndarray:
-        """Look up the ids of tokens, int32 [T]."""
-        return np.fromiter(map(self.__getitem__, tokens), np.int32, len(tokens))
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
@@ -331,13 +275,7 @@ def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
 
 
 def check_reserved(tokens: Iterable[str]) -> None:
-    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them, as in KenLM.
-
-    This is the rule for markers in text that the tokenizer `whitespace` splits. `<unk>` is the unknown word.
-
-    Raises:
-        InputError: the text holds a reserved token.
-    """
+    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them, as in KenLM."""
     for token in _RESERVED:
         if token in tokens:
             raise InputError(

@@ -6,30 +6,46 @@ import json
 import os
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from keras_nplm.data.corpora.pieces import Piece, chunk_sentences, read_piece
 from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.io.files import replace_file
 
+if TYPE_CHECKING:
+    from keras_nplm.data.corpora.chunks import Chunk
+
 TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
+BATCH_TOKENS = 1 << 18  # tokens, sentence ends included, that are counted or encoded at a time
 _PARTS = 64  # parts of a run: the same part of all runs is merged at a time
+
+
+def batch_sentences(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    """Group sentences into batches of about 2**18 tokens, so that memory is bounded however long the sentences are."""
+    batch, size = [], 0
+    for sentence in sentences:
+        batch.append(sentence)
+        size += len(sentence) + 1
+        if size >= BATCH_TOKENS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 class WordCounts:
     """Word frequencies, counted in bounded memory."""
 
-    def __init__(self, directory: str | os.PathLike, types_in_memory: int | None = None):
+    def __init__(self, directory: str | os.PathLike):
         self.runs: list[Path] = []
         self._directory = Path(directory)
-        self._most = types_in_memory or TYPES_IN_MEMORY
         self._counts = collections.Counter()
 
     def update(self, tokens: Iterable[str]) -> None:
         """Count tokens."""
         self._counts.update(tokens)
-        if len(self._counts) > self._most:
+        if len(self._counts) > TYPES_IN_MEMORY:
             self.spill()
 
     def spill(self) -> None:
@@ -56,10 +72,7 @@ class WordCounts:
 
 
 def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
-    """Merge runs: iterate over (word, sum of its counts), each word once, in no particular order.
-
-    Memory holds one of 64 parts of the words at a time.
-    """
+    """Merge runs: iterate over (word, sum of its counts), each word once. Memory holds one part of the words."""
     places = dict.fromkeys(runs, 0)
     for _ in range(_PARTS):
         sums = {}
@@ -72,26 +85,17 @@ def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]
         yield from sums.items()
 
 
-class PieceCounter:
-    """A task for `run_in_processes`: count the words of pieces of text."""
+class ChunkCounter:
+    """A task for `run_task`: count the words of chunks of text, and return the paths of the runs in the end."""
 
     def __init__(self, tokenizer: str, directory: str):
         self._tokenize = get_tokenizer(tokenizer)
         self._counts = WordCounts(directory)
 
-    def __call__(self, piece: dict) -> dict:
-        self.add(Piece(**piece))
-        return {}
+    def __call__(self, chunk: "Chunk") -> None:
+        for batch in batch_sentences(filter(None, map(self._tokenize, chunk.lines()))):
+            self._counts.update(itertools.chain.from_iterable(batch))
 
-    def add(self, piece: Piece) -> None:
-        """Count the words of a piece."""
-        for chunk in chunk_sentences(read_piece(piece, self._tokenize)):
-            self._counts.update(itertools.chain.from_iterable(chunk))
-
-    def pairs(self) -> Iterator[tuple[str, int]]:
-        """Iterate over (word, count) of all pieces, as `WordCounts.pairs`."""
-        return self._counts.pairs()
-
-    def finish(self) -> dict:
+    def finish(self) -> list[str]:
         self._counts.spill()
-        return {"runs": list(map(str, self._counts.runs))}
+        return list(map(str, self._counts.runs))

@@ -2,12 +2,12 @@
 
 It is not a `multiprocessing` process, which would also import the main program of its parent.
 
-Protocol, one JSON value a line: standard input has the task with its options, then the items. Standard output has the
-result of each item and, after the end of the input, the result of `finish()`.
+Protocol, pickled values: standard input has the function that makes the task, then the items, then None. Standard
+output has the result of each item, then the result of `finish()`.
 """
 
 import importlib
-import json
+import pickle
 import signal
 import sys
 from pathlib import Path
@@ -19,21 +19,20 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     errors = importlib.import_module("keras_nplm.io.errors")
     importlib.import_module("keras_nplm.io.startup").hide_messages()
-    answers, sys.stdout = sys.stdout, sys.stderr
+    questions, answers, sys.stdout = sys.stdin.buffer, sys.stdout.buffer, sys.stderr
 
-    def answer(value: dict) -> None:
-        print(json.dumps(value), file=answers, flush=True)
+    def answer(value: object) -> None:
+        pickle.dump(value, answers)
+        answers.flush()
 
     try:
-        job = json.loads(sys.stdin.readline())
-        module, _, name = job["task"].partition(":")
-        task = getattr(importlib.import_module(module), name)(**job["options"])
-        for line in sys.stdin:
-            answer(task(**json.loads(line)))
+        task = pickle.load(questions)()
+        while (item := pickle.load(questions)) is not None:
+            answer(task(*item))
         answer(task.finish())
     except (errors.InputError, errors.RunError) as error:
-        answer({"error": type(error).__name__, "message": str(error)})
-    except BrokenPipeError:
+        answer(error)
+    except (BrokenPipeError, EOFError):
         pass  # the parent process has died
 
 

@@ -1,17 +1,16 @@
 """Run a task on many items in parallel worker processes, which import neither Keras nor TensorFlow."""
 
 import contextlib
-import importlib
-import json
 import os
+import pickle
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import keras_nplm.io.errors as errors
 from keras_nplm.io.errors import InputError, RunError
 
 _MOST = 16  # processes: with more, the disk is the limit
@@ -24,43 +23,30 @@ def count_processes() -> int:
 
 
 def run_in_processes(
-    task: str, options: dict, items: Sequence[dict], processes: int
-) -> Iterator[tuple[int | None, dict]]:
+    make_task: Callable[[], Any], items: Sequence[tuple], processes: int
+) -> Iterator[tuple[int | None, Any]]:
     """Run a task on each item, in this process or in several worker processes.
 
-    Each process creates one object of the task's class with `options`. The object is called with the entries of an
-    item as keyword arguments. Its method `finish()` is called after the last item. Options, items and results must be
-    JSON values.
+    Each process calls `make_task`, which must be in a module that imports neither Keras nor TensorFlow. The task is
+    called with the values of an item. Its method `finish()` is called after the last item. With one process, or for a
+    single item, this process does the work.
 
-    Args:
-        task: `"module:Class"`, in a module that imports neither Keras nor TensorFlow.
-        options: keyword arguments of the class.
-        items: keyword arguments of each call.
-        processes: number of worker processes. With 1, or for a single item, this process does the work.
-
-    Yields:
-        (number of the item, result of the call), in the order in which they finish, and for each process (None, result
-        of `finish()`).
-
-    Raises:
-        InputError, RunError: the task raised this error.
-        RunError: a worker process died, for example because memory ran out.
+    Yields (number of the item, result), in the order in which they finish, and for each process (None, result of
+    `finish()`). Raises the InputError or RunError of the task, and RunError if a worker process dies.
     """
     if processes == 1 or len(items) < 2:
-        module, _, name = task.partition(":")
-        call = getattr(importlib.import_module(module), name)(**options)
+        task = make_task()
         for number, item in enumerate(items):
-            yield number, call(**item)
-        yield None, call.finish()
+            yield number, task(*item)
+        yield None, task.finish()
         return
     todo, done = queue.SimpleQueue(), queue.SimpleQueue()
     for numbered in enumerate(items):
         todo.put(numbered)
-    job = json.dumps({"task": task, "options": options})
     with contextlib.ExitStack() as stack:
         left = min(processes, len(items))
         for _ in range(left):
-            stack.enter_context(_start_worker(job, todo, done))
+            stack.enter_context(_start_worker(make_task, todo, done))
         while left:
             number, value = done.get()
             if isinstance(value, Exception):
@@ -70,11 +56,11 @@ def run_in_processes(
 
 
 @contextlib.contextmanager
-def _start_worker(job: str, todo: queue.SimpleQueue, done: queue.SimpleQueue) -> Iterator[None]:
+def _start_worker(make_task: Callable[[], Any], todo: queue.SimpleQueue, done: queue.SimpleQueue) -> Iterator[None]:
     """Start a worker process and a thread that feeds it. Both end with the block, finished or not."""
     command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
-    thread = threading.Thread(target=_feed, args=(worker, job, todo, done))
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    thread = threading.Thread(target=_feed, args=(worker, make_task, todo, done))
     thread.start()
     try:
         yield
@@ -87,42 +73,36 @@ def _start_worker(job: str, todo: queue.SimpleQueue, done: queue.SimpleQueue) ->
             worker.stdin.close()
 
 
-def _feed(worker: subprocess.Popen, job: str, todo: queue.SimpleQueue, done: queue.SimpleQueue) -> None:
+def _feed(
+    worker: subprocess.Popen, make_task: Callable[[], Any], todo: queue.SimpleQueue, done: queue.SimpleQueue
+) -> None:
     """Send items to a worker process, one after the other, and pass on its answers."""
     try:
-        _send(worker, job)
-        while True:
-            try:
+        _send(worker, make_task)
+        with contextlib.suppress(queue.Empty):
+            while True:
                 number, item = todo.get_nowait()
-            except queue.Empty:
-                break
-            _send(worker, json.dumps(item))
-            done.put((number, _receive(worker)))
-        worker.stdin.close()
+                _send(worker, item)
+                done.put((number, _receive(worker)))
+        _send(worker, None)
         done.put((None, _receive(worker)))
     except (InputError, RunError) as error:
         done.put((None, error))
-    except (OSError, ValueError):  # a broken pipe
-        done.put((None, _worker_error(worker)))
+    except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # a broken pipe
+        message = (
+            f"A worker process that read the text died (exit status {worker.wait()}), perhaps out of memory. Finished "
+            "shards are kept. Fix: run the same command again to resume."
+        )
+        done.put((None, RunError(message)))
 
 
-def _send(worker: subprocess.Popen, line: str) -> None:
-    worker.stdin.write(line + "\n")
+def _send(worker: subprocess.Popen, value: object) -> None:
+    worker.stdin.write(pickle.dumps(value))
     worker.stdin.flush()
 
 
-def _receive(worker: subprocess.Popen) -> dict:
-    line = worker.stdout.readline()
-    if not line.endswith("\n"):
-        raise _worker_error(worker)
-    answer = json.loads(line)
-    if "error" in answer:
-        raise getattr(errors, answer["error"])(answer["message"])
+def _receive(worker: subprocess.Popen) -> Any:
+    answer = pickle.load(worker.stdout)
+    if isinstance(answer, Exception):
+        raise answer
     return answer
-
-
-def _worker_error(worker: subprocess.Popen) -> RunError:
-    return RunError(
-        f"A worker process that read the text died (exit status {worker.wait()}), perhaps out of memory. Finished "
-        "shards are kept. Fix: run the same command again to resume."
-    )

@@ -8,8 +8,7 @@ from types import ModuleType
 
 import tensorflow as tf
 
-from keras_nplm.data.forms import get_forms_path
-from keras_nplm.data.subwords import get_subwords_path
+from keras_nplm.data.forms import get_forms_path, get_subwords_path
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file

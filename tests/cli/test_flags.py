@@ -5,7 +5,7 @@ import pytest
 from keras_nplm.cli import estimating, experiments, exporting, new_words, rescoring
 from keras_nplm.cli.flags import configuration_names, describe
 from keras_nplm.cli.main import build_parser, main
-from keras_nplm.data.corpora.corpus import FRACTIONS
+from keras_nplm.data.corpora.opening import FRACTIONS
 from keras_nplm.experiments.benchmark import BENCHMARKS
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import keras_nplm.data.corpora.pieces as pieces
+import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm.data.shards import ShardedIds
 
 
@@ -28,6 +28,25 @@ def write_text() -> Callable[[Path, bytes], str]:
             text = compress(text[:half]) + compress(text[half:])
         path.write_bytes(text)
         return str(path)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def write_odd_texts(write_text) -> Callable[[Path], str]:
+    """A function that writes small files, of CR LF, blank lines, wide characters or gzip, and returns their glob."""
+    texts = {
+        "a.txt": "\ufeffThe cat sat.\r\n\r\nthe end".encode(),
+        "b.txt": "\n\n猫猫猫猫 猫猫猫\n\n été été\n".encode(),
+        "c.txt.gz": b"the compressed cat\nsat\n" * 9,
+        "d.txt": b"huge " * 100 + b"\nsmall\n",
+        "e.txt": b"y <unk>\nx\n" * 9,
+    }
+
+    def write(directory: Path) -> str:
+        for name, text in texts.items():
+            write_text(directory / name, text)
+        return str(directory / "*.txt*")
 
     return write
 
@@ -66,7 +85,7 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
 
 @pytest.fixture
 def many_processes(monkeypatch):
-    """Text of any size is cut small and read by three processes."""
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
-    monkeypatch.setattr(pieces, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(pieces, "count_processes", lambda: 3)
+    """Text of any size is cut small and read by two processes."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(chunks, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(chunks, "count_processes", lambda: 2)

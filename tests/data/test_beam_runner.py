@@ -16,34 +16,26 @@ from pathlib import Path
 import pytest
 
 import keras_nplm.data.beam_runner as beam_runner
-import keras_nplm.data.corpora.pieces as pieces
+import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm import InputError, RunError, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.beam_runner import BeamRunner
-from keras_nplm.data.corpora.pieces import run_pieces_by
+from keras_nplm.data.corpora.chunks import run_chunks_by
 from keras_nplm.data.encoding import count_vocabulary
+from keras_nplm.training.prepare import prepare_corpus
 
 needs_beam = pytest.mark.skipif(
     importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed: pip install '.[beam]'"
 )
-TEXTS = {
-    "a.txt": "\ufeffThe cat sat.\r\n\r\nthe end".encode(),
-    "b.txt": "\n\n猫猫猫猫 猫猫猫\n\n été été\n".encode(),
-    "c.txt.gz": b"the compressed cat\nsat\n" * 9,
-    "d.txt": b"huge " * 100 + b"\nsmall\n",
-    "e.txt": b"y <unk>\nx\n" * 9,
-}
 DIRECT = ["--runner", "DirectRunner"]
 SEVERAL = [*DIRECT, "--pipeline-options", "direct_running_mode=multi_processing", "direct_num_workers=2"]
 
 
 @pytest.fixture
-def text(tmp_path, monkeypatch, write_text) -> str:
-    """A glob of small files that are cut into pieces of a few lines."""
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
-    for name, content in TEXTS.items():
-        write_text(tmp_path / name, content)
-    return str(tmp_path / "*.txt*")
+def text(tmp_path, monkeypatch, write_odd_texts) -> str:
+    """A glob of small files that are cut into chunks of a few lines."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
+    return write_odd_texts(tmp_path)
 
 
 def _read_files(directory: Path) -> dict[str, bytes]:
@@ -56,9 +48,6 @@ def _prepare_both(tmp_path, source: list[str], runner: list[str]) -> dict[str, b
     assert main(["prepare", *source, "--output", str(tmp_path / "beam"), *runner]) == 0
     files = _read_files(tmp_path / "beam")
     assert files == _read_files(tmp_path / "local")
-    assert sorted(path.name for path in (tmp_path / "beam").iterdir()) == sorted(
-        path.name for path in (tmp_path / "local").iterdir()
-    )
     return files
 
 
@@ -75,7 +64,7 @@ def test_beam_writes_the_bytes_of_the_local_path(tmp_path, text, flags):
 @pytest.mark.parametrize("flags", ["--train {text}", "--corpus tfds:python_reference --tokenizer whitespace"])
 def test_workers_of_beam_write_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, flags):
     if "tfds" in flags:
-        monkeypatch.setattr(pieces, "PIECE_BYTES", 50_000)
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
     _prepare_both(tmp_path, flags.format(text=text).split(), SEVERAL)
 
 
@@ -149,16 +138,16 @@ def test_a_pipeline_that_fails_is_one_line(tmp_path, monkeypatch, capsys, text):
 
 KILLED = """
 import sys, time
-import keras_nplm.data.corpora.pieces as pieces
+import keras_nplm.data.corpora.chunks as chunks
 import keras_nplm.data.shards as shards
 from keras_nplm.cli.main import main
-pieces.PIECE_BYTES = 16
-encode = shards.PieceEncoder.__call__
+chunks.CHUNK_BYTES = 16
+encode = shards.ChunkEncoder.__call__
 
-def encode_some(self, piece, shard):
-    return encode(self, piece, shard) if shard < "train.00003" else time.sleep(99)
+def encode_some(self, chunk, shard):
+    return encode(self, chunk, shard) if shard < "train.00003" else time.sleep(99)
 
-shards.PieceEncoder.__call__ = encode_some
+shards.ChunkEncoder.__call__ = encode_some
 main(sys.argv[1:])
 """
 
@@ -209,11 +198,9 @@ def one_process(tmp_path, monkeypatch) -> BeamRunner:
 
 
 def test_the_workers_function_gives_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, one_process):
-    from keras_nplm.training.prepare import prepare_corpus
-
     monkeypatch.chdir(tmp_path)
     prepare_corpus(open_corpus(train=["*.txt*"]), Path("local"))
-    with run_pieces_by(one_process):
+    with run_chunks_by(one_process):
         prepare_corpus(open_corpus(train=["*.txt*"]), Path("other"))
     assert _read_files(tmp_path / "local") == _read_files(tmp_path / "other")
 
@@ -223,28 +210,26 @@ def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "driver"))
     copy, fetched = str(tmp_path / "driver" / "files" / "s3" / "bucket" / "a.txt"), []
     monkeypatch.setattr(beam_runner, "fetch", lambda url: fetched.append(url) or tmp_path / "a.txt")
-    piece = {"ranges": [(copy, 0, None)], "sentences": None, "examples": None}
-    counted, _ = one_process.run("keras_nplm.data.corpora.pieces:SentenceCounter", {}, [{"piece": piece}])
-    assert fetched == ["s3://bucket/a.txt"] and counted == [{"sentences": 2}]
+    counted, _ = one_process.run(chunks.SentenceCounter, [(chunks.TextChunk([(copy, 0, None)]),)])
+    assert fetched == ["s3://bucket/a.txt"] and counted == [2]
 
 
 @pytest.mark.parametrize(
     "name, value, error, message",
     [
         ("run_item", lambda *_: "{}\n{}", RunError, "choose an `--output` on a file system that this machine"),
-        ("_make_absolute", lambda item: item | {"piece": {"ranges": [("/absent", 0, 1)]}}, InputError, "/absent"),
+        ("_make_absolute", lambda path: "/absent", InputError, "/absent"),
     ],
 )
 def test_lost_results_and_errors_of_a_worker_end_the_run(
     text, tmp_path, monkeypatch, one_process, name, value, error, message
 ):
     monkeypatch.setattr(beam_runner, name, value)
-    with run_pieces_by(one_process), pytest.raises(error, match=message):
+    with run_chunks_by(one_process), pytest.raises(error, match=message):
         count_vocabulary(open_corpus(train=[text]))
     assert not list((tmp_path / "other").iterdir())
 
 
 def test_workers_of_a_different_version_are_refused(tmp_path):
-    job = {"version": "0.0.1"}
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    assert "Received: 0.1.0" in json.loads(beam_runner.run_item((0, "{}"), str(tmp_path)))["message"]
+    (tmp_path / "version").write_text("0.0.1")
+    assert "must have keras-nplm 0.0.1." in json.loads(beam_runner.run_item((0, b""), str(tmp_path)))["message"]

@@ -41,15 +41,6 @@ def test_parts_are_the_ids_of_a_split(encoded, monkeypatch):
     np.testing.assert_array_equal(np.concatenate(parts), encoded.ids("train"))
 
 
-def test_a_changed_shard_is_found_after_the_last_part(encoded):
-    shard = encoded.directory / "train.00000.ids"
-    shard.write_bytes(np.array([5, 4, 1, 3] * 4, "<i4").tobytes())  # the same counts
-    parts = encoded.parts("train")
-    assert len(next(parts)) == 16 and len(next(parts)) == 8
-    with pytest.raises(InputError, match="do not match corpus.json"):
-        next(parts)
-
-
 def test_damaged_shards_are_refused(encoded):
     shard = encoded.directory / "train.00000.ids"
     whole = shard.read_bytes()
@@ -63,8 +54,10 @@ def test_damaged_shards_are_refused(encoded):
     with pytest.raises(InputError, match="Ids must be 0 to 5. Received: 99"):
         encoded.ids("train")
     shard.write_bytes(np.array([5, 4, 1, 3] * 4, "<i4").tobytes())  # the same counts
+    parts = encoded.parts("train")
+    assert len(next(parts)) == 16 and len(next(parts)) == 8
     with pytest.raises(InputError, match="do not match corpus.json"):
-        encoded.ids("train")
+        next(parts)
     shard.unlink()
     with pytest.raises(InputError, match=r"Cannot read .*train.00000.ids"):
         encoded.ids("train")
@@ -74,12 +67,7 @@ def test_damaged_shards_are_refused(encoded):
 
 @pytest.mark.parametrize(
     "content, message",
-    [
-        (None, "Cannot read"),
-        ("{}", "does not describe an encoded corpus"),
-        ("[]", "must hold a JSON object"),
-        ("[", "not valid JSON"),
-    ],
+    [(None, "Cannot read"), ("{}", "does not describe an encoded corpus"), ("[]", "must hold a JSON object")],
 )
 def test_an_invalid_corpus_json_is_refused(tmp_path, content, message):
     if content is not None:
@@ -88,22 +76,7 @@ def test_an_invalid_corpus_json_is_refused(tmp_path, content, message):
         EncodedCorpus.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "shares",
-    [
-        [],
-        {},
-        "x",
-        [[2]],
-        [[1, 1.0]],
-        [[3, 1.0]],
-        [[1, 1.0], [1, 0]],
-        [[2, 2]],
-        [[2, "1"]],
-        [[2.0, 1]],
-        [[3, 1], [-1, 1]],
-    ],
-)
+@pytest.mark.parametrize("shares", [[], "x", [[2]], [[1, 1.0]], [[2, 2]], [[2, "1"]], [[2.0, 1]], [[3, 1], [-1, 1]]])
 def test_invalid_shares_in_corpus_json_are_refused(encoded, shares):
     path = encoded.directory / "corpus.json"
     description = json.loads(path.read_text())

@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import keras_nplm.data.corpora.pieces as pieces
+import keras_nplm.data.corpora.chunks as chunks
 import keras_nplm.data.encoding as encoding
 import keras_nplm.data.tokenizers as tokenizers
+import keras_nplm.data.word_counts as word_counts
 from keras_nplm import Corpus, EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.tokenizers import NUMBER, STEPS, TOKENIZERS, is_number, load_forms, lower
@@ -40,7 +42,7 @@ def _read_bytes(directory: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("shard_tokens, shards", [(1 << 24, 1), (3, 2), (1, 3)])
 def test_shards_hold_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, vocabulary, shard_tokens, shards):
     monkeypatch.setattr(encoding, "SHARD_TOKENS", shard_tokens)
-    monkeypatch.setattr(pieces, "CHUNK_TOKENS", 1)
+    monkeypatch.setattr(word_counts, "BATCH_TOKENS", 1)
     encode_corpus(corpus, vocabulary, tmp_path)
     encoded = EncodedCorpus.load(tmp_path)
     assert encoded.ids("train").tolist() == [4, 5, 3, 1, 3, 4, 6, 4, 3]
@@ -66,19 +68,6 @@ def test_an_empty_split_is_refused(tmp_path, corpus, vocabulary):
         encode_corpus(corpus, vocabulary, tmp_path)
 
 
-def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, corpus, vocabulary):
-    encode_corpus(corpus, vocabulary, tmp_path)
-    before = _read_bytes(tmp_path)
-
-    def full(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(RunError, match=r"Cannot write .*train.00000.ids: No space left on device"):
-        encode_corpus(corpus, vocabulary, tmp_path)
-    assert _read_bytes(tmp_path) == before
-
-
 @pytest.mark.parametrize("in_files", [False, True])
 def test_full_disk_is_noticed_at_the_last_byte(tmp_path, write_text, corpus, vocabulary, in_files):
     """The disk takes all files but the shards, which are smaller than the buffer of a file."""
@@ -99,60 +88,35 @@ def test_full_disk_is_noticed_at_the_last_byte(tmp_path, write_text, corpus, voc
     assert not list((tmp_path / "ids").iterdir())
 
 
-def test_no_line_is_tokenised_more_than_once_a_pass(tmp_path, monkeypatch, write_text):
-    calls = []
-    split = TOKENIZERS["words"]
-    monkeypatch.setitem(TOKENIZERS, "words", lambda line: calls.append(line) or split(line))
-    path = write_text(tmp_path / "text.txt", b"".join(b"line %d\n\n" % i for i in range(100)))
-    corpus = open_corpus(train=[path], fractions=(0.8, 0.1, 0.1))
-    assert not calls
-    vocabulary = count_vocabulary(corpus)
-    assert calls == [f"line {i}" for i in range(80)]
-    encode_corpus(corpus, vocabulary, tmp_path / "ids")
-    assert calls[80:] == [f"line {i}" for i in range(100)]
-
-
-@pytest.mark.parametrize("tokenizer", ["words", pytest.param("whitespace", marks=pytest.mark.long)])
-def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_text, tokenizer):
-    """Files without a last line end, with CR LF, a byte order mark, blank lines, a huge line, wide characters; gz."""
-    texts = {
-        "a.txt": "\ufeffThe cat sat.\r\n\r\nthe end".encode(),
-        "b.txt": "\n\n猫猫猫猫 猫猫猫\n\n été été\n".encode(),
-        "c.txt.gz": b"the compressed cat\nsat\n" * 9,
-        "d.txt": b"huge " * 100 + b"\nsmall\n",
-        "e.txt": b"x\n",
-        "f.txt": b"y <unk>",
-        "g.txt.zst": b"the other\ncompressed cat\n" * 9,
-    }
-    for name, text in texts.items():
-        write_text(tmp_path / name, text)
-    files = [str(tmp_path / "*.txt*")]
-    corpus = open_corpus(train=files, fractions=(0.7, 0.2, 0.1), tokenizer=tokenizer)
-    assert sum(len(split.pieces) for split in corpus.splits.values()) > 9
+def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_odd_texts):
+    files, options = [write_odd_texts(tmp_path)], dict(fractions=(0.7, 0.2, 0.1))
+    corpus = open_corpus(train=files, **options)
+    assert sum(len(split.chunks) for split in corpus.splits.values()) > 9
     vocabulary = count_vocabulary(corpus, min_count=2)
     encode_corpus(corpus, vocabulary, tmp_path / "several")
 
-    monkeypatch.setattr(pieces, "count_processes", lambda: 1)
-    alone = open_corpus(train=files, fractions=(0.7, 0.2, 0.1), tokenizer=tokenizer)
-    assert alone == corpus
-    assert count_vocabulary(alone, min_count=2) == vocabulary == Vocabulary.build(alone.sentences("train"), min_count=2)
+    monkeypatch.setattr(chunks, "count_processes", lambda: 1)
+    calls, split = [], TOKENIZERS["words"]
+    monkeypatch.setitem(TOKENIZERS, "words", lambda line: calls.append(line) or split(line))
+    alone = open_corpus(train=files, **options)
+    assert alone == corpus and not calls
+    lines = list(filter(str.strip, read_lines(sorted(tmp_path.glob("*.txt*")))))
+    cut = round(len(lines) * 0.7)
+    assert count_vocabulary(alone, min_count=2) == vocabulary and calls == lines[:cut]
     encoded = encode_corpus(alone, vocabulary, tmp_path / "one")
+    assert calls[cut:] == lines  # no line is tokenised more than once a pass
     assert _read_bytes(tmp_path / "one") == _read_bytes(tmp_path / "several")
 
-    tokenize = TOKENIZERS[tokenizer]
-    lines = list(filter(None, map(tokenize, read_lines(sorted(tmp_path.glob("*.txt*"))))))
-    assert list(itertools.chain.from_iterable(map(corpus.sentences, ("train", "validation", "test")))) == lines
-    cut = round(len(lines) * 0.7)
-    np.testing.assert_array_equal(encoded.ids("train"), encode_sentences(lines[:cut], vocabulary))
+    tokens = list(map(split, lines))
+    assert list(itertools.chain.from_iterable(map(corpus.sentences, SPLITS))) == tokens
+    assert vocabulary == Vocabulary.build(tokens[:cut], min_count=2)
+    np.testing.assert_array_equal(encoded.ids("train"), encode_sentences(tokens[:cut], vocabulary))
 
 
-@pytest.mark.parametrize("steps", [[], pytest.param(["lower", "numbers"], marks=pytest.mark.long), STEPS])
+@pytest.mark.parametrize("steps", [["lower", "numbers"], STEPS])
 def test_a_vocabulary_of_normalised_words_has_their_forms(tmp_path, monkeypatch, steps):
     dictionary = {"cats": "cat", "sat": "sit", "sits": "sit", "Polish": "Polish", "polish": "pole", "dogs": "dog"}
     monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: dictionary)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
-    monkeypatch.setattr(pieces, "PARALLEL_BYTES", 0 if steps == ["lower", "numbers"] else 1 << 26)
-    monkeypatch.setattr(pieces, "count_processes", lambda: 2)
     load_forms.cache_clear()
     lines = ["The Cat SAT on 12 mats.", "cats sit; dogs, too: 3rd 1,000", "", "polish Polish <unk> c A"] * 9
     (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
@@ -161,17 +125,14 @@ def test_a_vocabulary_of_normalised_words_has_their_forms(tmp_path, monkeypatch,
 
     counts = collections.Counter()
     for token in itertools.chain(*map(TOKENIZERS["words"], [line for line in lines if line][: round(27 * 0.8)])):
-        token = lower(token) if "lower" in steps else token
-        token = NUMBER if "numbers" in steps and is_number(token) else token
+        token = NUMBER if is_number(token) else lower(token)
         counts[dictionary.get(token, token) if "lemmas" in steps else token] += 1
     expected = sorted((word for word in counts if counts[word] > 1 and word != "<unk>"), key=lambda w: (-counts[w], w))
-    assert vocabulary.words[4:] == expected == Vocabulary.build(corpus.sentences("train"), min_count=2).words[4:]
+    assert vocabulary.words[4:] == expected
     forms = {"cats": "cat", "sat": "sit", "sits": "sit", "polish": "pole", "dogs": "dog"}
     assert vocabulary.forms == (forms if "lemmas" in steps else None)
-
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
-    assert encoded.tokenizer == corpus.tokenizer
-    for split in ("train", "validation", "test"):
+    for split in SPLITS:
         np.testing.assert_array_equal(encoded.ids(split), encode_sentences(corpus.sentences(split), vocabulary))
     load_forms.cache_clear()
 
@@ -187,11 +148,11 @@ def _prepare(text: str, directory: Path) -> EncodedCorpus:
 
 
 KILLED = """
-import sys, keras_nplm.data.corpora.pieces as pieces
+import sys, keras_nplm.data.corpora.chunks as chunks
 from pathlib import Path
 from keras_nplm import open_corpus
 from keras_nplm.training.prepare import prepare_directory
-pieces.PIECE_BYTES, pieces.PARALLEL_BYTES, pieces.count_processes = 200_000, 0, lambda: 2
+chunks.CHUNK_BYTES, chunks.PARALLEL_BYTES, chunks.count_processes = 200_000, 0, lambda: 2
 corpus = open_corpus(train=[sys.argv[1]], fractions=(0.8, 0.1, 0.1))
 options = dict(vocabulary_scope="train", min_count=1, max_size=None)
 prepare_directory(Path(sys.argv[2]), corpus, {"boundary": "sentence"}, **options)
@@ -200,7 +161,7 @@ prepare_directory(Path(sys.argv[2]), corpus, {"boundary": "sentence"}, **options
 
 @pytest.mark.long
 def test_a_killed_process_group_resumes_with_missing_shards(tmp_path, monkeypatch, write_text):
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 200_000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 200_000)
     random = np.random.default_rng(0)
     lines = (" ".join(f"w{word:x}" for word in random.integers(0, 5000, 20)) for _ in range(60_000))
     text = write_text(tmp_path / "text.txt", "\n".join(lines).encode())
@@ -247,41 +208,34 @@ def _interrupt(monkeypatch, text: str, directory: Path) -> None:
     assert len(list((directory / "corpus").glob("train.*.ids"))) == 2
 
 
-@pytest.mark.parametrize("change", ["nothing", "time", "text", "vocabulary"])
+@pytest.mark.parametrize("change", ["time", "text", "vocabulary"])
 def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypatch, write_text, change):
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
     text = write_text(tmp_path / "text.txt", b"the cat sat\nthe dog sat\n" * 10)
     _interrupt(monkeypatch, text, tmp_path / "model")
-    shard = tmp_path / "model" / "corpus" / "train.00000.ids"
+    shard, words = tmp_path / "model" / "corpus" / "train.00000.ids", ["sat", "the", "cat", "dog"]
     before, written = shard.stat().st_mtime_ns, os.stat(text).st_mtime_ns
+    options = dict(train=[text], fractions=(0.8, 0.1, 0.1))
     if change == "vocabulary":
-        corpus = open_corpus(train=[text], fractions=(0.8, 0.1, 0.1))
-        encoded = encode_corpus(corpus, Vocabulary(["dog", "cat"]), tmp_path / "model" / "corpus")
-        assert encoded.ids("train")[:8].tolist() == [1, 5, 1, 3, 1, 4, 1, 3]
-        (tmp_path / "model" / "corpus" / "counted.json").unlink()  # as `prepare_directory` does
-        Vocabulary(["dog", "cat"]).save(tmp_path / "model" / "vocabulary.txt")
+        words = ["dog", "cat"]
+        encoded = encode_corpus(open_corpus(**options), Vocabulary(words), tmp_path / "model" / "corpus")
     else:
-        if change == "text":
-            write_text(tmp_path / "text.txt", b"the cow sat\nthe dog sat\n" * 10)  # of the same size and time
+        if change == "text":  # of the same size and time
+            words[2] = "cow"
+            write_text(tmp_path / "text.txt", b"the cow sat\nthe dog sat\n" * 10)
         os.utime(text, ns=(1, 1) if change == "time" else (written, written))
         encoded = _prepare(text, tmp_path / "model")
-    assert (shard.stat().st_mtime_ns == before) == (change in ("nothing", "time"))
-    vocabulary = Vocabulary.load(tmp_path / "model" / "vocabulary.txt")
-    words = {
-        "nothing": ["sat", "the", "cat", "dog"],
-        "time": ["sat", "the", "cat", "dog"],
-        "text": ["sat", "the", "cow", "dog"],
-        "vocabulary": ["dog", "cat"],
-    }
-    assert vocabulary.words[4:] == words[change]
-    encode_corpus(open_corpus(train=[text], fractions=(0.8, 0.1, 0.1)), vocabulary, tmp_path / "whole")
+        assert Vocabulary.load(tmp_path / "model" / "vocabulary.txt").words[4:] == words
+    assert (shard.stat().st_mtime_ns == before) == (change == "time")
+    encode_corpus(open_corpus(**options), Vocabulary(words), tmp_path / "whole")
+    (encoded.directory / "counted.json").unlink(missing_ok=True)
     assert _read_bytes(encoded.directory) == _read_bytes(tmp_path / "whole")
 
 
 def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, write_text):
     paths = [write_text(tmp_path / f"{name}.txt", b"the cat\n") for name in "abc"]
     corpus = open_corpus(train=paths[:1], validation=paths[1:2], test=paths[2:])
-    run_task = pieces.run_task
+    run_task = chunks.run_task
 
     def change_text(*arguments):
         result = run_task(*arguments)

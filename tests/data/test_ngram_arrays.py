@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_nplm.data.ngram_arrays import check_ngrams, extract_ngrams, find_distinct_rows, ngram_blocks, predicted_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams, find_distinct_rows, ngram_blocks, predicted_ids
 from keras_nplm.io.errors import InputError
 
 sentences = st.lists(st.lists(st.integers(4, 9), max_size=6), min_size=1, max_size=6)
@@ -41,30 +41,6 @@ def test_blocks_are_the_same_wherever_a_text_is_cut(list_ngrams, ids, cuts, orde
     blocks = list(ngram_blocks(parts, order, boundary, size))
     assert list(map(tuple, np.concatenate(blocks).tolist())) == expected
     assert [len(block) for block in blocks[:-1]] == [size] * (len(blocks) - 1) and len(blocks[-1]) <= size
-
-
-@pytest.mark.parametrize(
-    "order, boundary, message",
-    [(1, "stream", "`order` .* must be 2 or more"), (2, "line", "`boundary` must be one of stream, sentence")],
-)
-def test_options_out_of_range_are_refused(order, boundary, message):
-    with pytest.raises(InputError, match=message):
-        extract_ngrams(np.array([4, 3]), order, boundary)
-
-
-@pytest.mark.parametrize(
-    "contexts, targets, message",
-    [
-        ([[4, 5]], [4], r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
-        ([4, 5, 6], None, r"`context_ids` must be \[B, 3\]. Received: \[3\]"),
-        ([[4, 5, 6]], [4, 5], r"`target_ids` must be \[1\]. Received: \[2\]"),
-        ([[4, 5, 9]], None, "Ids must be 0 to 8. Received: 9"),
-        ([[4, 5, 6]], [-1], "Ids must be 0 to 8. Received: -1"),
-    ],
-)
-def test_wrong_shapes_and_ids_of_a_model_are_refused(contexts, targets, message):
-    with pytest.raises(InputError, match=message):
-        check_ngrams(contexts, targets, order=4, vocabulary_size=9)
 
 
 @pytest.mark.parametrize("multiplier", [None, 0])

@@ -16,12 +16,9 @@ def test_words_with_a_prefix_are_found(words, prefix):
     index = PrefixIndex(["<pad>", "<unk>", "<s>", "</s>", *words], first=4)
     expected = sorted(word for word in words if word.startswith(prefix))
     assert [index.words[i] for i in index.find(prefix)] == expected
+    assert index.find("<") == []  # special tokens
     start, stop = index.list_ranges().get(prefix, (0, 0))
     assert [index.words[i] for i in index.ids[start:stop]] == expected
-
-
-def test_special_tokens_have_no_prefix():
-    assert PrefixIndex(["<pad>", "<unk>", "<s>", "</s>", "a"], first=4).find("<") == []
 
 
 @pytest.mark.parametrize("name", ["words", "whitespace", "words+lower"])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.resampling as resampling
-from keras_nplm import InputError, Resampled, ngram_dataset
+from keras_nplm import Resampled, ngram_dataset
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.resampling import ResampledPools
 from keras_nplm.data.shards import ShardedIds
@@ -86,29 +86,14 @@ TEXTS = st.lists(st.tuples(st.integers(10, 50), st.floats(0.06, 1) | st.just(1.0
 OPTIONS = (TEXTS, st.integers(2, 5), st.sampled_from(["stream", "sentence"]), st.integers(1, 12), st.integers(1, 60))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(*OPTIONS, st.sampled_from(["shards", "both"]))
 def test_pools_have_the_share_of_each_text(list_ngrams, place_texts, described, order, boundary, block, pool, where):
     texts, shares = _make_texts(*(size for size, _ in described)), [share for _, share in described]
     with pytest.MonkeyPatch.context() as context:
         context.setattr(resampling, "RESAMPLED_BLOCK", block)
         context.setattr(resampling, "RESAMPLED_POOL", pool)
-        epochs = list(_pool_epochs(place_texts(texts, shares, where), 5, order, boundary))
-    _check_shares(epochs, texts, shares, order, boundary, list_ngrams)
-
-
-@pytest.mark.long
-@settings(deadline=None, max_examples=12)
-@given(*OPTIONS, st.integers(1, 9), st.sampled_from([*PLACES, "both"]))
-def test_any_epoch_has_the_share_of_each_text(
-    list_ngrams, place_texts, described, order, boundary, block, pool, batch_size, where
-):
-    texts, shares = _make_texts(*(size for size, _ in described)), [share for _, share in described]
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr(resampling, "RESAMPLED_BLOCK", block)
-        context.setattr(resampling, "RESAMPLED_POOL", pool)
-        options = dict(order=order, boundary=boundary, batch_size=batch_size)
-        epochs = _epochs(place_texts(texts, shares, where), 5, **options)
+        epochs = list(_pool_epochs(place_texts(texts, shares, where), 4, order, boundary))
     _check_shares(epochs, texts, shares, order, boundary, list_ngrams)
 
 
@@ -149,26 +134,16 @@ def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, small_blocks
     assert sorted(small[0]) == sorted(small[1]) and small[0] != small[1]
 
 
-@pytest.mark.parametrize(
-    "where, drop_remainder",
-    [
-        ("memory", True),
-        ("shards", False),
-        pytest.param("memory", False, marks=pytest.mark.long),
-        pytest.param("shards", True, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("where, drop_remainder", [("memory", True), ("shards", False)])
 def test_resampled_data_resumes_at_any_batch(place_texts, small_blocks, where, drop_remainder):
     resampled = place_texts(_make_texts(37, 150), [1, 0.4], where)
     options = dict(order=3, batch_size=4, drop_remainder=drop_remainder, seed=3)
     each = int(ngram_dataset(resampled, **options).cardinality())
-    whole = _take(ngram_dataset(resampled, first_epoch=0, **options), 4 * each)
-    for epoch, first_batch in ((0, 1), (1, each // 2), (2, each - 1)):
+    whole = _take(ngram_dataset(resampled, first_epoch=0, **options), 3 * each)
+    for epoch, first_batch in ((1, each // 2), (2, each - 1)):
         rest = ngram_dataset(resampled, first_epoch=epoch, first_batch=first_batch, **options)
         begin = epoch * each + first_batch
-        assert _take(rest, 4 * each - begin) == whole[begin:]
-    with pytest.raises(InputError, match=f"`first_batch` must be 0 to {each - 1}"):
-        ngram_dataset(resampled, first_epoch=0, first_batch=each, **options)
+        assert _take(rest, 3 * each - begin) == whole[begin:]
 
 
 def test_little_more_is_read_from_shards_than_is_used(place_texts, monkeypatch):
@@ -182,26 +157,6 @@ def test_little_more_is_read_from_shards_than_is_used(place_texts, monkeypatch):
     assert sum(len(pools.load(0, pool)[1]) for pool in range(pools.count)) == 600
     used = len(texts[0]) + len(texts[1]) / 10
     assert used < sum(stop - start for start, stop in read) < 1.4 * used
-
-
-@pytest.mark.parametrize(
-    "texts, options, message",
-    [
-        ([], {}, "`texts` must have at least one"),
-        *[
-            ([(np.array([4, 3]), share)], {}, r"must be a number in \(0, 1\]")
-            for share in (0, 2, -0.1, np.nan, "1", True)
-        ],
-        ([(np.array([4, 5, 3]), 0.1)], {}, "A share of 0.1 of 2 n-grams must be at least one"),
-        ([(np.array([3]), 1)], {}, "no word to predict"),
-        ([(np.array([4, 3]), 1)], {"shuffle": False}, "`shuffle` must be True for Resampled"),
-        ([(np.array([4, 3]), 1)], {"order": 1}, "`order` .* must be 2 or more"),
-        ([(np.array([4, 3]), 1)], {"batch_size": 2, "drop_remainder": True}, "1 n-grams do not fill a batch of 2"),
-    ],
-)
-def test_invalid_texts_and_shares_are_refused(texts, options, message):
-    with pytest.raises(InputError, match=message):
-        ngram_dataset(Resampled(texts), **{"order": 3, "batch_size": 1, "boundary": "stream"} | options)
 
 
 @pytest.mark.parametrize("where", ["memory", "shards", "both"])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_nplm.data.shards import ShardedIds, encode_chunks
+from keras_nplm.data.shards import ShardedIds, encode_batches
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 
@@ -31,9 +31,8 @@ def test_shards_that_changed_are_refused(tmp_path, write_shards):
         ShardedIds(shards.paths, 9)
 
 
-@pytest.mark.parametrize("token", ["<pad>", "<s>", "</s>"])
-def test_reserved_tokens_are_refused_and_unk_is_encoded(token):
+def test_a_reserved_token_is_refused_and_unk_is_encoded():
     vocabulary = Vocabulary(["the"])
-    with pytest.raises(InputError, match=f"the reserved token {token}"):
-        list(encode_chunks([["the"], ["the", token]], vocabulary.encode))
-    assert [ids.tolist() for ids in encode_chunks([["the", "<unk>"], []], vocabulary.encode)] == [[4, 1, 3, 3]]
+    with pytest.raises(InputError, match="the reserved token </s>"):
+        list(encode_batches([["the"], ["the", "</s>"]], vocabulary.encode))
+    assert [ids.tolist() for ids in encode_batches([["the", "<unk>"], []], vocabulary.encode)] == [[4, 1, 3, 3]]

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_nplm import Corpus, EncodedCorpus, InputError, Vocabulary, encode_corpus, open_corpus
-from keras_nplm.data import encoding
-from keras_nplm.data.corpora import pieces
-from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts, write_word_counts
+from keras_nplm.data import encoding, word_counts
+from keras_nplm.data.text_counts import TextCounter, name_text_counts, write_word_counts
 
 LINES = ["The cat  sat\ton the mat. ", "", "Ein Häuschen 猫が好き, 2 × 3!", "the <unk> cat\u3000sat "] * 5
 
@@ -30,20 +29,18 @@ def test_characters_and_words_of_any_lines(lines):
 @pytest.mark.parametrize(
     "way, tokenizer",
     [
-        pytest.param(way, tokenizer, marks=[pytest.mark.long] if way == "processes" and tokenizer != "words" else [])
-        for way in ("files", "processes", "small shards", "lines", "tokens")
-        for tokenizer in ("words", "whitespace", "characters", "words+lower")
+        ("files", "words+lower"),
+        ("small shards", "characters"),
+        ("lines", "words"),
+        ("tokens", "whitespace"),
+        ("tokens", "characters"),
     ],
 )
 def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, way):
     (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
-    if way == "processes":
-        monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
-        monkeypatch.setattr(pieces, "PARALLEL_BYTES", 0)
-        monkeypatch.setattr(pieces, "count_processes", lambda: 2)
     if way == "small shards":
         monkeypatch.setattr(encoding, "SHARD_TOKENS", 5)
-        monkeypatch.setattr(pieces, "CHUNK_TOKENS", 3)
+        monkeypatch.setattr(word_counts, "BATCH_TOKENS", 3)
     base, *steps = tokenizer.split("+")
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], fractions=(0.6, 0.2, 0.2), tokenizer=base, normalise=steps)
     in_lines = {"train": LINES[:12], "validation": LINES[12:16], "test": LINES[16:]}
@@ -68,19 +65,6 @@ def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, wa
         assert (described["characters"], described["words"]) == count_plainly(lines)
 
 
-def test_a_built_in_corpus_is_its_tokens_joined_by_spaces(tmp_path):
-    words, characters = (open_corpus("python_reference", tokenizer=name) for name in ("words", "characters"))
-    totals = []
-    for corpus in (words, characters):
-        counter = TextCounter()
-        for _ in map(counter.count_lines(corpus.splits["test"].tokenize), corpus.splits["test"].lines()):
-            pass
-        totals.append((counter.characters, counter.words))
-    tokens = [*words.sentences("test")]
-    assert totals == [count_plainly([" ".join(sentence) for sentence in tokens])] * 2
-    assert totals[0][1] == sum(map(len, tokens))
-
-
 def test_out_of_vocabulary_words_must_match_the_ids(tmp_path):
     splits = {split: lambda: iter([["the", "cow", "cow"]]) for split in ("train", "validation", "test")}
     encoded = encode_corpus(Corpus("cow", "whitespace", splits), Vocabulary(["the"]), tmp_path)
@@ -88,25 +72,3 @@ def test_out_of_vocabulary_words_must_match_the_ids(tmp_path):
     write_word_counts(tmp_path / name_text_counts("test.00000.ids"), {"cow": 1}, {"characters": 11, "words": 3})
     with pytest.raises(InputError, match="do not match corpus.json"):
         list(encoded.unknown_words("test"))
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text.replace(b"cow\t2", b"cow\t3"),
-        lambda text: text.replace(b"cow\t2", b"cow 2"),
-        lambda text: text[:-1],
-        lambda text: text + b"pig\t1\n",
-        lambda text: b"",
-        lambda text: b"[1]\n",
-        lambda text: text.replace(b'"words": 7', b'"words": "x"'),
-        lambda text: text.replace(b"cow", b"c\xffw"),
-    ],
-)
-def test_damaged_counts_are_refused(tmp_path, damage):
-    path = tmp_path / "unknown.tsv"
-    write_word_counts(path, {"cow": 2, "été": 1}, {"words": 7})
-    assert read_word_counts(path, ["words"]) == ({"cow": 2, "été": 1}, {"words": 7})
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match=r"unknown.tsv"):
-        read_word_counts(path, ["words"])

@@ -1,4 +1,3 @@
-import itertools
 import sys
 import unicodedata
 
@@ -6,35 +5,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import keras_nplm.data.tokenizers as tokenizers
 from keras_nplm.data.tokenizers import (
-    CHARACTERS,
     NUMBER,
     STEPS,
     TOKENIZERS,
-    Normalizer,
     add_steps,
     build_form_table,
     get_separator,
     get_tokenizer,
     is_number,
     join_tokens,
-    load_english_lemmas,
     load_forms,
     lower,
     split_characters,
     split_words,
 )
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES
 
-NAMES = [
-    add_steps(base, steps)
-    for base in TOKENIZERS
-    for number in range(len(STEPS) + 1)
-    for steps in itertools.combinations(STEPS, number)
-    if base != CHARACTERS or not {*steps} - {"lower"}
-]
+NAMES = ["words", "words+lower+numbers", "whitespace+numbers+lemmas", "words+lower+numbers+lemmas", "characters+lower"]
 DICTIONARY = {
     "cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "going": "go", "goings": "going", "Polish": "Polish",
     "polish": "pole", "a": "b", "b": "c", "c": "b", "IIs": "II", "first": "1", "'d": "had", "ice-cream": "ice cream",
@@ -46,12 +34,7 @@ TEXT = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'$.,²²\t\x85\u2028<>")
 @given(st.text())
 def test_words_joined_by_spaces_split_into_the_same_words(text):
     tokens = split_words(text)
-    assert split_words(" ".join(tokens)) == tokens
-
-
-@given(st.text())
-def test_words_keep_all_characters_but_white_space(text):
-    assert "".join(split_words(text)) == "".join(text.split())
+    assert split_words(" ".join(tokens)) == tokens and "".join(tokens) == "".join(text.split())
 
 
 @given(st.text())
@@ -67,23 +50,10 @@ def test_every_tokenizer_finds_a_token_in_a_line_with_text(line):
         assert bool(tokenize(line)) == bool(line.strip(SPACES if name == "whitespace" else None))
 
 
-def test_characters_have_no_numbers_and_lemmas():
-    assert get_tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
-    with pytest.raises(InputError, match="`characters` must have no step but .lower. Received"):
-        get_tokenizer("characters+numbers")
-
-
-@pytest.mark.parametrize("name", "nltk words+ words+numbers+lower words+lower+lower words+stems +lower lower".split())
-def test_unknown_tokenizers_are_refused(name):
-    with pytest.raises(InputError, match="must be one of words, .*, sentencepiece. Received: .*in this order"):
-        get_tokenizer(name)
-
-
 def test_steps_are_added_in_their_order():
     assert add_steps("whitespace", STEPS[::-1]) == "whitespace+lower+numbers+lemmas"
     assert get_tokenizer("words") is split_words  # no steps, no cost
-    with pytest.raises(InputError, match="`normalise` must be some of lower, numbers, lemmas. Received: 'stems'"):
-        add_steps("words", ["stems"])
+    assert get_tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
 
 
 # lower case and numbers
@@ -111,13 +81,6 @@ def test_a_number_has_a_numeral_and_no_letter(token):
     assert is_number(token) == (any(numerals) and "L" not in kinds)
 
 
-def test_the_cache_of_normalised_tokens_is_bounded(monkeypatch):
-    monkeypatch.setattr(tokenizers, "_CACHED", 3)
-    normalizer = Normalizer(["lower"])
-    assert [normalizer[token] for token in "ABCDEFGA"] == list("abcdefga")
-    assert len(normalizer) <= 3
-
-
 @pytest.mark.parametrize("name", NAMES)
 @given(text=TEXT)
 @settings(max_examples=10, deadline=None)
@@ -129,20 +92,6 @@ def test_normalising_twice_equals_normalising_once(name, text):
 
 
 # lemmas
-
-
-@given(
-    st.dictionaries(st.sampled_from(["ab", "bc", "cd", "de", "Ab"]), st.sampled_from(["ab", "bc", "cd", "de", "Ab"]))
-)
-def test_a_form_table_follows_chains_of_lemmas_to_their_end(dictionary):
-    table = build_form_table(dictionary, str.split)
-    assert not set(table) & set(table.values())
-    for form in dictionary:
-        chain = [form]
-        while (lemma := dictionary.get(chain[-1], chain[-1])) not in chain:
-            chain.append(lemma)
-        if "Ab" not in chain:  # as a capitalised form it may follow the chain of "ab"
-            assert table.get(form, form) == min(chain[chain.index(lemma) :])
 
 
 def test_a_form_table_has_forms_that_are_one_token():
@@ -162,9 +111,3 @@ def test_english_words_become_their_lemmas():
     assert tokenize("The women saw mice; they were running") == "the woman see mouse ; they be run".split()
     forms = load_forms("words+lower+lemmas")
     assert len(forms) > 50_000 and not set(forms) & set(forms.values())
-
-
-def test_lemmas_without_simplemma_are_refused(monkeypatch):
-    monkeypatch.setitem(sys.modules, "simplemma.strategies.dictionaries", None)
-    with pytest.raises(InputError, match=r"Fix: `pip install 'keras-nplm\[lemmas\]'`"):
-        load_english_lemmas()

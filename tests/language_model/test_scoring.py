@@ -31,7 +31,7 @@ def test_a_long_text_is_scored_while_it_is_read(build_ngram_model, monkeypatch):
 
 
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatch):
-    monkeypatch.setattr("keras_nplm.data.corpora.pieces.CHUNK_TOKENS", 50)
+    monkeypatch.setattr("keras_nplm.data.word_counts.BATCH_TOKENS", 50)
     monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
     language_model, read, seen = build_ngram_model("sentence"), [], []
     whole = language_model.evaluate(["the cat sat"] * 1000)

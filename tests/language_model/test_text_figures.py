@@ -131,7 +131,7 @@ def test_unknown_words_of_a_long_text_are_spelled_in_chunks(monkeypatch):
     language_model.spelling = SpellingModel({"cat": 1, "act": 1})
     lines = ["the cat acts", "a cat", "dogs"] * 9
     expected = language_model.evaluate(lines)
-    monkeypatch.setattr("keras_nplm.data.corpora.pieces.CHUNK_TOKENS", 4)
+    monkeypatch.setattr("keras_nplm.data.word_counts.BATCH_TOKENS", 4)
     assert language_model.evaluate(lines) == pytest.approx(expected)
     assert expected["spelling_log_prob"] == pytest.approx(
         9 * language_model.spelling.log_prob(["cat", "acts", "a", "cat", "dogs"]).sum()

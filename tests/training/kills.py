@@ -27,7 +27,7 @@ import h5py
 import numpy as np
 from tensorflow.python.eager import context
 
-import keras_nplm.data.corpora.pieces as pieces
+import keras_nplm.data.corpora.chunks as chunks
 import keras_nplm.data.encoded_corpus as encoded_corpus
 import keras_nplm.data.shuffling as shuffling
 import keras_nplm.training.checkpoint as checkpoint
@@ -42,7 +42,7 @@ OUTPUTS = {
     "nce": "--output-layer nce --num-sampled 20 --optimizer adam --learning-rate 0.01",
     "adaptive": "--output-layer adaptive --cutoffs 8,16 --held-out-mass 0 --optimizer sgd",
     "shortlist": "--output-layer sampled --num-sampled 9 --shortlist-size 10 --boundary stream",
-    "shards": "--resample 0.5 {other}",  # text in many pieces, read by processes and kept on disk
+    "shards": "--resample 0.5 {other}",  # text in many chunks, read by processes and kept on disk
 }
 FILES = [
     *(".lock", "vocabulary.txt", "corpus/counted.json", "corpus/plan.json", "corpus/*.ids", "config.json"),
@@ -54,10 +54,10 @@ _TIMES = {"seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second"}
 
 
 def set_small(output: str) -> None:
-    """Write checkpoints all the time. For shards: pieces of 4 KB, two processes, and blocks that do not fit at once."""
+    """Write checkpoints all the time. For shards: chunks of 4 KB, two processes, and blocks that do not fit at once."""
     checkpoint.SECONDS_PER_SAVE, checkpoint.UPDATES_PER_CHECK = 0.02, 3
     if output == "shards":
-        pieces.PIECE_BYTES, pieces.PARALLEL_BYTES = 1 << 12, 1 << 12
+        chunks.CHUNK_BYTES, chunks.PARALLEL_BYTES = 1 << 12, 1 << 12
         encoded_corpus.IN_MEMORY, shuffling.BLOCK, shuffling.POOL = 0, 1 << 8, 4
 
 

@@ -18,19 +18,7 @@ _RANGES = {"train": (0, 800_000), "validation": (800_000, 1_000_000), "test": (1
 
 
 def find_archive(data_dir: str | None = None) -> Path:
-    """Find `brown.zip`, download it if it is absent, and check its sha256.
-
-    Args:
-        data_dir: directory of `brown.zip`, local or `gs://` or `s3://`. Default: the environment variable
-            `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
-
-    Returns:
-        the path of the archive.
-
-    Raises:
-        InputError: the archive cannot be downloaded, or its checksum is wrong.
-        RunError: the downloaded archive cannot be written.
-    """
+    """Find `brown.zip` in a directory, local or remote, download it if it is absent, and check its sha256."""
     directory = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     archive = fetch(os.path.join(os.path.expanduser(directory), "brown.zip"))
     if not archive.is_file():
@@ -50,12 +38,7 @@ def read_split(archive: Path, split: str, *, marks: bool = False) -> Iterator[li
     The files ca01 … cr09 in the order of their names are one running text, split as in the paper. `train` ends with
     the first sentence that reaches 800,000 tokens (800,001 tokens), `validation` with the first that reaches 1,000,000
     (200,021 tokens), and `test` is the rest (161,170 tokens). Part-of-speech tags are removed. Case and punctuation
-    are kept.
-
-    Args:
-        archive: path of `brown.zip`.
-        split: `"train"`, `"validation"` or `"test"`.
-        marks: add the tokens `<text>` and `<paragraph>` before the first sentence of each, as in the paper.
+    are kept. `marks` adds the tokens `<text>` and `<paragraph>` before the first sentence of each, as in the paper.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 4.
     """

@@ -14,38 +14,18 @@ from keras_nplm.io.files import replace_file, summarize_error
 _SECONDS_TO_CONNECT = 5
 
 
-def check_host(url: str, name: str, fix: str | None = None) -> None:
-    """Refuse a download within seconds if the host of its URL does not answer: TFDS would retry for minutes.
-
-    Args:
-        url: address of the file.
-        name: name of the file, for the error.
-        fix: the remedy. Default: fetch the file, and name its directory.
-
-    Raises:
-        InputError: the host cannot be reached.
-    """
+def check_host(url: str, name: str) -> None:
+    """Refuse a download within seconds if the host of its URL does not answer: TFDS would retry for minutes."""
     try:
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_SECONDS_TO_CONNECT).close()
     except urllib.error.HTTPError:
         pass  # the host answers, and some hosts refuse HEAD: the download itself decides
     except OSError as error:
-        raise _download_error(url, name, error, fix) from error
+        raise _download_error(url, name, error) from error
 
 
 def download_file(url: str, sha256: str, size: int, path: Path) -> None:
-    """Download a file to `path` and check its sha256. TensorFlow Datasets is imported only here.
-
-    Args:
-        url: address of the file.
-        sha256: its checksum in hexadecimal digits.
-        size: its number of bytes.
-        path: where the file is written, whole or not at all.
-
-    Raises:
-        InputError: the file cannot be downloaded, or its checksum is wrong.
-        RunError: `path` cannot be written.
-    """
+    """Download a file to `path`, whole or not at all, and check its sha256. TFDS is imported only here."""
     check_host(url, path.name)
     print(f"Downloading {path.name} ({size / 1e6:,.1f} MB) to {path.parent}", file=sys.stderr)
     import tensorflow_datasets as tfds
@@ -64,6 +44,8 @@ def download_file(url: str, sha256: str, size: int, path: Path) -> None:
         shutil.copyfile(downloaded, temporary)
 
 
-def _download_error(url: str, name: str, error: Exception, fix: str | None = None) -> InputError:
-    fix = fix or f"fetch it from {url} and name the directory that holds it with --data-dir."
-    return InputError(f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: {fix}")
+def _download_error(url: str, name: str, error: Exception) -> InputError:
+    return InputError(
+        f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: fetch it from {url} and name the "
+        "directory that holds it with --data-dir."
+    )

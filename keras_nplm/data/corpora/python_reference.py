@@ -15,20 +15,10 @@ _SENTENCE_END = re.compile(r"""(?<=[.!?])["”)*]*\s+(?=["“(*\[]*[A-Z])""")
 def read_split(split: str) -> Iterator[list[str]]:
     """Read the sentences of one split of `pydoc_data.topics`, the text of `help("assert")`, as lists of tokens.
 
-    The corpus has about 65,000 tokens of English. Paragraphs are joined and split into sentences, then into words and
-    punctuation marks (`split_words`). Tables, grammar rules, interactive sessions and underlines of titles are left
-    out. Topics repeat paragraphs of other topics ("while" is part of "compound"). Each paragraph is kept once, so that
-    no test sentence is seen in training for that reason. The split is by whole topics, by a checksum of the topic's
-    name: about 80/10/10 per cent of the tokens. The text belongs to the running Python, so its figures differ a little
-    between Python versions.
-
-    Args:
-        split: `"train"`, `"validation"` or `"test"`.
-
-    Example:
-
-    >>> next(read_split("train"))
-    ['The', '"', 'assert', '"', 'statement']
+    About 65,000 tokens of English. Paragraphs are joined and split into sentences, then into words and punctuation
+    marks (`split_words`). Tables, grammar rules, interactive sessions and underlines are left out. A paragraph
+    that several topics repeat is kept once. The split is by whole topics, by a checksum of the topic's name: about
+    80/10/10 per cent of the tokens. The text belongs to the running Python: its figures differ between versions.
     """
     seen: set[str] = set()
     for topic, text in sorted(pydoc_data.topics.topics.items()):

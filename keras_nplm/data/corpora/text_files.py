@@ -5,12 +5,12 @@ import glob
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.arguments import check_items
-from keras_nplm.data.corpora.pieces import Piece, cut_files, read_range, read_sentence_lines, run_task
+from keras_nplm.data.corpora.chunks import Chunk, SentenceCounter, TextChunk, cut_files, read_range, run_task
+from keras_nplm.data.resampling import check_share
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
@@ -18,10 +18,7 @@ from keras_nplm.io.remote import fetch_files
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
-    """List the files that names and globs match, each once, the files of a glob in name order.
-
-    Remote files, `gs://` and `s3://`, are downloaded to a cache, and listed as its files.
-    """
+    """List the files that names and globs match, each once, the files of a glob in name order, remote ones cached."""
     paths: dict[Path, None] = {}
     for pattern in map(os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")):
         if is_remote(pattern):
@@ -43,17 +40,7 @@ def read_lines(paths: Sequence[Path]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class LineSplit:
-    """A split of a corpus as lines of text with their tokenizer. Calling it iterates over its tokenised sentences.
-
-    Args:
-        lines: a function that returns an iterator over the lines.
-        tokenize: a function from a line to its tokens. Lines without tokens are skipped.
-
-    Example:
-
-    >>> list(LineSplit(lambda: iter(["the cat", "", "a dog"]), str.split)())
-    [['the', 'cat'], ['a', 'dog']]
-    """
+    """A split of a corpus as lines of text with their tokenizer. Calling it iterates over its tokenised sentences."""
 
     lines: Callable[[], Iterator[str]]
     tokenize: Callable[[str], list[str]]
@@ -68,23 +55,18 @@ class TextSplit:
 
     With the tokenizer `sentencepiece` the sentences are lines, since subwords are not known before they are trained.
 
-    Args:
-        pieces: the places of the text, in order.
-        tokenizer: name of the tokenizer.
-        shares: for resampling: (number of pieces, share of its n-grams in an epoch) of each text, in order.
     """
 
-    pieces: Sequence[Piece]
+    chunks: Sequence[Chunk]
     tokenizer: str
-    shares: Sequence[tuple[int, float]] = ()
+    shares: Sequence[tuple[int, float]] = ()  # for resampling: (number of chunks, share in an epoch) of each text
 
     def lines(self) -> Iterator[str]:
         """Read the lines that are not blank."""
-        return itertools.chain.from_iterable(map(read_sentence_lines, self.pieces))
+        return itertools.chain.from_iterable(chunk.lines() for chunk in self.chunks)
 
     @property
     def tokenize(self) -> Callable[[str], list[str]]:
-        """The tokenizer, a function from a line to its tokens."""
         return get_tokenizer(self.tokenizer)
 
     def __call__(self) -> Iterator[Any]:
@@ -97,10 +79,9 @@ def split_by_lines(
     """Split files into three runs of lines: the first for training, the next for validation, the last for test."""
     if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
         raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
-    pieces = cut_files(paths)
-    task = "keras_nplm.data.corpora.pieces:SentenceCounter"
-    counts, _ = run_task(task, {}, [{"piece": piece} for piece in pieces], "Counting lines")
-    ends = list(itertools.accumulate(value["sentences"] for value in counts))
+    chunks = cut_files(paths)
+    counts, _ = run_task(SentenceCounter, [(chunk,) for chunk in chunks], "Counting lines")
+    ends = list(itertools.accumulate(counts))
     sentences = ends[-1]
     first, second = round(sentences * fractions[0]), round(sentences * (fractions[0] + fractions[1]))
     if not 0 < first < second < sentences:
@@ -109,37 +90,24 @@ def split_by_lines(
             "text, or name --validation and --test files."
         )
     bounds = {"train": (0, first), "validation": (first, second), "test": (second, sentences)}
-    return {split: TextSplit(_cut_pieces(pieces, ends, *bound), tokenizer) for split, bound in bounds.items()}
+    return {split: TextSplit(_select_chunks(chunks, ends, *bound), tokenizer) for split, bound in bounds.items()}
 
 
-def _cut_pieces(pieces: Sequence[Piece], ends: Sequence[int], start: int, stop: int) -> list[Piece]:
-    """Cut the sentences `start` to `stop` out of pieces, the last sentences of which are `ends`."""
-    parts = []
-    for piece, (first, end) in zip(pieces, itertools.pairwise([0, *ends]), strict=True):
+def _select_chunks(chunks: Sequence[TextChunk], ends: Sequence[int], start: int, stop: int) -> list[TextChunk]:
+    """Select the sentences `start` to `stop` of chunks, the last sentences of which are `ends`."""
+    selected = []
+    for chunk, (first, end) in zip(chunks, itertools.pairwise([0, *ends]), strict=True):
         low, high = max(start, first), min(stop, end)
-        if (low, high) == (first, end) and low < high:
-            parts.append(piece)
-        elif low < high:
-            parts.append(dataclasses.replace(piece, sentences=(low - first, high - first)))
-    return parts
-
-
-def is_share(value: object) -> bool:
-    """Return whether a value is a share for resampling: a number in (0, 1]."""
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1
-
-
-def check_share(value: float) -> float:
-    """Check a share for resampling and return it as a float."""
-    if not is_share(value):
-        raise InputError(f"The share of a text in an epoch must be a number in (0, 1]. Received: {value}.")
-    return float(value)
+        if low < high:
+            whole = (low, high) == (first, end)
+            selected.append(chunk if whole else dataclasses.replace(chunk, sentences=(low - first, high - first)))
+    return selected
 
 
 def add_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[Path]]]) -> TextSplit:
     """Add text files to a training split, of which each epoch has only a share of the n-grams."""
     if not resampled:
         return train
-    texts = [(1.0, train.pieces), *((check_share(share), cut_files(paths)) for share, paths in resampled)]
-    pieces = [piece for _, text in texts for piece in text]
-    return TextSplit(pieces, train.tokenizer, tuple((len(text), share) for share, text in texts if text))
+    texts = [(1.0, train.chunks), *((check_share(share), cut_files(paths)) for share, paths in resampled)]
+    chunks = [chunk for _, text in texts for chunk in text]
+    return TextSplit(chunks, train.tokenizer, tuple((len(text), share) for share, text in texts if text))

@@ -42,11 +42,7 @@ class BrownConfig(tfds.core.BuilderConfig):
 
 
 class Brown(_SentenceBuilder):
-    """The Brown corpus: 1,161,192 tokens of American English of 1961 in 57,340 sentences.
-
-    See `keras_nplm.data.corpora.brown.read_split`. The archive is read from `manual_dir`, or downloaded if it is
-    absent there. Its sha256 is checked.
-    """
+    """The Brown corpus, see `read_split`. The archive is read from `manual_dir`, or downloaded, and checked."""
 
     DESCRIPTION = "The Brown corpus, one tokenised sentence an example."
     HOMEPAGE = "https://www.nltk.org/nltk_data/"
@@ -65,15 +61,7 @@ class Brown(_SentenceBuilder):
 
 
 class PythonReference(_SentenceBuilder):
-    """The Python Language Reference: see `keras_nplm.data.corpora.python_reference.read_split`.
-
-    Example:
-
-    >>> train = tfds.load("python_reference", split="train", data_dir=getfixture("tmp_path"))  # doctest: +ELLIPSIS
-    Downloading and preparing dataset ...
-    >>> next(train.as_numpy_iterator())["text"]
-    b'The " assert " statement'
-    """
+    """The Python Language Reference: see `keras_nplm.data.corpora.python_reference.read_split`."""
 
     DESCRIPTION = "The Python Language Reference, one tokenised sentence an example."
     HOMEPAGE = "https://docs.python.org/3/reference/"

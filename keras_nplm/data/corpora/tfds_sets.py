@@ -1,44 +1,69 @@
 """Any text set of TensorFlow Datasets (`tfds:NAME`) as splits of tokenised sentences."""
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tensorflow_datasets as tfds
 
-import keras_nplm.data.corpora.pieces as pieces
+import keras_nplm.data.corpora.chunks as chunks
+from keras_nplm.data.corpora.chunks import Chunk
 from keras_nplm.data.corpora.download import check_host
-from keras_nplm.data.corpora.pieces import Examples, Piece
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import summarize_error
-from keras_nplm.io.text import decode_lines
+from keras_nplm.io.text import SPACES, decode_lines
 
 _VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has no validation split
 _CATALOG = "https://www.tensorflow.org/datasets/catalog"
-_HUGGING_FACE = "https://huggingface.co"
 _BATCH = 1024  # examples that TFDS hands to Python at a time
 _BUILDERS: dict[str, tfds.core.DatasetBuilder] = {}  # by directory of the prepared set
 
 
+@dataclasses.dataclass(frozen=True)
+class TfdsChunk(Chunk):
+    """A range of examples of a prepared TFDS set, in the order in which its files store them."""
+
+    directory: str  # of the prepared set
+    split: str
+    feature: str
+    start: int
+    stop: int
+    size: int  # bytes, estimated
+
+    def lines(self) -> Iterator[str]:
+        """Read the lines of the examples that are not blank, each example as `decode_lines` reads a file."""
+        if self.directory not in _BUILDERS:
+            with _refuse_errors(
+                f"TFDS cannot read {self.directory}", "prepare the set again where all workers see it."
+            ):
+                _BUILDERS[self.directory] = tfds.builder_from_directory(self.directory)
+        # files one after the other, so that the order does not depend on where the examples are cut
+        config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
+        read = tfds.core.ReadInstruction(self.split, from_=self.start, to=self.stop, unit="abs")
+        texts = _BUILDERS[self.directory].as_dataset(split=read, shuffle_files=False, read_config=config)
+        texts = texts.map(lambda example: example[self.feature])
+        batches = texts.batch(_BATCH).prefetch(2).as_numpy_iterator()
+        for number, text in enumerate(itertools.chain.from_iterable(batches), self.start):
+            source = f"Example {number} of the {self.split} split in {self.directory}"
+            yield from (line for line in decode_lines(io.BytesIO(text), source) if line.strip(SPACES))
+
+    def describe(self) -> list:
+        return [[], list(dataclasses.astuple(self))]
+
+    def with_paths(self, change: Callable[[str], str]) -> "TfdsChunk":
+        return dataclasses.replace(self, directory=change(self.directory))
+
+
 def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[str, TextSplit]:
-    """Prepare a TFDS set and return a reader of sentences for each of train, validation and test.
+    """Prepare a TFDS set, such as `"wiki40b/en:1.3.0"`, and return train, validation and test.
 
-    Each line of each example is a sentence. The last 5% of the training split serve as a missing split. The examples
-    are read in the order in which the files of the set store them.
-
-    Args:
-        name: name of the set, such as `"lm1b"` or `"wiki40b/en:1.3.0"`; see `tfds.builder`.
-        data_dir: directory of the prepared set, or else of its archives, or where they are downloaded to. Default:
-            TFDS's own directory.
-        tokenizer: name of the tokenizer.
-
-    Raises:
-        InputError: TFDS has no such set, the set has no text feature or no training split, or it cannot be prepared:
-            no network, a missing library.
+    Each line of each example is a sentence. The last 5% of the training split serve as a missing split. `data_dir` is
+    the directory of the prepared set, or of its archives, or where these are downloaded to; default: TFDS's own.
     """
     builder = _prepare_builder(name, data_dir)
     available = builder.info.splits
@@ -60,44 +85,17 @@ def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[st
     }
 
 
-def _cut_examples(builder: tfds.core.DatasetBuilder, feature: str, split: str, low: int, high: int) -> list[Piece]:
-    """Cut the examples between two percentages of a stored split into pieces of about `PIECE_BYTES`."""
+def _cut_examples(builder: tfds.core.DatasetBuilder, feature: str, split: str, low: int, high: int) -> list[Chunk]:
+    """Cut the examples between two percentages of a stored split into chunks of about `CHUNK_BYTES`."""
     info = builder.info.splits[split]
     start, stop = (round(percent * info.num_examples / 100) for percent in (low, high))
     size = max(1, info.num_bytes // max(1, info.num_examples))  # of an example, on average
-    step = max(1, pieces.PIECE_BYTES // size)
-    starts = range(start, stop, step)
-    ends = [*starts[1:], stop]
-    directory = str(builder.data_dir)
-    return [
-        Piece(examples=Examples(directory, split, feature, a, b, (b - a) * size))
-        for a, b in zip(starts, ends, strict=False)
-    ]
-
-
-def read_examples(examples: Examples) -> Iterator[str]:
-    """Read the lines of a range of examples of a prepared TFDS set, each example as `decode_lines` reads a file.
-
-    Raises:
-        InputError: the directory holds no prepared set, or as `decode_lines`.
-    """
-    directory = examples.directory
-    if directory not in _BUILDERS:
-        with _refuse_errors(f"TFDS cannot read {directory}", fix="prepare the set again where all workers see it."):
-            _BUILDERS[directory] = tfds.builder_from_directory(directory)
-    # files one after the other, so that the order does not depend on where the examples are cut
-    config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
-    read = tfds.core.ReadInstruction(examples.split, from_=examples.start, to=examples.stop, unit="abs")
-    texts = _BUILDERS[directory].as_dataset(split=read, shuffle_files=False, read_config=config)
-    texts = texts.map(lambda example: example[examples.feature])
-    batches = texts.batch(_BATCH).prefetch(2).as_numpy_iterator()
-    for number, text in enumerate(itertools.chain.from_iterable(batches), examples.start):
-        yield from decode_lines(io.BytesIO(text), f"Example {number} of the {examples.split} split in {directory}")
+    step = max(1, chunks.CHUNK_BYTES // size)
+    ends = [(first, min(first + step, stop)) for first in range(start, stop, step)]
+    return [TfdsChunk(str(builder.data_dir), split, feature, a, b, (b - a) * size) for a, b in ends]
 
 
 def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    if name.startswith("huggingface:"):  # TFDS would ask for the list of its sets for half a minute
-        check_host(_HUGGING_FACE, name, fix="save the text to files and name them with --train.")
     with _refuse_errors(f"TFDS cannot open {name!r}", fix=f"choose a text set of {_CATALOG}."):
         builder = _find_builder(name, data_dir)
     if not _list_text_features(builder):

@@ -1,59 +1,62 @@
+import itertools
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from etils import epath
 
-from keras_nplm import open_corpus
-from keras_nplm.cli.main import main
+import keras_nplm.data.corpora.chunks as chunks
+from keras_nplm import InputError, encode_sentences, open_corpus
 from keras_nplm.data.corpora import SPLITS
-
-
-def test_a_tfds_set_gives_the_sentences_of_its_builder():
-    corpus = open_corpus("tfds:python_reference", tokenizer="whitespace")
-    for split in SPLITS:
-        assert list(corpus.sentences(split)) == list(open_corpus().sentences(split))
-
+from keras_nplm.training.prepare import prepare_corpus
 
 TEXT = "\ufeffone\r\ntwo\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight\n\n\r\nlast\r"
 
 
+def _store(directory, name, version, splits, config=None, shards=None) -> None:
+    """Prepare a set, which no code describes, of texts in files."""
+    texts = {split: tf.data.Dataset.from_tensor_slices({"text": lines}) for split, lines in splits.items()}
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name=name,
+        version=version,
+        config=config,
+        data_dir=str(directory),
+        features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
+        split_datasets=texts,
+        disable_shuffling=True,
+        download_config=tfds.download.DownloadConfig(num_shards=shards) if shards else None,
+    )
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> str:
-    """A directory with two versions of a set and a set with a configuration, which no code describes."""
-    directory = str(tmp_path_factory.mktemp("sets"))
+    """A directory with two versions of a set and a set with a configuration."""
+    directory = tmp_path_factory.mktemp("sets")
     for name, version, config in (("my_set", "1.0.0", None), ("my_set", "1.2.0", None), ("other", "2.0.0", "plain")):
-        tfds.dataset_builders.store_as_tfds_dataset(
-            name=name,
-            version=version,
-            config=config,
-            data_dir=directory,
-            features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
-            split_datasets={
-                split: tf.data.Dataset.from_tensors({"text": f"{TEXT}\n{split} {version}"}) for split in SPLITS
-            },
-            disable_shuffling=True,
-        )
-    return directory
+        _store(directory, name, version, {split: [f"{TEXT}\n{split} {version}"] for split in SPLITS}, config)
+    return str(directory)
+
+
+def test_a_tfds_set_gives_the_sentences_of_its_builder(capsys):
+    corpus = open_corpus("tfds:python_reference", tokenizer="whitespace")
+    for split in SPLITS:
+        assert list(corpus.sentences(split)) == list(open_corpus().sentences(split))
+    capsys.readouterr()
+    open_corpus("tfds:python_reference")  # prepared before
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
     "name, version",
-    [
-        ("my_set", "1.2.0"),
-        ("my_set:1.0.0", "1.0.0"),
-        ("my_set:1.*.*", "1.2.0"),
-        ("other", "2.0.0"),
-        ("other/plain:2.0.0", "2.0.0"),
-    ],
+    [("my_set", "1.2.0"), ("my_set:1.0.0", "1.0.0"), ("my_set:1.*.*", "1.2.0"), ("other/plain", "2.0.0")],
 )
 def test_a_prepared_set_is_found_as_tfds_finds_it(prepared, name, version):
     corpus = open_corpus(f"tfds:{name}", tokenizer="whitespace", data_dir=prepared)
-    for split in SPLITS:
-        assert list(corpus.sentences(split))[-1] == [split, version]
+    assert [list(corpus.sentences(split))[-1] for split in SPLITS] == [[split, version] for split in SPLITS]
 
 
 def test_the_set_of_a_namespace_is_found_beside_a_data_directory(prepared, tmp_path):
@@ -69,67 +72,77 @@ def test_the_set_of_a_namespace_is_found_beside_a_data_directory(prepared, tmp_p
 def test_examples_have_the_lines_of_files(prepared, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(f"{TEXT}\ntest 1.2.0", encoding="utf-8", newline="")
-    named = {split: [str(path)] for split in SPLITS}
-    expected = list(open_corpus(**named, tokenizer="sentencepiece").sentences("test"))
+    expected = list(open_corpus(**{s: [str(path)] for s in SPLITS}, tokenizer="sentencepiece").sentences("test"))
     corpus = open_corpus("tfds:my_set", tokenizer="sentencepiece", data_dir=prepared)
     assert list(corpus.sentences("test")) == expected
     assert expected == ["one", "two\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight", "last", "test 1.2.0"]
 
 
-def _refuse(name, capsys, arguments=()) -> str:
-    """Run a command on a TFDS set that cannot be used, and return its one line."""
-    assert main(["ngram", "--corpus", f"tfds:{name}", "--output", "unused", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert not captured.out
-    return [line for line in captured.err.splitlines() if line.startswith("keras-nplm ngram: ")].pop()
+def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
+    """Chunks of a set of several files become shards; the ids are those of the sentences, file by file."""
+    _store(tmp_path, "texts", "1.0.0", {"train": [f"line {i}\nthe end of {i}" for i in range(200)]}, shards=5)
+    whole = open_corpus("tfds:texts", data_dir=str(tmp_path))
+    assert len(list(tmp_path.rglob("*.tfrecord*"))) == 5
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
+    cut = open_corpus("tfds:texts", data_dir=str(tmp_path))
+    numbers = [len(split.chunks) for split in cut.splits.values()]
+    assert min(numbers) > 0 and numbers[0] > 5
+    sentences = {split: list(whole.sentences(split)) for split in SPLITS}
+    assert sorted(itertools.chain(*sentences.values())) == sorted(
+        words for i in range(200) for words in (["line", str(i)], ["the", "end", "of", str(i)])
+    )
+    encoded, vocabulary = prepare_corpus(cut, tmp_path / "prepared")
+    assert len(encoded.splits["train"]["shards"]) == numbers[0]
+    for split, lines in sentences.items():
+        assert list(cut.sentences(split)) == lines
+        assert (encode_sentences(lines, vocabulary) == encoded.ids(split)).all()
 
 
-@pytest.mark.parametrize("name", ["no_such_set", "lm1b/no_such_config", "lm1b:9.9.9", "../x", ""])
-def test_an_unknown_tfds_set_is_refused(name, capsys):
-    line = _refuse(name, capsys)
-    assert f"TFDS cannot open {name!r} (" in line and "Fix: choose a text set of https://" in line
+@pytest.mark.long
+def test_processes_read_a_tfds_set_in_parallel_to_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 80_000)
+    started, run = [], chunks.run_in_processes
+    monkeypatch.setattr(chunks, "count_processes", lambda: 2)
+    monkeypatch.setattr(chunks, "run_in_processes", lambda *arguments: started.append(arguments[-1]) or run(*arguments))
+    for name, least in {"alone": 1 << 28, "together": 0}.items():
+        monkeypatch.setattr(chunks, "PARALLEL_TFDS_BYTES", least)
+        prepare_corpus(open_corpus("tfds:python_reference", tokenizer="whitespace"), tmp_path / name)
+    assert started == [1, 1, 2, 2]  # counted and encoded
+    for path in filter(Path.is_file, (tmp_path / "alone").rglob("*")):
+        assert path.read_bytes() == (tmp_path / "together" / path.relative_to(tmp_path / "alone")).read_bytes()
 
 
-def test_a_set_without_text_is_refused(capsys):
-    assert "'mnist' must have a text feature. Received: image, label." in _refuse("mnist", capsys)
+def test_text_of_a_tfds_set_that_is_not_utf8_is_refused(tmp_path):
+    _store(tmp_path, "texts", "1.0.0", {"train": [b"caf\xe9"] * 40})
+    with pytest.raises(InputError, match=r"Example \d+ of the \w+ split in .* is not UTF-8 text"):
+        list(open_corpus("tfds:texts", data_dir=str(tmp_path)).sentences("train"))
 
 
-def test_a_set_of_hugging_face_needs_its_host(monkeypatch, capsys):
-    def no_network(*args, **kwargs):
-        raise urllib.error.URLError("no network")
-
-    monkeypatch.setattr(urllib.request, "urlopen", no_network)
-    line = _refuse("huggingface:wikitext", capsys)
-    assert "(<urlopen error no network>). Fix: save the text to files and name them with --train." in line
-
-
-def test_any_error_of_a_set_is_one_line(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("lm1b/no_such_config", "TFDS cannot open 'lm1b/no_such_config' .* Fix: choose a text set of https://"),
+        ("../x", "TFDS cannot open '../x' "),
+        ("", "TFDS cannot open '' "),
+        ("mnist", "'mnist' must have a text feature. Received: image, label."),
+        ("wiki40b/en", "Fix: `pip install apache_beam`."),
+        ("python_reference", r"TFDS cannot prepare 'python_reference' \(cannot connect\)."),
+    ],
+)
+def test_a_set_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkeypatch, name, message):
     class HostError(Exception):
         """An error that is no subclass of those which Python has for files and connections."""
 
     def fail(*args, **kwargs):
         raise HostError("cannot connect\nmore lines")
 
-    monkeypatch.setattr(tfds, "builder", fail)
-    assert _refuse("a_set", capsys).endswith(
-        "'a_set' (cannot connect). Fix: choose a text set of https://www.tensorflow.org/datasets/catalog."
-    )
-    monkeypatch.undo()
+    def no_network(*args, **kwargs):
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
     monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path))
     monkeypatch.setattr("keras_nplm.data.corpora.tfds_builders.PythonReference._split_generators", fail)
-    assert _refuse("python_reference", capsys).endswith("TFDS cannot prepare 'python_reference' (cannot connect).")
-
-
-def test_a_missing_library_of_a_set_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path))
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    assert _refuse("wiki40b/en", capsys).endswith("Fix: `pip install apache_beam`.")
-
-
-def test_where_a_set_is_prepared_is_announced(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path))
-    for prepared in (False, True):
-        open_corpus("tfds:python_reference")
-        captured = capsys.readouterr()
-        assert (f"Preparing the TFDS set python_reference in {tmp_path}" in captured.err) != prepared
-        assert "ownload" not in captured.out + captured.err
+    with pytest.raises(InputError, match=message) as caught:
+        open_corpus(f"tfds:{name}")
+    assert "\n" not in str(caught.value)

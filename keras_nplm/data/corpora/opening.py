@@ -1,84 +1,28 @@
 """Open a corpus by name or from text files: train, validation and test splits of tokenised sentences."""
 
+import collections
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from keras_nplm.data.corpora import brown, python_reference
-from keras_nplm.data.corpora.pieces import cut_files
-from keras_nplm.data.corpora.text_files import (
-    LineSplit,
-    TextSplit,
-    add_resampled,
-    check_share,
-    expand_patterns,
-    split_by_lines,
-)
+from keras_nplm.data.corpora.chunks import cut_files
+from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, add_resampled, expand_patterns, split_by_lines
+from keras_nplm.data.corpus import SPLITS, Corpus
+from keras_nplm.data.prepared_corpus import open_prepared_corpus
+from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.data.tokenizers import (
-    CHARACTERS,
-    SUBWORDS,
-    add_steps,
-    get_tokenizer,
-    parse_tokenizer,
-    uses_subwords,
-)
+from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, add_steps, get_tokenizer, parse_tokenizer, uses_subwords
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch, name_source
 from keras_nplm.io.text import check_is_file
 
-SPLITS = ("train", "validation", "test")
 _NAMES = ("python_reference", "brown", "brown/plain", "brown/marks")
 FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines, if only --train is given
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class Corpus:
-    """A corpus: its name, its tokenizer and its splits. Each sentence is a list of tokens.
-
-    Args:
-        name: the name that `config.json` records.
-        tokenizer: name of the tokenizer for more text of this kind; see `keras_nplm.data.tokenizers.get_tokenizer`.
-        splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences.
-            With the tokenizer `sentencepiece` the sentences are lines of text, since subwords are not known before
-            they are trained.
-        subwords: for the tokenizer `sentencepiece`: how the subwords are made.
-
-    Example:
-
-    >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["a", "dog"]])})
-    >>> list(corpus.sentences("train"))
-    [['the', 'cat'], ['a', 'dog']]
-    >>> corpus
-    Corpus('two', tokenizer='whitespace', splits=['train'])
-    """
-
-    name: str
-    tokenizer: str
-    splits: dict[str, Callable[[], Iterator[list[str]]]]
-    subwords: SubwordOptions = dataclasses.field(default_factory=SubwordOptions)
-
-    def __repr__(self) -> str:
-        return f"Corpus({self.name!r}, tokenizer={self.tokenizer!r}, splits={[*self.splits]})"
-
-    def sentences(self, split: str) -> Iterator[list[str]]:
-        """Iterate over the tokenised sentences of a split, from the first; see `splits`."""
-        return self.splits[split]()
-
-    @property
-    def fixed_options(self) -> dict[str, Any]:
-        """Options of the vocabulary that cannot be chosen any more, because the text is encoded already."""
-        return {}
-
-    def describe(self) -> dict:
-        """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of the subwords."""
-        subwords = self.subwords.describe() if uses_subwords(self.tokenizer) else {}
-        return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords}
 
 
 def open_corpus(
@@ -127,9 +71,6 @@ def open_corpus(
 
     Example:
 
-    >>> corpus = open_corpus("python_reference")
-    >>> next(corpus.sentences("train"))
-    ['The', '"', 'assert', '"', 'statement']
     >>> next(open_corpus("python_reference", normalise=["lower"]).sentences("train"))
     ['the', '"', 'assert', '"', 'statement']
     """
@@ -139,39 +80,24 @@ def open_corpus(
             f"`subwords` must be left out without the tokenizer `sentencepiece`. Received: {tokenizer!r}. Fix: add "
             "`--tokenizer sentencepiece`."
         )
-    if (
-        not (train or resample or validation or test)
-        and (is_remote(name) or os.path.isdir(name))
-        and name not in _NAMES
-    ):
-        from keras_nplm.data.prepared_corpus import open_prepared_corpus
-
+    named = train or resample or validation or test
+    if not named and (is_remote(name) or os.path.isdir(name)) and name not in _NAMES:
         return open_prepared_corpus(fetch(name), tokenizer, subwords)
-    corpus = _open_corpus(name, train, resample, validation, test, fractions, tokenizer, data_dir)
+    if train or resample:
+        corpus = _open_text(train, resample, validation, test, fractions, tokenizer)
+    elif named:
+        raise InputError("--validation and --test need --train. Fix: name the text files to train on.")
+    else:
+        corpus = _open_named(name, tokenizer, data_dir)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
 
 
-def _open_corpus(
-    name: str,
-    train: Sequence[str],
-    resample: Sequence[tuple[float, Sequence[str]]],
-    validation: Sequence[str],
-    test: Sequence[str],
-    fractions: tuple[float, float, float],
-    tokenizer: str,
-    data_dir: str | None,
-) -> Corpus:
-    """Open a corpus; `tokenizer` includes the normalisation steps."""
-    if train or resample:
-        return _text_corpus(train, resample, validation, test, fractions, tokenizer)
-    if validation or test:
-        raise InputError("--validation and --test need --train. Fix: name the text files to train on.")
+def _open_named(name: str, tokenizer: str, data_dir: str | None) -> Corpus:
     if name.startswith("tfds:"):
         from keras_nplm.data.corpora.tfds_sets import open_tfds_splits  # imports TensorFlow
 
         archives = str(fetch(data_dir)) if data_dir else None
-        splits = open_tfds_splits(name.removeprefix("tfds:"), archives, tokenizer)
-        return Corpus(name, tokenizer, splits)
+        return Corpus(name, tokenizer, open_tfds_splits(name.removeprefix("tfds:"), archives, tokenizer))
     if name == "python_reference":
         stored, read = "words", python_reference.read_split
     elif name in _NAMES:
@@ -184,25 +110,13 @@ def _open_corpus(
         )
     base, steps = parse_tokenizer(tokenizer)
     stored = add_steps(base if base in (CHARACTERS, SUBWORDS) else stored, steps)
-    tokenize = _get_splitter(stored, apart=True)
-    return Corpus(
-        name, stored, {split: LineSplit(functools.partial(_join_split, read, split), tokenize) for split in SPLITS}
-    )
+    # the tokens are already apart; subwords are made of lines
+    apart = (lambda line: line if line.strip() else "") if uses_subwords(stored) else get_tokenizer(stored, apart=True)
+    lines = {split: lambda split=split: map(" ".join, read(split)) for split in SPLITS}
+    return Corpus(name, stored, {split: LineSplit(lines[split], apart) for split in SPLITS})
 
 
-def _join_split(read: Callable, split: str) -> Iterator[str]:
-    """Read the lines of a built-in corpus: its tokens, which are already apart, joined by spaces."""
-    return map(" ".join, read(split))
-
-
-def _get_splitter(tokenizer: str, *, apart: bool = False) -> Callable[[str], Any]:
-    """Return the function from a line to its sentence in a corpus: its tokens, or for subwords the line itself."""
-    if uses_subwords(tokenizer):
-        return lambda line: line if line.strip() else ""
-    return get_tokenizer(tokenizer, apart=apart)
-
-
-def _text_corpus(
+def _open_text(
     train: Sequence[str],
     resample: Sequence[tuple[float, Sequence[str]]],
     validation: Sequence[str],
@@ -211,30 +125,23 @@ def _text_corpus(
     tokenizer: str,
 ) -> Corpus:
     """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
-    paths = _list_files(train)
-    resampled = [(check_share(share), _list_files(files)) for share, files in resample]
+    paths, resampled = _list_files(train), [(check_share(share), _list_files(files)) for share, files in resample]
+    names = [f"resample {share}: {_describe_files(files)}" for share, files in resampled]
     _check_named_once([paths, *(files for _, files in resampled)])
-    if not validation and not test:
-        if not paths:
-            raise InputError(
-                "Text of --resample is not split by lines. Fix: name --train, or both --validation and --test."
-            )
-        name = " ".join(
-            ["text", _describe_files(paths), *_describe_resampled(resampled), "split", *map(str, fractions)]
-        )
-        splits = split_by_lines(paths, fractions, tokenizer)
-        return Corpus(name, tokenizer, splits | {"train": add_resampled(splits["train"], resampled)})
-    if not (validation and test):
+    if validation and test:
+        files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}
+        splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
+        named = {split: f"{split}: {_describe_files(listed)}" for split, listed in files.items() if listed}
+        names = [*filter(None, [named.pop("train", "")]), *names, *named.values()]
+    elif validation or test:
         raise InputError(
             "--validation and --test must be given together. Fix: name both, or none to split --train by lines."
         )
-    named = {"validation": _list_files(validation), "test": _list_files(test)}
-    names = [f"train: {_describe_files(paths)}"] if paths else []
-    names += [
-        *_describe_resampled(resampled),
-        *(f"{split}: {_describe_files(files)}" for split, files in named.items()),
-    ]
-    splits = {split: TextSplit(cut_files(files), tokenizer) for split, files in ({"train": paths} | named).items()}
+    elif paths:
+        splits = split_by_lines(paths, fractions, tokenizer)
+        names = [_describe_files(paths), *names, "split", *map(str, fractions)]
+    else:
+        raise InputError("Text of --resample is not split by lines. Fix: name --train, or --validation and --test.")
     splits["train"] = add_resampled(splits["train"], resampled)
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
@@ -249,16 +156,9 @@ def _list_files(patterns: Sequence[str]) -> list[Path]:
 
 def _check_named_once(listed: Sequence[Sequence[Path]]) -> None:
     """Refuse a file that is in two lists."""
-    seen = set()
-    for paths in listed:
-        files = {path.resolve(): path for path in paths}
-        for file in files.keys() & seen:
-            raise InputError(f"{files[file]} is named twice by --train and --resample. Fix: name it once.")
-        seen |= files.keys()
-
-
-def _describe_resampled(resampled: Sequence[tuple[float, Sequence[Path]]]) -> list[str]:
-    return [f"resample {share}: {_describe_files(paths)}" for share, paths in resampled]
+    for path, number in collections.Counter(path for paths in listed for path in {p.resolve() for p in paths}).items():
+        if number > 1:
+            raise InputError(f"{path} is named twice by --train and --resample. Fix: name it once.")
 
 
 def _describe_files(paths: Sequence[Path]) -> str:

@@ -1,0 +1,170 @@
+"""Large text cut into chunks of about 32 MB of whole lines, for parallel counting and encoding."""
+
+import abc
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Protocol
+
+from keras_nplm.data.worker_pool import count_processes, run_in_processes
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.progress import open_progress
+from keras_nplm.io.remote import name_source
+from keras_nplm.io.text import SPACES, decode_lines, is_compressed, open_text
+
+CHUNK_BYTES = 1 << 25  # of text
+PARALLEL_BYTES = 1 << 26  # smaller texts are read in one process: starting more would take longer
+PARALLEL_TFDS_BYTES = 1 << 28  # the same for TFDS sets: TensorFlow starts in each process, which takes seconds
+_COMPRESSION = 4  # assumed ratio of text bytes to compressed bytes
+
+Range = tuple[str, int, int | None]  # (file, first byte, byte after the last); None: the end of the file
+
+
+class Chunk(abc.ABC):
+    """A part of a text, whole lines, that reads itself in any process."""
+
+    ranges: Sequence[Range] = ()  # of files
+    size: int  # bytes of text, estimated
+
+    @abc.abstractmethod
+    def lines(self) -> Iterator[str]:
+        """Read the lines that are not blank."""
+
+    @abc.abstractmethod
+    def describe(self) -> list:
+        """Describe the place of the text, as JSON values."""
+
+    @abc.abstractmethod
+    def with_paths(self, change: Callable[[str], str]) -> "Chunk":
+        """Return the chunk with changed paths, for a different machine."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TextChunk(Chunk):
+    """Whole lines of one file or several files."""
+
+    ranges: Sequence[Range] = ()
+    sentences: tuple[int, int] | None = None  # lines with text: (first, after the last); None: all
+
+    @property
+    def size(self) -> int:
+        return sum(_estimate_bytes(*place) for place in self.ranges)
+
+    def lines(self) -> Iterator[str]:
+        """Read the lines that are not blank: a no-break space is a word of the tokenizer `whitespace`."""
+        lines = itertools.chain.from_iterable(itertools.starmap(read_range, self.ranges))
+        lines = (line for line in lines if line.strip(SPACES))
+        return itertools.islice(lines, *self.sentences) if self.sentences else lines
+
+    def describe(self) -> list:
+        return [*([name_source(path), *place] for path, *place in self.ranges), list(self.sentences or [])]
+
+    def with_paths(self, change: Callable[[str], str]) -> "TextChunk":
+        return dataclasses.replace(self, ranges=tuple((change(path), *place) for path, *place in self.ranges))
+
+
+def cut_files(paths: Sequence[Path]) -> list[Chunk]:
+    """Cut files into chunks at line ends. A compressed file is not cut, and small files share a chunk."""
+    chunks, held, size = [], [], 0
+    for path in paths:
+        for start, stop in _cut_file(path):
+            length = _estimate_bytes(path, start, stop)
+            if held and size + length > CHUNK_BYTES:
+                chunks.append(TextChunk(tuple(held)))
+                held, size = [], 0
+            held.append((str(path), start, stop))
+            size += length
+    return [*chunks, TextChunk(tuple(held))] if held else chunks
+
+
+def _estimate_bytes(path: str | Path, start: int, stop: int | None) -> int:
+    return Path(path).stat().st_size * _COMPRESSION if stop is None else stop - start
+
+
+def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
+    """Cut the bytes of a file after the first line end that follows each `CHUNK_BYTES`."""
+    if is_compressed(path):
+        yield 0, None
+        return
+    start, size = 0, path.stat().st_size
+    with open_text(path) as file:
+        while start + CHUNK_BYTES < size:
+            file.seek(start + CHUNK_BYTES - 1)
+            while (part := file.readline(1 << 16)) and not part.endswith(b"\n"):
+                pass
+            yield start, file.tell()
+            start = file.tell()
+    if start < size or not size:
+        yield start, size
+
+
+def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Iterator[str]:
+    """Read the lines of a file between two byte positions; see `decode_lines`."""
+    with open_text(path) as file:
+        if not start and not file.peek(1):
+            raise InputError(f"{path} is empty. Fix: name a file that holds text, one sentence a line.")
+        file.seek(start) if start else None
+        yield from decode_lines(file, str(path), start, stop)
+
+
+class ChunkRunner(Protocol):
+    """Runs tasks on chunks in a different place than the processes of this machine; see `run_chunks_by`."""
+
+    def open_scratch(self) -> AbstractContextManager[str]:
+        """Yield a new directory that all workers see, and remove it at the end of the block."""
+
+    def run(self, make_task: Callable[[], Any], items: Sequence[tuple]) -> tuple[list, list]:
+        """Run a task as `run_task` does."""
+
+
+_RUNNER: ContextVar[ChunkRunner | None] = ContextVar("runner", default=None)
+
+
+@contextlib.contextmanager
+def run_chunks_by(runner: ChunkRunner | None) -> Iterator[None]:
+    """Let a runner count and encode the chunks of all text within the block. None: the processes of this machine."""
+    token = _RUNNER.set(runner)
+    try:
+        yield
+    finally:
+        _RUNNER.reset(token)
+
+
+def get_chunk_runner() -> ChunkRunner | None:
+    """Return the runner of the enclosing `run_chunks_by`, or None."""
+    return _RUNNER.get()
+
+
+def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -> tuple[list, list]:
+    """Run a task on items (chunk, …), in parallel processes if the text is large; see `run_in_processes`.
+
+    Within `run_chunks_by` the runner does the work. Returns the results of the calls in the order of the items, and the
+    results of `finish()`, one a process or, by a runner, one an item.
+    """
+    if runner := get_chunk_runner():
+        return runner.run(make_task, items)
+    sizes = [chunk.size for chunk, *_ in items]
+    least = PARALLEL_BYTES if all(chunk.ranges for chunk, *_ in items) else PARALLEL_TFDS_BYTES
+    processes = count_processes() if sum(sizes) >= least else 1
+    values, finished = [None] * len(items), []
+    with open_progress(title, sum(sizes), "B") as progress:
+        for number, value in run_in_processes(make_task, items, processes):
+            if number is None:
+                finished.append(value)
+            else:
+                values[number] = value
+                progress.update(sizes[number])
+    return values, finished
+
+
+class SentenceCounter:
+    """A task for `run_task`: count the lines of a chunk that are not blank."""
+
+    def __call__(self, chunk: Chunk) -> int:
+        return sum(1 for _ in chunk.lines())
+
+    def finish(self) -> None: ...

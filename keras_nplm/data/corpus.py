@@ -1,0 +1,54 @@
+"""`Corpus`: a name, a tokenizer and the splits of a text as sentences of tokens."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from keras_nplm.data.subwords import SubwordOptions
+from keras_nplm.data.tokenizers import uses_subwords
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Corpus:
+    """A corpus: its name, its tokenizer and its splits. Each sentence is a list of tokens.
+
+    Args:
+        name: the name that `config.json` records.
+        tokenizer: name of the tokenizer for more text of this kind; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences.
+            With the tokenizer `sentencepiece` the sentences are lines of text, since subwords are not known before
+            they are trained.
+        subwords: for the tokenizer `sentencepiece`: how the subwords are made.
+
+    Example:
+
+    >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["a", "dog"]])})
+    >>> list(corpus.sentences("train"))
+    [['the', 'cat'], ['a', 'dog']]
+    >>> corpus
+    Corpus('two', tokenizer='whitespace', splits=['train'])
+    """
+
+    name: str
+    tokenizer: str
+    splits: dict[str, Callable[[], Iterator[list[str]]]]
+    subwords: SubwordOptions = dataclasses.field(default_factory=SubwordOptions)
+
+    def __repr__(self) -> str:
+        return f"Corpus({self.name!r}, tokenizer={self.tokenizer!r}, splits={[*self.splits]})"
+
+    def sentences(self, split: str) -> Iterator[list[str]]:
+        """Iterate over the tokenised sentences of a split, from the first; see `splits`."""
+        return self.splits[split]()
+
+    @property
+    def fixed_options(self) -> dict[str, Any]:
+        """Options of the vocabulary that cannot be chosen any more, because the text is encoded already."""
+        return {}
+
+    def describe(self) -> dict:
+        """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of the subwords."""
+        subwords = self.subwords.describe() if uses_subwords(self.tokenizer) else {}
+        return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords}
