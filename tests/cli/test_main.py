@@ -140,7 +140,7 @@ def test_help_describes_each_configuration(capsys):
         ("ngram --output {tmp}/m --arpa x --order 3", "`--order` must be left out with `--arpa`"),
         ("size --vocabulary-size 4", "`vocabulary_size` must be 5 or more"),
         ("size --vocabulary-size 9 --tokens 0", "`tokens` must be 1 or more"),
-        ("map {model} words.png", "`TARGET` must end in .svg or .tsv"),
+        ("map {model} words.png", "`TARGET` must be a file in .svg or .tsv"),
         ("map {model} words.svg --num-words 2001", "`num_words` must be 1 to 2,000"),
         ("export {model} m.arpa --quantise", "`--quantise` must be left out with the format arpa"),
         ("export {model} m.gz", "`TARGET` must have an ending of the format"),
