@@ -24,20 +24,6 @@ def _run(capsys, *arguments) -> str:
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text(TEXT, encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def ngram_directory(tmp_path_factory, text):
-    directory = tmp_path_factory.mktemp("ngrams") / "model"
-    assert main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
-    return directory
-
-
-@pytest.fixture(scope="module")
 def trained(tmp_path_factory, text):
     """A network trained by the command, and the object that it prints."""
     directory = tmp_path_factory.mktemp("networks") / "model"
