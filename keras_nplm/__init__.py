@@ -32,11 +32,8 @@ _PUBLIC = {
     "keras_nplm.layers.direct": ["DirectConnection"],
     "keras_nplm.layers.hidden": ["DeepHidden", "ResidualBlock", "TanhHidden"],
     "keras_nplm.layers.outputs": [
-        "AdaptiveSoftmax",
-        "EnergyOutput",
-        "FullSoftmax",
-        "NoiseContrastive",
-        "SampledSoftmax",
+        *("AdaptiveSoftmax", "EnergyOutput", "FullSoftmax"),
+        *("NoiseContrastive", "SampledSoftmax"),
     ],
     "keras_nplm.models.caches": ["ContinuousCache", "NgramCache", "UnigramCache"],
     "keras_nplm.models.gradients": ["sum_gradients_first"],

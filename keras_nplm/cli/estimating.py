@@ -10,35 +10,25 @@ from keras_nplm.cli.flags import (
     add_corpus_flags,
     add_flag,
     add_output,
+    add_switch,
+    check_left_out,
     open_named_corpus,
     read_configuration,
     read_tokenizer,
 )
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import Option, name_flag
+from keras_nplm.io.options import Option
 from keras_nplm.models.caches import LENGTH
 from keras_nplm.training.configuration import Configuration
 
-METHOD = Option(
-    name="method",
-    type=str,
-    default="kneser-ney",
-    choices=("kneser-ney", "deleted-interpolation", "class-based"),
-    help="estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory",
-)
-NUM_CLASSES = Option(
-    name="num_classes",
-    type=int,
-    default=500,
-    least=1,
-    help="number of word classes of the method class-based",
-)
+_METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
+_METHOD_HELP = "estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory"
+METHOD = Option("method", str, "kneser-ney", _METHOD_HELP, choices=_METHODS)
+NUM_CLASSES = Option("num_classes", int, 500, "number of word classes of the method class-based", least=1)
 
 
 def add(command: AddCommand) -> None:
-    """Add the commands."""
     _add_ngram_flags(command("ngram", _ngram, _show_ngram, "Estimate an n-gram model and evaluate it.", RESUME))
     _add_mix_flags(command("mix", _mix, _show_mix, "Mix models, with weights fitted on the validation split."))
 
@@ -49,8 +39,7 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, NUM_CLASSES)
     help = "word classes to use, one word and its class per line, separated by a tab (default: classes by clustering)"
     parser.add_argument("--word-classes", metavar="FILE", help=help)
-    help = "deleted interpolation with weights by the frequency of the whole context alone (default: off)"
-    parser.add_argument("--paper-bins", action="store_true", help=help)
+    add_switch(parser, "--paper-bins", "deleted interpolation with weights by the frequency of the whole context alone")
     hide_in_help(parser, "word_classes", "paper_bins", "vocabulary", "config", "token", "tokenizer", "corpus")
     hide_in_help(parser, "pieces")
     arpa = parser.add_argument_group("model of a different toolkit")
@@ -65,14 +54,10 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
 
 def _ngram(options: argparse.Namespace) -> dict:
     configuration = read_configuration(options)
-    if options.vocabulary and not options.arpa:
-        raise InputError(
-            f"`--vocabulary` must be left out without `--arpa`. Received: {options.vocabulary}. Fix: give `--arpa`, "
-            "or leave `--vocabulary` out."
-        )
     if options.arpa:
         result = _import_arpa(options, configuration)
     else:
+        check_left_out(options, ["vocabulary"], "without `--arpa`", "give `--arpa`.")
         corpus = open_named_corpus(options)
         configuration = read_configuration(options, corpus)
 
@@ -94,12 +79,8 @@ def _ngram(options: argparse.Namespace) -> dict:
 def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> dict:
     from keras_nplm.training.estimate import import_arpa
 
-    for flag in ("train", "resample", "order", "pieces", "pieces_kind", "pieces_file"):
-        if getattr(options, flag):
-            raise InputError(
-                f"`{name_flag(flag)}` must be left out with `--arpa`. Received: {getattr(options, flag)}. "
-                "Fix: leave it out. The ARPA file holds a whole model."
-            )
+    flags = ["train", "resample", "order", "pieces", "pieces_kind", "pieces_file"]
+    check_left_out(options, flags, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
     is_chosen = any(word.startswith("--tok") for word in options.arguments)
     return import_arpa(
         options.arpa,
@@ -122,39 +103,26 @@ def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
     help = "fixed weights, one per model (default: fitted on the validation split)"
     parser.add_argument("--weights", metavar="W", nargs="+", type=float, help=help)
-    help = "separate weights for each bin of the context's frequency (default: off)"
-    parser.add_argument("--by-frequency", action="store_true", help=help)
-    for flag, name, cache in (
-        ("--unigram-cache", "WORDS", "unigram cache, whose words weigh 1/e after this number of words, 1 or more,"),
-        (
-            "--ngram-cache",
-            "WORDS",
-            "n-gram cache, in which words that followed the last words weigh more, with this decay in words,",
-        ),
-        ("--continuous-cache", "FLATNESS", "continuous cache of the first network, with this flatness, 0 or more,"),
+    add_switch(parser, "--by-frequency", "separate weights for each bin of the context's frequency")
+    for name, value, cache in (
+        ("unigram", "WORDS", "unigram cache, whose words weigh 1/e after this number of words, 1 or more,"),
+        ("ngram", "WORDS", "n-gram cache: words after the same context weigh more, with this decay in words,"),
+        ("continuous", "FLATNESS", "continuous cache of the first network, with this flatness, 0 or more,"),
     ):
-        help = f"{cache} as one more model (default: off; without {name}: chosen on the validation split)"
-        parser.add_argument(flag, metavar=name, nargs="?", type=float, const=True, default=False, help=help)
+        help = f"{cache} as one more model (default: off; without {value}: chosen on the validation split)"
+        parser.add_argument(
+            f"--{name}-cache", metavar=value, nargs="?", type=float, const=True, default=False, help=help
+        )
     add_flag(parser, LENGTH)
-    help = "the uniform distribution as one more model; its weight comes last (default: off)"
-    parser.add_argument("--uniform", action="store_true", help=help)
+    add_switch(parser, "--uniform", "the uniform distribution as one more model; its weight comes last")
 
 
 def _mix(options: argparse.Namespace) -> dict:
     from keras_nplm.training.mix import mix
 
-    result = mix(
-        options.directories,
-        options.output,
-        weights=options.weights,
-        by_frequency=options.by_frequency,
-        unigram_cache=options.unigram_cache,
-        ngram_cache=options.ngram_cache,
-        continuous_cache=options.continuous_cache,
-        cache_length=options.cache_length,
-        uniform=options.uniform,
-    )
-    return result | {"directory": str(options.output)}
+    names = "weights by_frequency unigram_cache ngram_cache continuous_cache cache_length uniform".split()
+    given = {name: getattr(options, name) for name in names}
+    return mix(options.directories, options.output, **given) | {"directory": str(options.output)}
 
 
 def _show_mix(result: dict) -> None:

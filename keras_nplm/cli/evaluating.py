@@ -9,9 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_preset_directory
+from keras_nplm.cli.flags import (
+    SELF_NORMALISED,
+    AddCommand,
+    add_directory,
+    add_files,
+    add_flag,
+    add_switch,
+    check_left_out,
+)
 from keras_nplm.cli.printing import format_figures
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.io.text import escape_controls
 from keras_nplm.language_model.presets import find_preset
@@ -20,66 +28,45 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.scoring import SentenceScore
 
-_TOP_K = Option(name="top_k", type=int, default=5, least=1, metavar="K", help="number of words per context")
-_DRAW_FROM = Option(
-    name="top_k",
-    type=int,
-    default=None,
-    optional=True,
-    least=1,
-    example=40,
-    metavar="K",
-    help="most probable words to sample from",
-)
-_NUM_WORDS = Option(name="num_words", type=int, default=50, least=1, below=1_000_001, help="number of words")
+_TOP_K = Option("top_k", int, 5, "number of words per context", least=1, metavar="K")
+_DRAW_FROM = Option("top_k", int, None, "most probable words to sample from", least=1, example=40, metavar="K")
+_NUM_WORDS = Option("num_words", int, 50, "number of words", least=1, below=1_000_001)
 _SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the text")
-_TEMPERATURE = Option(
-    name="temperature",
-    type=float,
-    default=1.0,
-    least=0,
-    help="sampling temperature; below 1 frequent words become more probable, 0 takes the most probable word",
-)
+_HELP = "sampling temperature; below 1 frequent words become more probable, 0 takes the most probable word"
+_TEMPERATURE = Option("temperature", float, 1.0, _HELP, least=0)
 
 
 def add(command: AddCommand) -> None:
-    """Add the commands."""
     evaluate = command("evaluate", _evaluate, _show_evaluate, "Compute the exact perplexity of a split or a text.")
     add_directory(evaluate)
     source = evaluate.add_mutually_exclusive_group()
     splits = ("train", "validation", "test")
     source.add_argument("--split", choices=splits, default="test", help="split of the corpus (default: test)")
-    help = "text files or globs, one sentence per line, instead of a split (default: none)"
-    source.add_argument("--text", metavar="FILE", nargs="+", help=help)
-    help = "report log Z; a self-normalised network has log Z close to 0 (default: off)"
-    evaluate.add_argument("--ln-z", action="store_true", help=help)
+    add_files(source, "--text", "text files or globs, one sentence per line, instead of a split")
+    add_switch(evaluate, "--ln-z", "report log Z; a self-normalised network has log Z close to 0")
     help = "also evaluate a copy that learns from the text as it reads, with settings tuned on validation text"
-    evaluate.add_argument("--dynamic", action="store_true", help=f"{help} (default: off)")
+    add_switch(evaluate, "--dynamic", help)
 
     score = command("score", _score, _show_score, "Compute log-probabilities of sentences, in nats.")
     score.description += " Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens."
     add_directory(score)
-    help = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token (default: off)"
-    score.add_argument("--self-normalised", action="store_true", help=help)
-    help = "a copy of the model learns from each sentence before it scores the next; see `evaluate` (default: off)"
-    score.add_argument("--dynamic", action="store_true", help=help)
+    add_switch(score, "--self-normalised", SELF_NORMALISED)
+    add_switch(score, "--dynamic", "a copy of the model learns from each sentence before it scores the next")
     help = "text file, one sentence per line (default: standard input)"
     score.add_argument("file", metavar="FILE", nargs="?", help=help)
 
     complete = command("complete", _complete, _show_complete, "Print the most probable next words of a context.")
-    add_preset_directory(complete)
+    add_directory(complete, has_preset=True)
     help = 'words before the next word, as in "the result of"'
     complete.add_argument("context", metavar="CONTEXT", nargs="+", help=help)
-    help = 'complete the last, unfinished word of each CONTEXT, as in "the val" (default: predict the next word)'
-    complete.add_argument("--prefix", action="store_true", help=help)
+    add_switch(complete, "--prefix", 'complete the last, unfinished word of each CONTEXT, as in "the val"')
     add_flag(complete, _TOP_K)
 
     generate = command("generate", _generate, _show_generate, "Generate text: sample word after word from the model.")
-    add_preset_directory(generate)
+    add_directory(generate, has_preset=True)
     generate.add_argument("--prompt", metavar="TEXT", default="", help="text to continue (default: none)")
-    add_flag(generate, _NUM_WORDS)
-    add_flag(generate, _SEED)
-    add_flag(generate, _TEMPERATURE)
+    for option in (_NUM_WORDS, _SEED, _TEMPERATURE):
+        add_flag(generate, option)
     add_flag(generate, _DRAW_FROM, shown="all words")
 
 
@@ -93,7 +80,7 @@ def _evaluate(options: argparse.Namespace) -> dict:
     if options.text:
         text = warn_of_tokens(model.tokenizer_name)(text)
     if options.dynamic:
-        check_argument("--ln-z", not options.ln_z, "left out with `--dynamic`", "--ln-z", "evaluate twice.")
+        check_left_out(options, ["ln_z"], "with `--dynamic`", "evaluate twice.")
         _ensure_dynamics(model, Path(options.directory))
     return model.evaluate(text, ln_z=options.ln_z, dynamic=options.dynamic)
 
@@ -139,23 +126,17 @@ def _score(options: argparse.Namespace) -> dict:
     from keras_nplm.io.text import read_lines as read_stream
     from keras_nplm.language_model.language_model import LanguageModel
 
-    dynamic = options.dynamic
-    check_argument(
-        "--dynamic",
-        not (dynamic and options.self_normalised),
-        "left out with `--self-normalised`",
-        "--dynamic",
-        "leave one of them out.",
-    )
+    if options.self_normalised:
+        check_left_out(options, ["dynamic"], "with `--self-normalised`", "leave one of them out.")
     lines = read_lines([Path(options.file)]) if options.file else read_stream("standard input", sys.stdin.buffer)
     lines = _read_first(lines)
     model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
-    if dynamic:
+    if options.dynamic:
         _ensure_dynamics(model, Path(options.directory))
     if options.self_normalised:
         print(_describe_log_z(Path(options.directory)), file=sys.stderr)
     lines = warn_of_tokens(model.tokenizer_name)(lines)
-    return {"sentences": map(_list_score, model.score(lines, dynamic=dynamic))}
+    return {"sentences": map(_list_score, model.score(lines, dynamic=options.dynamic))}
 
 
 def _list_score(score: "SentenceScore") -> dict:
@@ -212,13 +193,8 @@ def _generate(options: argparse.Namespace) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
 
     model = LanguageModel.load(options.directory or _find_reference())
-    text = model.generate(
-        options.prompt,
-        options.num_words,
-        seed=options.seed,
-        temperature=options.temperature,
-        top_k=options.top_k,
-    )
+    given = {name: getattr(options, name) for name in ("seed", "temperature", "top_k")}
+    text = model.generate(options.prompt, options.num_words, **given)
     between = get_separator(model.tokenizer_name)
     prompt = options.prompt
     if not between:  # as the tokenizer reads it

@@ -4,24 +4,32 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_nplm.cli.flags import JOBS, RESUME, AddCommand, add_corpus_flags, add_data_dir, add_flag, open_named_corpus
+from keras_nplm.cli.flags import (
+    JOBS,
+    RESUME,
+    AddCommand,
+    add_corpus_flags,
+    add_data_dir,
+    add_files,
+    add_flag,
+    add_switch,
+    check_left_out,
+    open_named_corpus,
+)
 from keras_nplm.experiments.benchmark import BENCHMARKS, DEFAULT_BENCHMARKS, Settings, run_benchmarks
 from keras_nplm.experiments.studies import STUDIES, load_study
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import OPTIONS, Option, name_flag, parse_integers
 
-_LIST = dict(type=str, is_list=True, metavar="N[,N…]")
+_LIST = dict(is_list=True, metavar="N[,N…]")
 _HELP = "CPU seconds of training of the PyTorch models of the benchmark quality"
-_TOKENS = Option(
-    name="tokens", default="1000000", example="1000000,100000000", help="tokens of the texts of `estimation`", **_LIST
-)
-_SECONDS = Option(name="seconds", default="300", example="300,3000", help=_HELP, **_LIST)
-_ROUNDS = Option(name="rounds", type=int, default=5, least=1, help="measurements of each contender")
+_TOKENS = Option("tokens", str, "1000000", "tokens of the texts of `estimation`", example="1000000,100000000", **_LIST)
+_SECONDS = Option("seconds", str, "300", _HELP, example="300,3000", **_LIST)
+_ROUNDS = Option("rounds", int, 5, "measurements of each contender", least=1)
 _STUDY_FLAGS = {"pages": "tokenization", "texts": "default", "character_texts": "default"}  # flag: its study
 
 
 def add(command: AddCommand) -> None:
-    """Add the commands."""
     help = "Measure speed on one core, or perplexity by training time, beside the peers that are installed."
     resume = ". Finished models of the benchmark quality are kept. Run the same command again to resume."
     parser = command("benchmark", _benchmark, _show, help, resume)
@@ -32,9 +40,8 @@ def add(command: AddCommand) -> None:
     _add_report_flags(parser, "benchmark", "directory of the models of the benchmark quality")
     add_corpus_flags(parser, resample=False)
 
-    parser = command(
-        "paper", _paper, _show, "Train the models of the paper's Table 1 on Brown, and report them.", RESUME
-    )
+    help = "Train the models of the paper's Table 1 on Brown, and report them."
+    parser = command("paper", _paper, _show, help, RESUME)
     _add_study_flags(parser)
     help = "rows of Table 1, such as mlp1, trigram, kneser-ney-5 (default: all)"
     parser.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=help)
@@ -44,10 +51,9 @@ def add(command: AddCommand) -> None:
     _add_study_flags(parser)
     help = "HTML pages of the study tokenization (default: those of the installed package debian-handbook)"
     parser.add_argument("--pages", metavar="DIR", help=help)
-    help = "text files of the study default, or directories with train.txt, validation.txt, test.txt (default: none)"
-    parser.add_argument("--texts", metavar="FILE", nargs="+", default=(), help=help)
-    help = "the same, with characters as tokens (default: none)"
-    parser.add_argument("--character-texts", metavar="FILE", nargs="+", default=(), help=help)
+    help = "text files of the study default, or directories with train.txt, validation.txt, test.txt"
+    add_files(parser, "--texts", help)
+    add_files(parser, "--character-texts", "the same, with characters as tokens")
 
 
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
@@ -59,14 +65,12 @@ def _add_study_flags(parser: argparse.ArgumentParser) -> None:
 def _add_report_flags(parser: argparse.ArgumentParser, what: str, directory: str) -> None:
     parser.add_argument("--output", metavar="DIR", default="paper", help=f"{directory} (default: paper)")
     help = f"replace the recorded {what} of this checkout, and write saved_models/measured/README.md again"
-    parser.add_argument("--record", action="store_true", help=f"{help} (default: off)")
+    add_switch(parser, "--record", help)
 
 
 def _check_name(name: str, choices: Sequence[str]) -> None:
-    if name not in choices:
-        raise InputError(
-            f"`NAME` must be one of {', '.join(choices)}. Received: {name!r}. Fix: choose a name of this list."
-        )
+    wanted = f"one of {', '.join(choices)}"
+    check_argument("NAME", name in choices, wanted, repr(name), "choose a name of this list.")
 
 
 def _read_positive(options: argparse.Namespace, option: Option) -> tuple[int, ...]:
@@ -113,14 +117,10 @@ def _paper(options: argparse.Namespace) -> dict:
 
 def _study(options: argparse.Namespace) -> dict:
     _check_name(options.name, STUDIES)
+    for flag, study in _STUDY_FLAGS.items():
+        if study != options.name:
+            check_left_out(options, [flag], f"with the study {options.name}", f"choose the study {study}.")
     given = {flag: value for flag in _STUDY_FLAGS if (value := getattr(options, flag))}
-    for flag, value in given.items():
-        if _STUDY_FLAGS[flag] != options.name:
-            value = value if flag == "pages" else ", ".join(value)
-            raise InputError(
-                f"`{name_flag(flag)}` must be left out with the study {options.name}. Received: {value}. Fix: choose "
-                f"the study {_STUDY_FLAGS[flag]}."
-            )
 
     from keras_nplm.experiments.study import make_study
 

@@ -7,66 +7,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, check_network
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out, check_network
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import OPTIONS, Option, name_flag
+from keras_nplm.io.options import OPTIONS, Option
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.models.ngrams import BackoffModel
 
 _ENDINGS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa", "word2vec": ".vec"}
-_NUMBER = dict(default=None, optional=True)  # None: not given, which flags of other formats must be
-
-_TOP_K = Option(
-    name="top_k", type=int, least=1, example=10, metavar="K", help="saved-model: number of suggested words", **_NUMBER
+_BYTES = dict(least=1, below=(1 << 30) + 1, example=1 << 16, metavar="BYTES")
+_HELP = "saved-model: longest text that is scored, and most bytes that are read of a context"
+_SERVING = (  # None: the flag is not given
+    Option("top_k", int, None, "saved-model: number of suggested words", least=1, example=10, metavar="K"),
+    Option("max_text_length", int, None, _HELP, **_BYTES),
 )
-_MAX_TEXT_LENGTH = Option(
-    name="max_text_length",
-    type=int,
-    least=1,
-    below=(1 << 30) + 1,
-    example=1 << 16,
-    metavar="BYTES",
-    help="saved-model: longest text that is scored, and most bytes that are read of a context",
-    **_NUMBER,
-)
-_SERVING = (_TOP_K, _MAX_TEXT_LENGTH)
-ORDER = Option(
-    name="order",
-    type=int,
-    least=2,
-    below=OPTIONS["order"].below,
-    example=3,
-    help="n, up to the model's order",
-    **_NUMBER,
-)
-MIN_EXPECTED_COUNT = Option(
-    name="min_expected_count",
-    type=float,
-    least=0,
-    example=0.02,
-    metavar="C",
-    help="least expected count in the text for which an n-gram is listed",
-    **_NUMBER,
-)
-PRUNE = Option(
-    name="prune",
-    type=float,
-    least=0,
-    example=1e-7,
-    metavar="THETA",
-    help="pruning threshold: relative rise of perplexity below which an n-gram is removed, such as 1e-7",
-    **_NUMBER,
-)
-MAX_NGRAMS = Option(
-    name="max_ngrams", type=int, least=1, example=100_000, help="largest number of n-grams, of all orders", **_NUMBER
-)
+_HELP = "least expected count in the text for which an n-gram is listed"
+MIN_EXPECTED_COUNT = Option("min_expected_count", float, None, _HELP, least=0, example=0.02, metavar="C")
+ORDER = Option("order", int, None, "n, up to the model's order", least=2, below=OPTIONS["order"].below, example=3)
+_HELP = "pruning threshold: relative rise of perplexity below which an n-gram is removed, such as 1e-7"
+_PRUNE = Option("prune", float, None, _HELP, least=0, example=1e-7, metavar="THETA")
+_HELP = "largest number of n-grams, of all orders"
+_MAX_NGRAMS = Option("max_ngrams", int, None, _HELP, least=1, example=100_000)
 _ARPA_FLAGS = ("order", "text", "min_expected_count", "prune", "max_ngrams")
+_OWNERS = {  # of flags: their formats
+    "quantise": ("litert", "onnx"),
+    **dict.fromkeys([option.name for option in _SERVING], ("saved-model",)),
+    **dict.fromkeys(_ARPA_FLAGS, ("arpa",)),
+}
 
 
 def add(command: AddCommand) -> None:
-    """Add the command."""
     parser = command("export", _export, _show_export, "Write a model for other programs.")
     add_directory(parser)
     help = "directory of the SavedModel's versions, or the file to write"
@@ -76,15 +47,14 @@ def add(command: AddCommand) -> None:
     parser.add_argument("--format", choices=tuple(_ENDINGS), help=help)
     for option in _SERVING:
         add_flag(parser, option, shown=option.example)
-    help = "litert and onnx: 8-bit matrices, a quarter of the size, perplexity within 0.1%% (default: off)"
-    parser.add_argument("--quantise", action="store_true", help=help)
+    add_switch(parser, "--quantise", "litert and onnx: 8-bit matrices, a quarter of the size, perplexity within 0.1%%")
     arpa = parser.add_argument_group("arpa", "A model other than Kneser-Ney is approximated by a back-off model.")
     add_flag(arpa, ORDER, shown=f"{ORDER.example} or the model's")
     help = "text files or globs whose n-grams are listed (default: the training text)"
     arpa.add_argument("--text", metavar="FILE", nargs="+", help=help)
     add_flag(arpa, MIN_EXPECTED_COUNT, shown=MIN_EXPECTED_COUNT.example)
-    add_flag(arpa, PRUNE)
-    add_flag(arpa, MAX_NGRAMS)
+    add_flag(arpa, _PRUNE)
+    add_flag(arpa, _MAX_NGRAMS)
 
 
 def _export(options: argparse.Namespace) -> dict:
@@ -129,7 +99,6 @@ def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
 def _export_graph(
     options: argparse.Namespace, format: str, language_model: "LanguageModel", target: Path
 ) -> list[Path]:
-    """Write a SavedModel, LiteRT or ONNX file, and return the paths of all files written."""
     if format != "saved-model":
         check_network(language_model, f"export --format {format}")
 
@@ -147,7 +116,6 @@ def _export_graph(
 
 
 def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageModel") -> "BackoffModel":
-    """Return the back-off model of an ARPA file: the model itself or its approximation, pruned by the flags."""
     from keras_nplm.models.ngrams import BackoffModel, prune
     from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
 
@@ -163,7 +131,6 @@ def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageM
 
 
 def _read_ids(options: argparse.Namespace, language_model: "LanguageModel") -> np.ndarray:
-    """Return the ids of the text whose n-grams an ARPA file lists."""
     from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
     from keras_nplm.data.encoding import encode_sentences
 
@@ -191,15 +158,10 @@ def _choose_format(options: argparse.Namespace) -> str:
             f"`TARGET` must have an ending of the format {format}. Received: {options.target!r}. Fix: let it end in "
             f"{_ENDINGS[format] or 'no known ending'}, or change --format."
         )
-    flags = [("--quantise", (options.quantise and format != "onnx") or None, "litert")]
-    flags += [(option.flag, getattr(options, option.name), "saved-model") for option in _SERVING]
-    flags += [(name_flag(name), getattr(options, name), "arpa") for name in _ARPA_FLAGS]
-    for flag, given, wanted in flags:
-        if given is not None and format != wanted:
-            raise InputError(
-                f"`{flag}` must be left out with the format {format}. Received: {given}. Fix: leave it out, or export "
-                f"with --format {wanted}."
-            )
+    for name, formats in _OWNERS.items():
+        if format not in formats:
+            fix = f"leave it out, or export with --format {formats[0]}."
+            check_left_out(options, [name], f"with the format {format}", fix)
     return format
 
 

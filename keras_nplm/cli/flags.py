@@ -1,6 +1,7 @@
 """Flags that several commands share, and the configuration and the corpus that they describe."""
 
 import argparse
+import contextlib
 import dataclasses
 import math
 import textwrap
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import GROUPS, OPTIONS, Option, name_flag
 from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, TOKENIZERS, Configuration
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, those of the text
 RESUME = ". Finished work is saved. Run the same command again to resume."  # printed after an interruption
 _FRACTIONS = (0.8, 0.1, 0.1)
-
-
+SELF_NORMALISED = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token"
 AddCommand = Callable[..., argparse.ArgumentParser]  # the function `command` of `keras_nplm.cli.main.build_parser`
 
 
@@ -51,11 +51,7 @@ def add_flag(
 
 
 def describe(option: Option, default: object, required: bool = False) -> str:
-    """Return the help of a flag: noun phrase, range, default.
-
-    >>> describe(OPTIONS["dropout"], 0.4)
-    'dropout rate of the hidden units (in [0, 1); default: 0.4)'
-    """
+    """Return the help of a flag: noun phrase, range, default."""
     notes = [option.range] if option.range and not option.choices else []
     if required:
         notes.append("required")
@@ -66,26 +62,39 @@ def describe(option: Option, default: object, required: bool = False) -> str:
     return f"{option.help} ({'; '.join(notes)})"
 
 
-def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Add the model directory that a command reads."""
-    parser.add_argument(
-        "directory", metavar="DIR", help="model directory written by train, ngram, mix, adapt or add-words"
-    )
+def add_directory(parser: argparse.ArgumentParser, *, has_preset: bool = False) -> None:
+    """Add the model directory that a command reads, perhaps by default that of the reference model."""
+    help = "model directory written by train, ngram, mix, adapt or add-words"
+    if has_preset:
+        help = "model directory (default: the reference model, a network of the Python language reference)"
+    parser.add_argument("directory", metavar="DIR", nargs="?" if has_preset else None, help=help)
 
 
-def add_preset_directory(parser: argparse.ArgumentParser) -> None:
-    """Add the model directory of a command that reads the reference model if none is given."""
-    help = "model directory (default: the reference model, a network of the Python language reference)"
-    parser.add_argument("directory", metavar="DIR", nargs="?", help=help)
+def add_output(parser: argparse.ArgumentParser, help: str = "model directory to write") -> None:
+    """Add the directory that a command writes."""
+    parser.add_argument("--output", metavar="DIR", required=True, help=f"{help} (required)")
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the model directory that a command writes."""
-    parser.add_argument("--output", metavar="DIR", required=True, help="model directory to write (required)")
+def add_files(parser: argparse._ActionsContainer, flag: str, help: str, required: bool = False) -> None:
+    """Add a flag that takes several files."""
+    help = f"{help} ({'required' if required else 'default: none'})"
+    parser.add_argument(flag, metavar="FILE", nargs="+", default=(), required=required, help=help)
+
+
+def add_switch(parser: argparse._ActionsContainer, flag: str, help: str) -> None:
+    """Add a flag without a value."""
+    parser.add_argument(flag, action="store_true", help=f"{help} (default: off)")
+
+
+def check_left_out(options: argparse.Namespace, names: Sequence[str], when: str, fix: str) -> None:
+    """Refuse given flags that have no effect, such as "without `--arpa`"."""
+    for name in names:
+        value = getattr(options, name, None)
+        if value is not None and value is not False and value != () and value != []:
+            raise InputError(f"`{name_flag(name)}` must be left out {when}. Received: {value}. Fix: {fix}")
 
 
 def add_data_dir(parser: argparse._ActionsContainer) -> None:
-    """Add the directory of downloaded corpora."""
     help = "directory of TFDS sets and of archives, also of Brown (default: TFDS_DATA_DIR, else ~/tensorflow_datasets)"
     parser.add_argument("--data-dir", metavar="DIR", help=help)
 
@@ -98,18 +107,12 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
     group = parser.add_argument_group(GROUPS["data"])
     add_flag(group, OPTIONS["corpus"])
     for split in ("train", "validation", "test"):
-        help = f"text files or globs of the {split} split, one sentence per line (default: none)"
-        group.add_argument(f"--{split}", metavar="FILE", nargs="+", default=(), help=help)
+        add_files(group, f"--{split}", f"text files or globs of the {split} split, one sentence per line")
     if resample:
-        group.add_argument(
-            "--resample",
-            metavar=("SHARE", "FILE"),
-            nargs="+",
-            action="append",
-            default=[],
-            help="out-of-domain text files and the share of their n-grams per epoch, in (0, 1]; each epoch uses a new "
-            "share, ngram counts all; one flag per out-of-domain corpus (default: none)",
-        )
+        help = "out-of-domain text files and the share of their n-grams per epoch, in (0, 1]; each epoch uses a new "
+        help += "share, ngram counts all; one flag per out-of-domain corpus (default: none)"
+        pair = dict(metavar=("SHARE", "FILE"), nargs="+")
+        group.add_argument("--resample", action="append", default=[], help=help, **pair)
     help = "shares of train, validation and test lines if only --train is given (default: 0.8 0.1 0.1)"
     group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=_FRACTIONS, help=help)
     for name in ("token", "tokenizer"):  # without the flag `--config` decides
@@ -175,13 +178,9 @@ def read_tokenizer(options: argparse.Namespace) -> str:
     """Return the name of the tokenizer, without its normalisation."""
     if options.token is None and options.tokenizer is None:
         return _get_text_options(options)["tokenizer"]
-    if options.token != "character":
-        return options.tokenizer or OPTIONS["tokenizer"].default
-    if options.tokenizer == SUBWORDS:
-        raise InputError(
-            "`--tokenizer sentencepiece` must be left out with `--token character`. Fix: drop one of them."
-        )
-    return CHARACTERS
+    if options.token == "character" and options.tokenizer == SUBWORDS:
+        check_left_out(options, ["tokenizer"], "with `--token character`", "drop one of them.")
+    return CHARACTERS if options.token == "character" else options.tokenizer or OPTIONS["tokenizer"].default
 
 
 def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -191,27 +190,17 @@ def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
     """Return how subwords are made, or None without `--tokenizer sentencepiece`."""
-    given = {name: getattr(options, name) for name in ("pieces", "pieces_kind", "pieces_file")}
-    given = {name: value for name, value in given.items() if value is not None}
-    if read_tokenizer(options) != SUBWORDS:
-        for name, value in given.items():
-            raise InputError(
-                f"`{name_flag(name)}` must be left out without subwords. Received: {value}. Fix: add `--tokenizer "
-                "sentencepiece`."
-            )
-        return None
-    for name in ("min_count", "max_size"):
-        if getattr(options, name, None) is not None:
-            raise InputError(
-                f"`{name_flag(name)}` must be left out with subwords. Received: {getattr(options, name)}. Fix: set "
-                "the size of the vocabulary by `--pieces`."
-            )
-    if "pieces_file" in given and len(given) > 1:
-        raise InputError("`--pieces-file` must be given without `--pieces` and `--pieces-kind`. Fix: drop one of them.")
-    if "pieces" in (named := _get_text_options(options)) and "pieces_file" not in given:
-        given = {"pieces": named["pieces"]} | given
     fields = {"pieces": "pieces", "pieces_kind": "kind", "pieces_file": "file"}
-    return SubwordOptions(**{fields[name]: value for name, value in given.items()})
+    if read_tokenizer(options) != SUBWORDS:
+        check_left_out(options, [*fields], "without subwords", "add `--tokenizer sentencepiece`.")
+        return None
+    fix = "set the size of the vocabulary by `--pieces`."
+    check_left_out(options, ["min_count", "max_size"], "with subwords", fix)
+    if options.pieces_file is not None:
+        check_left_out(options, ["pieces", "pieces_kind"], "with `--pieces-file`", "drop one of them.")
+        return SubwordOptions(file=options.pieces_file)
+    given = _get_text_options(options) | {name: value for name in fields if (value := getattr(options, name))}
+    return SubwordOptions(**{fields[name]: value for name, value in given.items() if name in fields})
 
 
 def open_named_corpus(options: argparse.Namespace) -> "Corpus":
@@ -245,14 +234,10 @@ def _read_shares(given: Sequence[Sequence[str]]) -> list[tuple[float, list[str]]
     """Return the share and the files of each `--resample`."""
     resampled = []
     for first, *files in given:
-        try:
+        share = math.nan
+        with contextlib.suppress(ValueError):
             share = float(first)
-        except ValueError:
-            share = math.nan
-        if not 0 < share <= 1 or not files:
-            raise InputError(
-                "`--resample` must be a share in (0, 1] and then files. Received: "
-                f"{' '.join([first, *files])}. Fix: write it as in --resample 0.1 'news/*.gz'."
-            )
+        received, fix = " ".join([first, *files]), "write it as in --resample 0.1 'news/*.gz'."
+        check_argument("--resample", 0 < share <= 1 and files, "a share in (0, 1] and then files", received, fix)
         resampled.append((share, files))
     return resampled

@@ -3,39 +3,30 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-import keras_nplm.cli.adapting as adapting
-import keras_nplm.cli.estimating as estimating
-import keras_nplm.cli.evaluating as evaluating
-import keras_nplm.cli.experiments as experiments
-import keras_nplm.cli.exporting as exporting
-import keras_nplm.cli.new_words as new_words
-import keras_nplm.cli.preparing as preparing
-import keras_nplm.cli.rescoring as rescoring
-import keras_nplm.cli.sizing as sizing
-import keras_nplm.cli.training as training
-import keras_nplm.cli.word_vectors as word_vectors
 from keras_nplm import __version__
+from keras_nplm.cli import (
+    adapting,
+    estimating,
+    evaluating,
+    experiments,
+    exporting,
+    preparing,
+    rescoring,
+    training,
+    word_vectors,
+)
 from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
 from keras_nplm.io.errors import InputError, RunError, check_argument, follows_error
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.startup import hide_messages
 
-FAMILIES = (
-    training,
-    preparing,
-    sizing,
-    estimating,
-    adapting,
-    new_words,
-    evaluating,
-    rescoring,
-    word_vectors,
-    exporting,
-    experiments,
-)  # in the order of `--help`
+_FAMILIES = (  # in the order of `--help`
+    *(training, preparing, estimating, adapting, evaluating),
+    *(rescoring, word_vectors, exporting, experiments),
+)
 _INPUTS = (
     *("directory", "directories", "background", "file", "nbest", "scores", "tune", "references"),
     *("word_classes", "arpa", "vocabulary", "pieces_file"),
@@ -43,10 +34,7 @@ _INPUTS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Args:
-        arguments: the words after `keras-nplm`. Default: `sys.argv`.
+    """Run a command: the words after `keras-nplm`, by default those of `sys.argv`.
 
     Returns:
         the exit status: 0 for success, 1 for a runtime failure, 2 for invalid input, 130 for an interruption.
@@ -60,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = build_parser().parse_args(arguments, options)
         finally:
             sys.stdout.flush()  # of `--help`
-        _check_backend()
-        _check_unicode(options)
-        _check_output(options)
+        _check_arguments(options)
         for option in options.checked:
             if (value := getattr(options, option.name)) is not None:
                 option.check(value)
@@ -73,27 +59,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             options.show(result)
         sys.stdout.flush()
-    except RunError as error:
-        print_error(options.command, str(error))
-        return 1
     except BrokenPipeError:  # the reader of the output has closed the pipe: end quietly, as the shell's own tools do
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        print_error(options.command, f"{error}. Fix: check free disk space and the permissions of the files.")
-        return 1
-    except MemoryError as error:
-        print_error(options.command, f"Not enough memory ({error}). Fix: use less text or a smaller model.")
-        return 1
     except (KeyboardInterrupt, Exception) as error:
         # an interruption within a library may come out as its own error, such as a file that cannot be read
-        if follows_error(error, KeyboardInterrupt):
+        if follows_error(error, KeyboardInterrupt) and not isinstance(error, RunError | OSError | MemoryError):
             print_error(options.command, f"interrupted{options.after_interrupt}")
             return 130
-        if not isinstance(error, InputError):
+        message = str(error)
+        if isinstance(error, OSError):
+            message = f"{error}. Fix: check free disk space and the permissions of the files."
+        elif isinstance(error, MemoryError):
+            message = f"Not enough memory ({error}). Fix: use less text or a smaller model."
+        elif not isinstance(error, InputError | RunError):
             raise
-        print_error(options.command, str(error))
-        return 2
+        print_error(options.command, message)
+        return 2 if isinstance(error, InputError) else 1
     return 0
 
 
@@ -106,35 +88,23 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _check_backend() -> None:
-    """Refuse a backend of Keras without TensorFlow's graphs, and let no file of Keras choose one."""
-    check_argument(
-        "KERAS_BACKEND",
-        (backend := os.environ.setdefault("KERAS_BACKEND", "tensorflow") or "tensorflow") == "tensorflow",
-        "tensorflow",
-        repr(backend),
-        "`export KERAS_BACKEND=tensorflow`.",
-    )
-
-
-def _check_unicode(options: argparse.Namespace) -> None:
-    """Refuse arguments that are not UTF-8: neither our files nor TensorFlow can hold them."""
-    for part in _flatten(list(vars(options).values())):
-        if isinstance(part, str) and any("\ud800" <= character <= "\udfff" for character in part):
+def _check_arguments(options: argparse.Namespace) -> None:
+    """Refuse a backend of Keras without TensorFlow's graphs, arguments that are not UTF-8, and `--output ""`."""
+    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow") or "tensorflow"  # no file of Keras chooses one
+    fix = "`export KERAS_BACKEND=tensorflow`."
+    check_argument("KERAS_BACKEND", backend == "tensorflow", "tensorflow", repr(backend), fix)
+    for part in options.arguments:
+        if any("\ud800" <= character <= "\udfff" for character in part):
             raise InputError(
                 f"An argument must be UTF-8 text. Received: {part!r}, which holds half a surrogate pair. Fix: convert "
                 "it to UTF-8."
             )
-
-
-def _check_output(options: argparse.Namespace) -> None:
-    """Refuse `--output ""`, as a script without its variable gives it: it would be the working directory."""
-    if getattr(options, "output", None) == "":
-        raise InputError("`--output` must be a path. Received: ''. Fix: name a directory or a file to write.")
+    is_path = getattr(options, "output", None) != ""  # a script without its variable would write where it runs
+    check_argument("--output", is_path, "a path", "''", "name a directory or a file to write.")
 
 
 def _fetch_inputs(options: argparse.Namespace) -> None:
-    """Download remote models and files. Each argument then names its local copy. Text is downloaded as it is opened."""
+    """Download remote models and files, and name their local copies. Text is downloaded as it is opened."""
     for name in _INPUTS:
         value = getattr(options, name, None)
         if isinstance(value, str):
@@ -150,15 +120,6 @@ def _fetch_input(name: str, value: str) -> str:
     from keras_nplm.io.remote import fetch
 
     return before + equals + str(fetch(path))
-
-
-def _flatten(value: object) -> Iterator:
-    """Yield the items of lists, and of lists within lists."""
-    if isinstance(value, list | tuple):
-        for part in value:
-            yield from _flatten(part)
-    else:
-        yield value
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -177,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
         subparser.add_argument("--json", action="store_true", help="one JSON object on standard output (default: off)")
         return subparser
 
-    for family in FAMILIES:
+    for family in _FAMILIES:
         family.add(command)
     for subparser in commands.choices.values():
         subparser.add_help_all()

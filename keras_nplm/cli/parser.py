@@ -7,15 +7,11 @@ from typing import Any
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose `--help` leaves out advanced options, and whose usage line leaves out optional ones.
-
-    Two defaults steer the help: `advanced`, the names of advanced options (see `hide_in_help`), and `full_epilog`, the
-    end of the full help if it differs from `epilog`.
-    """
+    """An argument parser whose `--help` leaves out advanced options, and whose usage line leaves out optional ones."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
-        self.set_defaults(advanced=set(), full_epilog=None)
+        self.set_defaults(advanced=set(), full_epilog=None)  # names of options; the end of the full help
         self._is_parsing = False
 
     def parse_known_args(
@@ -42,12 +38,10 @@ class CommandParser(argparse.ArgumentParser):
             return super().format_usage().replace(self.prog, f"{self.prog} [options]", 1)
 
     def format_help(self) -> str:
-        """Return the help without advanced options."""
         with self._hide(lambda action: action.dest in self.get_default("advanced")):
             return self._format_help()
 
     def format_full_help(self) -> str:
-        """Return the help with all options, and the full epilog."""
         epilog, self.epilog = self.epilog, self.get_default("full_epilog") or self.epilog
         try:
             return self._format_help()
@@ -75,12 +69,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def hide_in_help(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *names: str) -> None:
-    """Make options advanced: only `--help-all` shows them.
-
-    Args:
-        parser: a command's parser, or a group of its arguments.
-        names: names of options, with underscores.
-    """
+    """Make options advanced: only `--help-all` shows them."""
     parser.get_default("advanced").update(names)
 
 

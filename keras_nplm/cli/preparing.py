@@ -9,31 +9,28 @@ from keras_nplm.cli.flags import (
     add_configuration_flags,
     add_corpus_flags,
     add_flag,
+    add_output,
+    check_left_out,
     open_named_corpus,
     read_configuration,
 )
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.prepared_corpus import VOCABULARY_OPTIONS
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import Option
 
 _LOCAL = "local"
-RUNNER = Option(
-    name="runner",
-    type=str,
-    default=_LOCAL,
-    metavar="NAME",
-    help="local: all cores of this machine; or a runner of Apache Beam for a cluster: FlinkRunner, SparkRunner, "
-    "DataflowRunner, or DirectRunner to try a pipeline here",
+_HELP = (
+    "local: all cores of this machine; or a runner of Apache Beam for a cluster: FlinkRunner, SparkRunner, "
+    "DataflowRunner, or DirectRunner to try a pipeline here"
 )
+_RUNNER = Option("runner", str, _LOCAL, _HELP, metavar="NAME")
 
 
 def add(command: AddCommand) -> None:
-    """Add the command."""
     help = "Count and encode a text for several models: `train --corpus DIR` and `ngram --corpus DIR` read the result."
     parser = command("prepare", _prepare, _show_prepare, help, RESUME)
-    parser.add_argument("--output", metavar="DIR", required=True, help="directory to write (required)")
-    add_flag(parser, RUNNER)
+    add_output(parser, "directory to write")
+    add_flag(parser, _RUNNER)
     help = (
         "pipeline options of Apache Beam, each NAME=VALUE or NAME, such as flink_master=host:8081 (default: none). "
         "All workers must see the text and --output under the same paths"
@@ -56,11 +53,8 @@ def _prepare(options: argparse.Namespace) -> dict:
 
         check_prepared_directory(Path(options.output))
         runner = BeamRunner(options.runner, options.output, options.pipeline_options)
-    elif options.pipeline_options:
-        raise InputError(
-            "`--pipeline-options` must be left out with `--runner local`. Received: "
-            f"{' '.join(options.pipeline_options)}. Fix: name the runner of Apache Beam."
-        )
+    else:
+        check_left_out(options, ["pipeline_options"], "with `--runner local`", "name the runner of Apache Beam.")
     with open_output(options.output, resume=True) as directory, lock_directory(directory), run_chunks_by(runner):
         check_prepared_directory(directory)
         corpus = open_named_corpus(options)

@@ -11,19 +11,14 @@ _MAX_ERROR = 1000  # characters of a printed error, which may quote an argument 
 def print_json(result: dict) -> None:
     """Print an object as one line of JSON, in bounded memory: an iterator becomes a list, printed item by item.
 
-    An error in the first item of an iterator leaves its name and all that follows unprinted.
-
-    Example:
-
     >>> print_json({"sentences": iter([{"tokens": 2}, {"tokens": 3}]), "unit": "nats"})
     {"sentences": [{"tokens": 2}, {"tokens": 3}], "unit": "nats"}
     """
     opening, is_ascii = "{", not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     for name, value in result.items():
-        items = value if isinstance(value, Iterator) else [value]
-        texts = (json.dumps(item, ensure_ascii=is_ascii) for item in items)
-        first = next(texts, "")
         is_list = isinstance(value, Iterator)
+        texts = (json.dumps(item, ensure_ascii=is_ascii) for item in (value if is_list else [value]))
+        first = next(texts, "")  # before anything is printed: it may be refused
         sys.stdout.write(f"{opening}{json.dumps(name, ensure_ascii=is_ascii)}: {'[' * is_list}{first}")
         sys.stdout.writelines(f", {text}" for text in texts)
         sys.stdout.write("]" * is_list)

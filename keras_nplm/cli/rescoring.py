@@ -8,43 +8,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
-from keras_nplm.io.errors import InputError
+from keras_nplm.cli.flags import SELF_NORMALISED, AddCommand, add_directory, add_flag, add_switch
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import OPTIONS, Option
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
-FORMAT = Option(
-    name="format",
-    type=str,
-    default=None,
-    optional=True,
-    choices=("moses", "kaldi", "tsv"),
-    help="format of the N-best lists",
+FORMAT = Option("format", str, None, "format of the N-best lists", choices=("moses", "kaldi", "tsv"))
+RESTARTS = Option("restarts", int, 8, "random restarts of the tuning of weights", least=0)
+NAME = Option("name", str, "nplm", "name of the model's feature in the output", metavar="NAME")
+_HELP = (
+    "contents of the reference file: wer, reference words (Moses: line i for list i; else the list's name before "
+    "them); loss, one loss per hypothesis"
 )
-RESTARTS = Option(name="restarts", type=int, default=8, least=0, help="random restarts of the tuning of weights")
-NAME = Option(name="name", type=str, default="nplm", metavar="NAME", help="name of the model's feature in the output")
-_METRIC = Option(
-    name="metric",
-    type=str,
-    default="wer",
-    choices=("wer", "loss"),
-    help="contents of the reference file: wer, reference words (Moses: line i for list i; else the list's name before "
-    "them); loss, one loss per hypothesis",
-)
+_METRIC = Option("metric", str, "wer", _HELP, choices=("wer", "loss"))
 _SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
-_TOKENIZER = dataclasses.replace(
-    OPTIONS["tokenizer"],
-    default=None,
-    optional=True,
-    choices=("words", "whitespace"),
-    help="word tokenizer of the hypotheses",
-)
+_TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=("words", "whitespace"))
 
 
 def add(command: AddCommand) -> None:
-    """Add the command."""
     parser = command("rescore", _rescore, _show_rescore, "Rescore and re-rank the N-best lists of a decoder.")
     add_directory(parser)
     help = "file of N-best lists of any size, plain or compressed"
@@ -59,24 +42,20 @@ def add(command: AddCommand) -> None:
     references.add_argument("--tune", metavar="FILE", help=help)
     help = "reference file to report errors with, without tuning (default: none)"
     references.add_argument("--references", metavar="FILE", help=help)
-    add_flag(parser, _METRIC)
-    add_flag(parser, RESTARTS)
-    add_flag(parser, _SEED)
+    for option in (_METRIC, RESTARTS, _SEED):
+        add_flag(parser, option)
     help = "file to write in the same format, gzipped if it ends in .gz (default: standard output; with --json no file)"
     parser.add_argument("--output", metavar="FILE", help=help)
     add_flag(parser, NAME)
     add_flag(parser, _TOKENIZER, shown="the model's")
-    help = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token (default: off)"
-    parser.add_argument("--self-normalised", action="store_true", help=help)
+    add_switch(parser, "--self-normalised", SELF_NORMALISED)
 
 
 def _rescore(options: argparse.Namespace) -> dict:
     from keras_nplm.io.remote import open_output_file
 
-    if not options.name or options.name.split() != [options.name] or set("=:|/") & set(options.name):
-        raise InputError(
-            f"`name` must be one word without = : | or /. Received: {options.name!r}. Fix: give a word such as nplm."
-        )
+    is_word = options.name.split() == [options.name] and not set("=:|/") & set(options.name)
+    check_argument("name", is_word, "one word without = : | or /", repr(options.name), "give a word such as nplm.")
     with contextlib.nullcontext() if options.output is None else open_output_file(options.output) as output:
         return _rescore_to(options, output) | {"output": options.output}
 
@@ -137,15 +116,12 @@ def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
 
 
 def _split_pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
-    """Return `NAME=VALUE …` as a dictionary."""
     pairs = {}
     for value in values:
         name, equals, text = value.rpartition("=") if flag == "--weights" else value.partition("=")
-        if not (name and equals and text) or name in pairs:
-            raise InputError(
-                f"`{flag}` must have the form NAME=VALUE, each name once. Received: {value!r}. Fix: write, for "
-                f"example, {flag} {'nplm=0.5' if flag == '--weights' else 'lm=lm.scores'}."
-            )
+        is_pair = name and equals and text and name not in pairs
+        fix = f"write, for example, {flag} {'nplm=0.5' if flag == '--weights' else 'lm=lm.scores'}."
+        check_argument(flag, is_pair, "NAME=VALUE, each name once", repr(value), fix)
         pairs[name] = text
     return pairs
 

@@ -21,10 +21,9 @@ _GRACE = 1.0  # seconds until the main thread runs Python code again; an update 
 def end_on_signals(options: argparse.Namespace) -> Iterator[None]:
     """End the process soon after SIGTERM, Ctrl-C or an error in the block.
 
-    Python runs signal handlers in the main thread, which never gets there while it waits for a worker within
-    TensorFlow. So a thread reads the signals, too, and ends the process if the handler does not run soon. Otherwise the
-    KeyboardInterrupt of the handler ends the block as always: a checkpoint is written. After an error the process ends
-    before TensorFlow's own clean-up, which waits for the other workers.
+    Python runs signal handlers in the main thread, which may wait for a worker within TensorFlow. So a thread reads the
+    signals, too, and ends the process if the handler does not run soon. After an error the process ends before
+    TensorFlow's own clean-up, which waits for the other workers.
     """
     received, written = socket.socketpair()
     written.setblocking(False)

@@ -1,7 +1,8 @@
-"""`keras-nplm train`: train a network on a corpus and evaluate it."""
+"""`keras-nplm train` and `size`: train a network and evaluate it; count its parameters and operations before."""
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import signal
 from pathlib import Path
@@ -13,6 +14,7 @@ from keras_nplm.cli.flags import (
     add_corpus_flags,
     add_flag,
     add_output,
+    check_left_out,
     configuration_names,
     open_named_corpus,
     read_configuration,
@@ -21,15 +23,14 @@ from keras_nplm.cli.flags import (
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.cli.signals import end_on_signals
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS
-from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration
+from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration, choose_configuration
 
 _UNNAMED = "auto, by text size"
+_WITHOUT_EFFECT = {"activation", "dtype", "proposal", "self_normalisation", "held_out_mass"}  # on size and operations
 
 
 def add(command: AddCommand) -> None:
-    """Add the command."""
     parser = command("train", _train, _show_train, "Train a network and evaluate it.", RESUME)
     add_output(parser)
     data = add_corpus_flags(parser)
@@ -40,6 +41,14 @@ def add(command: AddCommand) -> None:
     parser.add_argument("--background", metavar="DIR", help=help)
     add_flag(parser, OPTIONS["strategy"])
     add_flag(parser, OPTIONS["worker_timeout"])
+
+    parser = command("size", _size, _show_size, "Count a network's parameters and floating-point operations.")
+    add_flag(parser, OPTIONS["vocabulary_size"], required=True)
+    help = f"{OPTIONS['tokens'].help}, to choose options and to count the operations of all epochs"
+    add_flag(parser, dataclasses.replace(OPTIONS["tokens"], help=help))
+    add_flag(parser, OPTIONS["token"])
+    names = configuration_names("model", "output")
+    add_configuration_flags(parser, [name for name in (*names, "epochs") if name not in _WITHOUT_EFFECT])
 
 
 def _train(options: argparse.Namespace) -> dict:
@@ -62,15 +71,8 @@ def run_training(options: argparse.Namespace) -> dict:
 
     from keras_nplm.training.train import train
 
-    metrics = train(
-        configuration,
-        corpus,
-        options.output,
-        strategy=strategy,
-        background=options.background,
-        worker_timeout=options.worker_timeout,
-    )
-    return metrics | {"directory": str(options.output)}
+    given = dict(strategy=strategy, background=options.background, worker_timeout=options.worker_timeout)
+    return train(configuration, corpus, options.output, **given) | {"directory": str(options.output)}
 
 
 def _read_adaptive(options: argparse.Namespace) -> AdaptiveConfiguration:
@@ -84,14 +86,10 @@ def _check_directories(options: argparse.Namespace) -> None:
 
     if "TF_CONFIG" not in os.environ:  # a worker may find the directory half written by the chief
         check_run_directory(Path(options.output))
-    if options.background is not None:
-        if not options.shortlist_size:
-            raise InputError(
-                f"`--background` must be left out without `--shortlist-size`. Received: {options.background}. Fix: add "
-                "--shortlist-size."
-            )
-        if not (Path(options.output) / "config.json").exists():  # a later call needs it no more
-            read_config(Path(options.background))
+    if not options.shortlist_size:
+        check_left_out(options, ["background"], "without `--shortlist-size`", "add --shortlist-size.")
+    if options.background is not None and not (Path(options.output) / "config.json").exists():
+        read_config(Path(options.background))  # a later call needs it no more
 
 
 def _show_train(result: dict) -> None:
@@ -105,3 +103,29 @@ def _show_train(result: dict) -> None:
     print_splits(result)
     if (report := Path(result["directory"], "report.html")).exists():
         print(f"learning curves, samples and word vectors: open {report} in a browser")
+
+
+def _size(options: argparse.Namespace) -> dict:
+    from keras_nplm.training.sizes import compute_sizes
+
+    if options.tokens and not options.config:
+        configuration = choose_configuration(
+            options.tokens,
+            options.vocabulary_size,
+            characters=options.token == "character",
+            **read_given_options(options),
+        )
+    else:
+        configuration = read_configuration(options)
+    result = compute_sizes(configuration, options.vocabulary_size)
+    if options.tokens:
+        result["flops_of_all_epochs"] = result["flops_training"] * options.tokens * configuration.epochs
+    return result
+
+
+def _show_size(result: dict) -> None:
+    print(f"{result['parameters']:,} parameters")
+    print(f"{result['flops_scoring']:.3g} floating-point operations per n-gram to score, normalised exactly")
+    print(f"{result['flops_training']:.3g} floating-point operations per n-gram in training")
+    if "flops_of_all_epochs" in result:
+        print(f"{result['flops_of_all_epochs']:.3g} floating-point operations in all epochs")

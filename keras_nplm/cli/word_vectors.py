@@ -6,34 +6,18 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import Option
 from keras_nplm.io.text import escape_controls, escape_formula
 
 _MOST_MAPPED = 2000  # t-SNE takes time and memory quadratic in the number of words
-
-_TOP_K = Option(name="top_k", type=int, default=10, least=1, metavar="K", help="number of words to print")
-_AMONG = Option(
-    name="among",
-    type=int,
-    default=None,
-    optional=True,
-    least=1,
-    example=5000,
-    help="most frequent words to search",
-)
-_NUM_WORDS = Option(
-    name="num_words",
-    type=int,
-    default=300,
-    least=1,
-    below=_MOST_MAPPED + 1,
-    help="number of words on the map, the most frequent ones",
-)
+_TOP_K = Option("top_k", int, 10, "number of words to print", least=1, metavar="K")
+_AMONG = Option("among", int, None, "most frequent words to search", least=1, example=5000)
+_HELP = "number of words on the map, the most frequent ones"
+_NUM_WORDS = Option("num_words", int, 300, _HELP, least=1, below=_MOST_MAPPED + 1)
 
 
 def add(command: AddCommand) -> None:
-    """Add the commands."""
     nearest = command("nearest", _nearest, _show_words, "Print the nearest neighbours of words by cosine similarity.")
     add_directory(nearest)
     nearest.add_argument("words", metavar="WORD", nargs="+", help="words of the vocabulary")
@@ -92,21 +76,14 @@ def _show_words(result: dict) -> None:
 def _map(options: argparse.Namespace) -> dict:
     from keras_nplm.io.remote import open_output_file
 
-    target = Path(options.target)
-    if target.suffix not in (".svg", ".tsv"):
-        raise InputError(
-            f"`TARGET` must end in .svg or .tsv. Received: {options.target!r}. Fix: name a file such as words.svg."
-        )
-    if options.words and len(options.words) > _MOST_MAPPED:
-        raise InputError(
-            f"`words` must be {_MOST_MAPPED:,} words at most. Received: {len(options.words):,}. Fix: give fewer words."
-        )
+    is_known, number = Path(options.target).suffix in (".svg", ".tsv"), len(options.words or [])
+    check_argument("TARGET", is_known, "a file in .svg or .tsv", repr(options.target), "name a file such as words.svg.")
+    check_argument("words", number <= _MOST_MAPPED, f"{_MOST_MAPPED:,} words at most", number, "give fewer words.")
     with open_output_file(options.target) as local:
         return _write_map(options, local)
 
 
 def _write_map(options: argparse.Namespace, target: Path) -> dict:
-    """Write the map to a local path."""
     from keras_nplm.io.files import replace_file
     from keras_nplm.io.remote import name_source
     from keras_nplm.language_model.directory import check_output_file

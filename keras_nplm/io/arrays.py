@@ -16,22 +16,13 @@ _LOCAL_HEADER = 30  # bytes of a zip member before its name
 
 
 class ArchiveWriter:
-    """Writer of an uncompressed `.npz` archive, one array after the other, each from blocks of its numbers.
-
-    `np.load` reads the archive. The numbers of each array begin at a multiple of 64 bytes, as memory maps need.
-    """
+    """Writer of an uncompressed `.npz` archive whose arrays begin at multiples of 64 bytes, as memory maps need."""
 
     def __init__(self, file: IO[bytes], archive: zipfile.ZipFile):
         self._file, self._archive = file, archive
 
     def write(self, name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> None:
-        """Write an array.
-
-        Args:
-            name: its name.
-            dtype, shape: its type and shape.
-            blocks: its numbers in row-major order, in arrays of one dimension.
-        """
+        """Write an array from blocks of its numbers, in row-major order."""
         with self._archive.open(f"{name}.npy", "w", force_zip64=True) as part:
             part.write(_describe_array(dtype, shape, self._file.tell()))
             for block in blocks:
@@ -40,16 +31,7 @@ class ArchiveWriter:
 
 @contextlib.contextmanager
 def open_archive_to_write(path: str | os.PathLike) -> Iterator[ArchiveWriter]:
-    """Open an `.npz` archive to write.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "tables.npz"
-    >>> with open_archive_to_write(path) as archive:
-    ...     archive.write("keys", np.dtype(np.int64), (3,), [np.array([4, 5]), np.array([6])])
-    >>> np.load(path)["keys"]
-    array([4, 5, 6])
-    """
+    """Open an `.npz` archive to write. `np.load` reads it."""
     with open(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
         yield ArchiveWriter(file, archive)
 
@@ -62,19 +44,11 @@ def _describe_array(dtype: np.dtype, shape: tuple[int, ...], start: int) -> byte
     return magic + (len(text) + padding + 1).to_bytes(2, "little") + f"{text}{' ' * padding}\n".encode("latin1")
 
 
-def map_array(archive: zipfile.ZipFile, name: str, file_map: mmap.mmap) -> np.ndarray:
+def map_array(archive: zipfile.ZipFile, name: str, file_map: mmap.mmap) -> np.ndarray | None:
     """Return an array of an uncompressed `.npz` archive as a read-only view of the file's memory map.
 
-    The array is read once, in blocks, so that a damaged file is found. Where the array is not aligned, as in archives
-    of other writers, it is read into memory instead.
-
-    Args:
-        archive: the archive.
-        name: the name of the array.
-        file_map: the memory map of the whole file.
-
-    Raises:
-        ValueError, zipfile.BadZipFile: the array is damaged.
+    The array is read once, in blocks, which raises an error if it is damaged. Return None for an array that is not
+    aligned, as in archives of other writers.
     """
     with archive.open(f"{name}.npy") as part:
         version = np.lib.format.read_magic(part)
@@ -85,8 +59,7 @@ def map_array(archive: zipfile.ZipFile, name: str, file_map: mmap.mmap) -> np.nd
         start = _find_member(archive.getinfo(f"{name}.npy"), file_map) + part.tell()
         size = math.prod(shape)
         if dtype.hasobject or is_fortran or start % dtype.alignment:
-            part.seek(0)
-            return np.lib.format.read_array(part, allow_pickle=False)
+            return None
         left = size * dtype.itemsize
         while left:
             block = part.read(min(left, _BLOCK_BYTES))
@@ -112,10 +85,7 @@ def map_file(path: str | os.PathLike) -> mmap.mmap:
 
 
 def free_mapped_pages(array: np.ndarray, least_bytes: int = 0) -> None:
-    """Drop the pages of a mapped array's file from this process's memory. They are read again when they are used.
-
-    Does nothing for an array in memory, for a file smaller than `least_bytes`, and on systems without `madvise`.
-    """
+    """Drop the pages of a mapped array from this process's memory, if its file has at least `least_bytes`."""
     base: object = array
     while isinstance(base, np.ndarray):
         base = base.base

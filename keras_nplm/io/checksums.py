@@ -13,17 +13,7 @@ _SETTLED = 2 * 10**9  # nanoseconds: no file system measures the time of a chang
 def identify_content(path: str | os.PathLike) -> str:
     """Return the size and the CRC-32 of a file's bytes, which tell a changed text from the same text.
 
-    A large file is read once in a process, about a second per GB, unless its size, times or inode change meanwhile.
-
-    Raises:
-        InputError: the file cannot be read.
-
-    Example:
-
-    >>> path = getfixture("tmp_path") / "text.txt"
-    >>> _ = path.write_bytes(b"the cat")
-    >>> identify_content(path)
-    '7 bytes, crc32 f1136bc8'
+    A file is read once in a process, about a second per GB, unless its size, times or inode change meanwhile.
     """
     try:
         state = os.stat(path)
@@ -38,7 +28,6 @@ def identify_content(path: str | os.PathLike) -> str:
 
 @functools.lru_cache(1 << 12)
 def _read_checksum(path: str, *state: int) -> tuple[int, int]:
-    """Return the number of bytes and the CRC-32 of a file in this `state`, which the cache compares."""
     size = checksum = 0
     with open(path, "rb") as file:
         while block := file.read(1 << 20):

@@ -18,18 +18,6 @@ class RunError(RuntimeError):
 def check_argument(argument: str, holds: bool, wanted: str, received: object, fix: str = "") -> None:
     """Raise the standard error for an argument unless a condition holds.
 
-    Args:
-        argument: name of the argument.
-        holds: the condition.
-        wanted: the accepted values, in words.
-        received: the value that was given.
-        fix: the remedy. Default: none is named.
-
-    Raises:
-        InputError: the condition does not hold.
-
-    Example:
-
     >>> check_argument("order", False, "2 or more", 1, "use order=2 for a bigram model.")
     Traceback (most recent call last):
     keras_nplm.io.errors.InputError: `order` must be 2 or more. Received: 1. Fix: use order=2 for a bigram model.
@@ -38,20 +26,17 @@ def check_argument(argument: str, holds: bool, wanted: str, received: object, fi
         raise InputError(f"`{argument}` must be {wanted}. Received: {received}." + (f" Fix: {fix}" if fix else ""))
 
 
+def shorten_value(value: object) -> str:
+    """`repr` of a value, cut after 60 characters."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a huge number"
+    return text if len(text) < 60 else f"{text[:60]}…"
+
+
 def follows_error(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Return whether an error is of a kind, or was raised while one of this kind was handled.
-
-    Example:
-
-    >>> try:
-    ...     try:
-    ...         raise KeyboardInterrupt
-    ...     finally:
-    ...         assert False, "a context manager finds its stack in disorder"
-    ... except AssertionError as error:
-    ...     print(follows_error(error, KeyboardInterrupt), follows_error(error, OSError))
-    True False
-    """
+    """Return whether an error is of a kind, or was raised while one of this kind was handled."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)

@@ -1,4 +1,7 @@
-"""Atomic file writes, and JSON, NumPy and text files that are checked as they are read."""
+"""Atomic file writes, and JSON and NumPy files that are checked as they are read.
+
+Files may be untrusted: none of their code runs, and their sizes, the depth of JSON and unpacked sizes are bounded.
+"""
 
 import contextlib
 import json
@@ -13,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.io.arrays import free_mapped_pages, map_array, map_file, open_archive_to_write
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.json_text import check_json_size, parse_json
-from keras_nplm.io.lock import check_locks
-from keras_nplm.io.paths import check_output_path, output_error
+from keras_nplm.io.errors import InputError, shorten_value
+from keras_nplm.io.paths import check_locks, check_output_path, output_error
 from keras_nplm.io.text import check_is_file, read_text
 
 NUMBER = (int, float)
+MAX_JSON_BYTES = 1 << 24  # of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
+_MAX_DEPTH = 64  # of JSON
 _RESTORE = "Fix: restore the file, or run the command that wrote it again."
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
@@ -33,31 +36,15 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     If the block raises an error, the temporary file is removed and `path` keeps its old content. The temporary name
     keeps the suffix of `path`, since writers such as Keras choose the format by the suffix.
 
-    Args:
-        path: the file to write or replace. Its directory is created if it is absent.
-
     Raises:
         InputError: `path` is a directory, a device or a pipe; or its directory cannot be created or written.
-        RunError: the disk is full, or the file lies in a directory that was locked by `lock_directory` and deleted or
-            replaced since.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> directory = pathlib.Path(tempfile.mkdtemp())
-    >>> with replace_file(directory / "words.txt") as temporary:
-    ...     _ = temporary.write_text("the cat")
-    >>> [path.name for path in directory.iterdir()]
-    ['words.txt']
+        RunError: the disk is full, or the directory was locked by `lock_directory` and deleted or replaced since.
     """
     path = Path(path)
     check_output_path(path)
-    if not path.name or path.is_dir():
-        raise InputError(f"The file to write must not be a directory. Received: {path}. Fix: name a file.")
-    if path.exists() and not path.is_file():
-        raise InputError(
-            f"The file to write must not be a device or a pipe. Received: {path}. Fix: name a regular file."
-        )
+    if not path.name or (path.exists() and not path.is_file()):
+        kind = "directory" if path.is_dir() else "device or a pipe"
+        raise InputError(f"The file to write must not be a {kind}. Received: {path}. Fix: name a regular file.")
     temporary = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
     locked = check_locks(path)
     try:
@@ -74,13 +61,7 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether a file has the name of a temporary file of `replace_file`.
-
-    Example:
-
-    >>> is_temporary(Path("model/.last.4711.npz")), is_temporary(Path("model/last.npz"))
-    (True, False)
-    """
+    """Return whether a file has the name of a temporary file of `replace_file`."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
@@ -99,58 +80,70 @@ def write_json(path: str | os.PathLike, value: object) -> None:
 
 
 def read_json(path: str | os.PathLike) -> dict:
-    """Read a JSON object from `path`.
-
-    Raises:
-        InputError: the file is absent, is not UTF-8, is not valid JSON, does not hold an object, has more than 16 MiB
-            or is nested deeper than 64 levels.
-    """
+    """Read a JSON object from `path`."""
     check_is_file(path)
     check_json_size(path, os.path.getsize(path))
     return parse_json(path, read_text(path))
 
 
+def check_json_size(source: object, size: int, most: int = MAX_JSON_BYTES) -> None:
+    """Check the bytes of JSON text before it is read: parsed, it takes up to 30 times as much memory."""
+    if size > most:
+        raise InputError(f"{source} must have at most {most:,} bytes. Received: {size:,}. {_RESTORE}")
+
+
+def parse_json(source: object, text: str, longest: int = MAX_JSON_BYTES) -> dict:
+    """Parse a JSON object of 64 levels at most, whose strings, lists and objects are at most `longest` long.
+
+    `source` is its name in errors.
+    """
+    try:
+        value = json.loads(text)
+        if not isinstance(value, dict):
+            raise InputError(f"{source} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}")
+        _check_parts(source, value, longest)
+    except RecursionError as error:
+        wanted = f"must be nested at most {_MAX_DEPTH} levels deep. Received: more levels."
+        raise InputError(f"{source} {wanted} {_RESTORE}") from error
+    except InputError:
+        raise
+    except ValueError as error:
+        reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise InputError(f"{source} is not valid JSON ({reason}). {_RESTORE}") from error
+    return value
+
+
+def _check_parts(source: object, value: str | list | dict, longest: int, depth: int = 1) -> None:
+    if depth > _MAX_DEPTH and not isinstance(value, str):
+        raise RecursionError
+    if (size := len(value)) > longest:
+        raise InputError(
+            f"A string or list in {source} must be at most {longest:,} long. Received: {size:,}. {_RESTORE}"
+        )
+    for part in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(part, str | list | dict):
+            _check_parts(source, part, longest, depth + 1)
+
+
 def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
-    """Check the types of fields that were read from a JSON file.
+    """Check that a value read from a JSON file is an object with fields of these types, and perhaps more fields.
 
-    Args:
-        path: the file, for the error.
-        fields: the value to check: it must be an object with the wanted fields, and may have more.
-        wanted: the type of each field: `int`, `NUMBER`, `str`, `list` or `dict`. NaN and booleans are not numbers.
-
-    Raises:
-        InputError: `fields` is not an object, or a field is absent or has a wrong type.
-
-    Example:
-
-    >>> check_fields("config.json", {"order": "five"}, {"order": int})
-    Traceback (most recent call last):
-    keras_nplm.io.errors.InputError: `order` in config.json must be an integer. Received: 'five'. Fix: restore the
-    file, or run the command that wrote it again.
+    The types are `int`, `NUMBER`, `str`, `list` and `dict`. NaN and booleans are not numbers.
     """
     if not isinstance(fields, dict):
-        wanted_names = ", ".join(wanted)
-        raise InputError(f"{path} must hold an object with {wanted_names}. Received: {_shorten(fields)}. {_RESTORE}")
+        wanted_names, received = ", ".join(wanted), shorten_value(fields)
+        raise InputError(f"{path} must hold an object with {wanted_names}. Received: {received}. {_RESTORE}")
     for name, kind in wanted.items():
         if name not in fields:
-            raise InputError(f"{path} must have the field {name!r}. Received: {_shorten([*fields])}. {_RESTORE}")
+            raise InputError(f"{path} must have the field {name!r}. Received: {shorten_value([*fields])}. {_RESTORE}")
         value = fields[name]
         if not isinstance(value, kind) or (kind in (int, NUMBER) and not _is_number(value)):
-            received = f"Received: {_shorten(value)}"
-            raise InputError(f"`{name}` in {path} must be {_NAMES[kind]}. {received}. {_RESTORE}")
+            raise InputError(f"`{name}` in {path} must be {_NAMES[kind]}. Received: {shorten_value(value)}. {_RESTORE}")
 
 
 def _is_number(value: float) -> bool:
     huge = isinstance(value, int) and abs(value) >= 1 << 63
     return not (isinstance(value, bool) or huge or value != value)
-
-
-def _shorten(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return "a huge number"
-    return text if len(text) < 60 else f"{text[:60]}…"
 
 
 def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np.ndarray]]) -> None:
@@ -167,20 +160,10 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
 def read_arrays(
     path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = (), mapped: bool = False
 ) -> dict:
-    """Read the arrays that `write_arrays` wrote. Safe with an untrusted file: no code runs, and memory is bounded.
+    """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be empty, by their names.
 
-    Args:
-        path: the file.
-        arrays: the names of required arrays.
-        lists: the names of lists of arrays, which may be empty.
-        mapped: return read-only views of a memory map of the file, for arrays larger than memory. They are checked now
-            and read from the file when they are used.
-
-    Returns:
-        a dictionary from names to arrays, or to lists of arrays.
-
-    Raises:
-        InputError: the file is absent or damaged, an array is missing, or a value is not a number, NaN or +inf.
+    `mapped` arrays are read-only views of a memory map, for arrays larger than memory. Values are numbers below
+    infinity.
     """
     check_is_file(path)
     try:
@@ -203,9 +186,8 @@ def read_arrays(
 
 
 def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, file_map: mmap.mmap | None) -> np.ndarray:
-    if file_map is not None:
-        array = map_array(archive, name, file_map)
-    else:
+    array = None if file_map is None else map_array(archive, name, file_map)
+    if array is None:
         with archive.open(f"{name}.npy") as part:
             array = np.lib.format.read_array(part, allow_pickle=False)
             if part.read(1):  # reading to the end also verifies the checksum
@@ -222,9 +204,7 @@ def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, file_
 def number_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
     """Iterate over the numbers of an array in blocks of one dimension; a mapped array does not stay in memory.
 
-    Args:
-        array: the array.
-        overlap: how many numbers of the next block a block holds, too.
+    Each block ends with the first `overlap` numbers of the next one.
     """
     flat = array.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
@@ -234,14 +214,7 @@ def number_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
 
 @contextlib.contextmanager
 def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive (.npz or .keras) for reading, and refuse a zip bomb.
-
-    This package writes its archives uncompressed, so that no small file can claim much memory when it is read.
-
-    Raises:
-        InputError: the uncompressed parts are larger than the file.
-        zipfile.BadZipFile: the file is not a zip archive.
-    """
+    """Open a zip archive (.npz or .keras) for reading, and refuse a zip bomb: our own are uncompressed."""
     size = os.path.getsize(path)
     with zipfile.ZipFile(path) as archive:
         claimed = sum(part.file_size for part in archive.infolist())

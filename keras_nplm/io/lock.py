@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.paths import check_output_path, output_error
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.paths import HELD_LOCKS, check_locks, check_output_path, find_lock, output_error
 
 LOCK_NAME = ".lock"
 HEARTBEAT = 1.0  # seconds between two renewals of the lease
 LEASE = 60.0  # seconds without a renewal after which a process counts as dead
-_HELD: dict[str, tuple[Any, int]] = {}  # by absolute directory: the lease, and the thread that took it
 
 
 class LockedError(InputError):
@@ -34,14 +33,13 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
     is removed, and so are the directories that the call created, if they are empty.
 
     Raises:
-        InputError: the directory cannot be created or written.
-        LockedError: a different process or thread holds the lock. It is an InputError.
+        LockedError: a different process or thread holds the lock.
         RunError: the disk is full, or the directory was deleted or replaced during the block.
     """
     check_output_path(directory)
     directory = os.path.abspath(directory)
-    held = _find_lock(directory)
-    if held and _HELD[held][1] == threading.get_ident():
+    held = find_lock(directory)
+    if held and HELD_LOCKS[held][1] == threading.get_ident():
         yield
         return
     created = [path for path in (directory, *map(str, Path(directory).parents)) if not os.path.exists(path)]
@@ -54,7 +52,7 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
     except OSError as error:
         _remove_if_empty(created)
         raise output_error(directory, error) from error
-    _HELD[directory] = lease, threading.get_ident()
+    HELD_LOCKS[directory] = lease, threading.get_ident()
     try:
         yield
         check_locks(directory)
@@ -62,27 +60,11 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
         check_locks(directory)  # a deleted directory is the cause of whatever error it led to
         raise
     finally:
-        del _HELD[directory]
+        del HELD_LOCKS[directory]
         is_own = lease.is_lock_held_by_us
         lease.release()
         if is_own:
             _remove_if_empty(created)
-
-
-def check_locks(path: str | os.PathLike) -> str | None:
-    """Refuse a path in a locked directory that was deleted or replaced. Return the locked directory, or None."""
-    directory = _find_lock(os.path.abspath(path))
-    if directory is not None and not _HELD[directory][0].is_lock_held_by_us:
-        raise RunError(
-            f"{directory} was deleted or replaced while this command wrote it. Fix: run the command again, and leave "
-            "the directory in place until it ends."
-        )
-    return directory
-
-
-def _find_lock(path: str) -> str | None:
-    """The innermost locked directory that is or holds an absolute path."""
-    return max((held for held in _HELD if path == held or path.startswith(held + os.sep)), key=len, default=None)
 
 
 def _acquire(directory: str) -> Any:

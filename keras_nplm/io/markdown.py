@@ -8,10 +8,6 @@ _LONGEST = 200  # characters of quoted text
 def markdown_code(text: str) -> str:
     """Quote text of unknown origin as one Markdown code span. It cannot become markup, a heading or a script.
 
-    White space and control characters become single spaces. Long text is cut.
-
-    Example:
-
     >>> markdown_code("brown"), markdown_code("a `b`\\n# c")
     ('`brown`', '`` a `b` # c ``')
     """
@@ -23,12 +19,6 @@ def markdown_code(text: str) -> str:
 
 def markdown_table(header: list[str], rows: list[list]) -> str:
     """Format a Markdown table. In a cell of the body a `|` is escaped, and a line end becomes a space.
-
-    Args:
-        header: the names of the columns.
-        rows: the cells of each row, converted by `str`.
-
-    Example:
 
     >>> print(markdown_table(["model", "perplexity"], [["NPLM", 272.8]]))
     | model | perplexity |

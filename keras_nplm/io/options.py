@@ -10,7 +10,7 @@ import numbers
 import re
 from collections.abc import Iterator
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, shorten_value
 
 GROUPS = {
     "data": "text, tokens and vocabulary",
@@ -27,19 +27,13 @@ _LIST = re.compile(r"(\d{1,18}(,\d{1,18})*)?")
 
 
 def name_flag(name: str) -> str:
-    """Return the flag of an option of the command line by its name in Python.
-
-    Example:
-
-    >>> name_flag("embedding_dim")
-    '--embedding-dim'
-    """
+    """Return the flag of an option by its name in Python: `--embedding-dim`."""
     return "--" + name.replace("_", "-")
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One option of a model, its training or a command: purpose, accepted values, default."""
+    """One option of a model, its training or a command."""
 
     name: str  # in Python; the flag is `--name` with hyphens
     type: type
@@ -57,14 +51,11 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The flag of the command line."""
         return name_flag(self.name)
 
     @property
     def range(self) -> str:
         """The accepted values in words, or an empty string if every value of the type is accepted.
-
-        Example:
 
         >>> OPTIONS["dropout"].range, OPTIONS["order"].range, OPTIONS["boundary"].range
         ('in [0, 1)', '2 to 1,023', 'one of sentence, stream')
@@ -107,7 +98,7 @@ class Option:
         wanted += ", or None" if self.optional else ""
         example = self.default if self.example is None else self.example
         raise InputError(
-            f"`{argument or self.name}` must be {wanted}. Received: {_shorten(value)}. Fix: give a value such as "
+            f"`{argument or self.name}` must be {wanted}. Received: {shorten_value(value)}. Fix: give a value such as "
             f"{example!r}."
         )
 
@@ -120,13 +111,7 @@ def _is_finite(value: numbers.Real) -> bool:
 
 
 def parse_integers(text: str) -> tuple[int, ...]:
-    """Return the integers of an option such as `cutoffs`, which are separated by commas.
-
-    Example:
-
-    >>> parse_integers("2000,7000"), parse_integers("")
-    ((2000, 7000), ())
-    """
+    """Return the integers of an option such as `cutoffs`, which are separated by commas."""
     return tuple(map(int, filter(None, text.split(","))))
 
 
@@ -278,29 +263,10 @@ OPTIONS: dict[str, Option] = {option.name: option for option in _read_table()}
 
 
 def check_option(name: str, value: object, *, argument: str | None = None) -> None:
-    """Refuse a value of another type or out of the range of an option.
-
-    Args:
-        name: the option, a key of `OPTIONS`.
-        value: the given value.
-        argument: the name that the error shows. Default: the option's.
-
-    Raises:
-        InputError: the value cannot be used.
-
-    Example:
+    """Refuse a value of another type or out of the range of an option. The error may name a different `argument`.
 
     >>> check_option("dropout", 1.5)
     Traceback (most recent call last):
     keras_nplm.io.errors.InputError: `dropout` must be in [0, 1). Received: 1.5. Fix: give a value such as 0.4.
     """
     OPTIONS[name].check(value, argument)
-
-
-def _shorten(value: object) -> str:
-    """`repr` of a value, cut after 80 characters."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return "a huge number"
-    return text if len(text) <= 80 else f"{text[:80]}…"

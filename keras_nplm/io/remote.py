@@ -103,19 +103,13 @@ def open_output(path: str | os.PathLike, *, resume: bool = False, writes: bool =
 
     `upload` and the end of the block upload changed files, in the order in which they were written, config.json and
     metrics.json last, and remove the files that the block removed. One process of a machine at a time writes a URL.
-
-    Args:
-        path: a local path, which is yielded as it is, or a `gs://` or `s3://` URL.
-        resume: download a run from there. Otherwise the local directory has an empty file in place of each remote one.
-        writes: False for workers other than the chief: yield the place of the copy that `fetch` makes.
+    With `resume` a run is downloaded from there; otherwise the directory has an empty file in place of each remote one.
+    Workers other than the chief do not write: they get the place of the copy that `fetch` makes.
     """
-    if not is_remote(path):
-        yield Path(path)
+    if not is_remote(path) or not writes:
+        yield _find_copy(_normalise(path)) if is_remote(path) else Path(path)
         return
     url = _normalise(path)
-    if not writes:
-        yield _find_copy(url)
-        return
     work = find_cache() / "work" / hashlib.sha256(url.encode()).hexdigest()[:16]
     local = work / url.rpartition("/")[2]
     try:
@@ -129,11 +123,7 @@ def open_output(path: str | os.PathLike, *, resume: bool = False, writes: bool =
             yield local
     except (InputError, RunError) as error:
         message = str(error).replace(str(local), url)
-        if isinstance(error, LockedError):
-            message = message.replace(str(work), url)
-        if message == str(error):
-            raise
-        raise type(error)(message) from error
+        raise type(error)(message.replace(str(work), url) if isinstance(error, LockedError) else message) from error
 
 
 def upload(path: Path) -> None:
@@ -211,14 +201,14 @@ def _find_copy(url: str) -> Path:
 
 
 def _list_files(filesystem: Any, url: str) -> dict[str, dict]:
-    """List the files below a URL: the description of each by its name relative to the URL."""
+    """Return the descriptions of the files below a URL, by their names relative to it."""
     listed = {_normalise(path, url[:2]): info for path, info in filesystem.find(url, detail=True).items()}
     found = {path.removeprefix(f"{url}/"): info for path, info in listed.items() if info["type"] == "file"}
     return {name: info for name, info in found.items() if {"", ".", ".."}.isdisjoint(name.split("/"))}
 
 
 def _is_current(copy: Path, described: dict) -> bool:
-    """Whether a copy has the size of the object, and as modification time its version."""
+    """Return whether a copy has the size of the object, and as modification time its version."""
     with contextlib.suppress(OSError):
         state = copy.stat()
         return (state.st_size, int(state.st_mtime)) == (described["size"], _read_version(described))

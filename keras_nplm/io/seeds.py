@@ -9,11 +9,6 @@ from keras_nplm.io.errors import check_argument
 def fold_seed(seed: int) -> int:
     """Map a seed, any integer, to 31 bits: seeds from 0 to 2**31 - 1 are kept, and others are hashed.
 
-    Raises:
-        InputError: the seed is no integer.
-
-    Example:
-
     >>> fold_seed(7), fold_seed(7 + 2**32)
     (7, 400701054)
     """

@@ -7,11 +7,7 @@ from keras_nplm.io.errors import InputError
 
 
 def check_averages(averages_after: Sequence[int]) -> None:
-    """Refuse distances that do not rise: the averaged spans of a context follow each other without a gap.
-
-    Raises:
-        InputError: the distances do not rise, or the first is below 0.
-    """
+    """Refuse distances that do not rise: the averaged spans of a context follow each other without a gap."""
     if list(averages_after) != sorted({*averages_after}) or min(averages_after, default=0) < 0:
         raise InputError(
             f"`averages_after` must rise from 0 or more. Received: {list(averages_after)}. Fix: sort the distances and "
@@ -22,8 +18,6 @@ def check_averages(averages_after: Sequence[int]) -> None:
 def number_of_blocks(order: int, averages_after: Sequence[int]) -> int:
     """Count the vectors of m components in x: n-1 words, or the near words and one average for each span.
 
-    Example:
-
     >>> number_of_blocks(61, ()), number_of_blocks(61, (4, 20))
     (60, 6)
     """
@@ -33,8 +27,6 @@ def number_of_blocks(order: int, averages_after: Sequence[int]) -> int:
 def near_order(order: int, averages_after: Sequence[int]) -> int:
     """Return the n-gram order that matches the concatenated (not averaged) context.
 
-    Example:
-
     >>> near_order(61, ()), near_order(61, (4, 20))
     (61, 5)
     """
@@ -43,11 +35,6 @@ def near_order(order: int, averages_after: Sequence[int]) -> int:
 
 def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -> tuple[int, ...]:
     """Return the first id of each cluster of an adaptive softmax, by default a ninth and two fifths of |V|.
-
-    Raises:
-        InputError: the cutoffs do not rise strictly between 0 and |V|.
-
-    Example:
 
     >>> choose_cutoffs(9000)
     (1000, 3600)
@@ -63,13 +50,7 @@ def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -
 
 
 def cluster_width(width: int, cluster: int) -> int:
-    """Return the number of features of a cluster of an adaptive softmax: width / 4^i, 4 at least.
-
-    Args:
-        width: features of the output layer.
-        cluster: i, from 1 for the most frequent words outside the short-list.
-
-    Example:
+    """Return the number of features of cluster i = 1, 2, … of an adaptive softmax: width / 4^i, 4 at least.
 
     >>> [cluster_width(100, i) for i in (1, 2, 3)]
     [25, 6, 4]

@@ -37,12 +37,7 @@ for line in sys.stdin.buffer:
 
 
 def run_around_import(library: str, context: Callable[[], AbstractContextManager]) -> None:
-    """Import `library` within a context manager when it is imported for the first time, by whomever.
-
-    Args:
-        library: name of a top-level module.
-        context: makes the context manager.
-    """
+    """Import a top-level module within a context manager when it is imported for the first time, by whomever."""
     sys.meta_path.insert(0, _Finder(library, context))
 
 
@@ -86,16 +81,11 @@ def filter_standard_error() -> Iterator[None]:
     import subprocess  # here: `import keras_nplm` imports this module
 
     sys.stderr.flush()
-    try:
-        original = os.dup(2)
-    except OSError:  # no standard error
-        yield
-        return
     command = [sys.executable, "-I", "-S", "-c", _FILTER, *_MESSAGES]
     try:
+        original = os.dup(2)
         filter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=original, start_new_session=True)
-    except OSError:  # no room for one more process
-        os.close(original)
+    except OSError:  # no standard error, or no room for one more process
         yield
         return
     os.dup2(filter.stdin.fileno(), 2)

@@ -41,24 +41,16 @@ _OTHERS = {
     "a PDF document": (b"%PDF-",),
     "a binary model of KenLM, which is made from an ARPA file": (b"mmap lm http://kheafield",),
 }
-_MARKS = {
-    codecs.BOM_UTF32_LE: "UTF-32",  # begins with the mark of UTF-16
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
+_MARKS = {  # the mark of UTF-32 may begin with that of UTF-16
+    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-32"),
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "UTF-16"),
 }
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x7f]")  # in binary data, and in text of no encoding
 _FORMULA = tuple("=+-@＝＋－＠")
 
 
 def split_fields(line: str) -> list[str]:
-    """Split a line at ASCII white space alone. A no-break space may be in a word.
-
-    Example:
-
-    >>> split_fields(" §\\xa05\\tsee ")
-    ['§\\xa05', 'see']
-    """
+    """Split a line at ASCII white space alone. A no-break space may be in a word."""
     return [*filter(None, line.replace("\t", " ").replace("\r", " ").replace("\n", " ").split(" "))]
 
 
@@ -68,12 +60,9 @@ def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:
         mode = os.stat(path).st_mode
     except OSError as error:
         raise _cannot_read(path, error) from error
-    if stat.S_ISFIFO(mode) and not or_pipe:
-        raise InputError(
-            f"Cannot read {path}: it is a pipe, which can be read only once. Fix: write its content to a regular file."
-        )
-    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-        kind = "directory" if stat.S_ISDIR(mode) else "device"
+    if not (stat.S_ISREG(mode) or (or_pipe and stat.S_ISFIFO(mode))):
+        pipe = "pipe, which can be read only once" if stat.S_ISFIFO(mode) else ""
+        kind = pipe or ("directory" if stat.S_ISDIR(mode) else "device")
         raise InputError(f"Cannot read {path}: it is a {kind}. Fix: name a regular file.")
 
 
@@ -154,22 +143,8 @@ def _find_kind(data: bytes, kinds: dict[str, tuple[bytes, ...]]) -> str | None:
 def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterator[BinaryIO]:
     """Open a text file or a pipe as a buffered binary stream, decompressed if it is a gzip, zstd, xz or bzip2 archive.
 
-    Args:
-        path: the file.
-        stream: an open buffered stream to read in its place, such as `sys.stdin.buffer`. It stays open.
-
-    Raises:
-        InputError: the file is absent or unreadable, or no text; the archive is damaged or truncated, or the package
-            `zstandard` is missing for a zstd archive. Damage is found when the damaged place is read.
-
-    Example:
-
-    >>> import gzip
-    >>> path = getfixture("tmp_path") / "text"
-    >>> _ = path.write_bytes(gzip.compress(b"the cat"))
-    >>> with open_text(path) as file:
-    ...     file.read()
-    b'the cat'
+    An open buffered `stream`, such as `sys.stdin.buffer`, is read in place of the file, and stays open. Damage of an
+    archive is found when the damaged place is read.
     """
     kind = None
     try:
@@ -247,60 +222,34 @@ class _Decompressed(io.RawIOBase):
 
 def utf8_error(path: str | os.PathLike, data: bytes, offset: int = 0) -> InputError:
     """Return the error of bytes that are not UTF-8, or hold a NUL character, with a remedy that keeps the text."""
+    marks = (name for mark, name in _MARKS.items() if not offset and data.startswith(mark))
+    encoding = next(marks, "LATIN1")
     try:
-        at = data.decode("utf-8").encode("utf-8").index(0)
+        at = offset + data.decode("utf-8").encode("utf-8").index(0)
     except UnicodeDecodeError as error:
-        at, encoding = error.start, _guess_encoding(data) if not offset else "LATIN1"
+        at = offset + error.start
         if encoding == "LATIN1" and _CONTROLS.search(data[:_BUFFER]):
-            return InputError(
-                f"{path} must be UTF-8 text. Received: binary data (byte {offset + at}). Fix: name a text file."
-            )
-    else:
-        encoding = _guess_encoding(data)
-        if encoding == "LATIN1":
-            return InputError(
-                f"{path} must not hold NUL characters. Received: one at byte {offset + at}. Fix: remove them, for "
-                "example by `tr -d '\\000'`. If the file is UTF-16, convert it by `iconv -f UTF-16 -t UTF-8` instead."
-            )
+            return InputError(f"{path} must be UTF-8 text. Received: binary data (byte {at}). Fix: name a text file.")
+        fix = f"convert it from its encoding, for example by `iconv -f {encoding} -t UTF-8`."
+        return InputError(f"{path} is not UTF-8 text (byte {at}). Fix: {fix}")
     return InputError(
-        f"{path} is not UTF-8 text (byte {offset + at}). Fix: convert it from its encoding, for example by "
-        f"`iconv -f {encoding} -t UTF-8`."
+        f"{path} must not hold NUL characters. Received: one at byte {at}. Fix: remove them, for example by "
+        "`tr -d '\\000'`. If the file is UTF-16, convert it, for example by `iconv -f UTF-16LE -t UTF-8`, instead."
     )
-
-
-def _guess_encoding(data: bytes) -> str:
-    """UTF-32 or UTF-16 by the byte order mark; without it, by the NUL characters of English text; else Latin-1."""
-    marked = next((name for mark, name in _MARKS.items() if data.startswith(mark)), None)
-    if marked:
-        return marked
-    for name, zeros, others in (("UTF-16LE", data[1::2], data[::2]), ("UTF-16BE", data[::2], data[1::2])):
-        if len(data) > 3 and zeros.count(0) > len(zeros) / 2 and others.count(0) < len(others) / 8:
-            return name
-    return "LATIN1"
 
 
 def escape_formula(cell: str) -> str:
     """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be one.
 
     A single character cannot be one, so punctuation marks stay unchanged.
-
-    Example:
-
-    >>> escape_formula("=HYPERLINK(0)"), escape_formula("-"), escape_formula("cat")
-    ("'=HYPERLINK(0)", '-', 'cat')
     """
     return f"'{cell}" if len(cell) > 1 and cell.lstrip("\"'").startswith(_FORMULA) else cell
 
 
 def escape_controls(text: str) -> str:
-    r"""Return text for a terminal: control characters, as in escape sequences, become backslash escapes.
+    """Return text for a terminal: control characters, as in escape sequences, become backslash escapes.
 
     Line ends and tabs stay, and so do the characters that Arabic, Indic and other scripts join letters with.
-
-    Example:
-
-    >>> print(escape_controls("\x1b]0;title\x07 \u0645\u06cc\u200c\u0634"))
-    \x1b]0;title\x07 می‌ش
     """
     if text.isprintable():
         return text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_nplm.cli import estimating, experiments, exporting, new_words, rescoring
+from keras_nplm.cli import adapting, estimating, experiments, exporting, rescoring
 from keras_nplm.cli.flags import configuration_names, describe
 from keras_nplm.cli.main import build_parser, main
 from keras_nplm.data.corpora.opening import FRACTIONS
@@ -22,8 +22,8 @@ COMMANDS = next(action.choices for action in build_parser()._actions if action.d
 
 def test_defaults_and_choices_are_those_of_the_code():
     assert (estimating.METHOD.choices, estimating.NUM_CLASSES.default) == (tuple(METHODS), NUM_CLASSES)
-    assert (new_words.RULE.choices, new_words.PRIOR_TOKENS.default) == (RULES, PRIOR_TOKENS)
-    assert (new_words.RULE.default, rescoring.FORMAT.choices) == (RULES[0], FORMATS)
+    assert (adapting.RULE.choices, adapting.PRIOR_TOKENS.default) == (RULES, PRIOR_TOKENS)
+    assert (adapting.RULE.default, rescoring.FORMAT.choices) == (RULES[0], FORMATS)
     assert (rescoring.RESTARTS.default, rescoring.NAME.default) == (RESTARTS, FEATURE_NAME)
     assert (exporting.ORDER.example, exporting.MIN_EXPECTED_COUNT.example) == (ORDER, MIN_EXPECTED_COUNT)
     assert experiments.BENCHMARKS == BENCHMARKS

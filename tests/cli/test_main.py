@@ -24,20 +24,6 @@ def _run(capsys, *arguments) -> str:
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text(TEXT, encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def ngram_directory(tmp_path_factory, text):
-    directory = tmp_path_factory.mktemp("ngrams") / "model"
-    assert main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
-    return directory
-
-
-@pytest.fixture(scope="module")
 def trained(tmp_path_factory, text):
     """A network trained by the command, and the object that it prints."""
     directory = tmp_path_factory.mktemp("networks") / "model"
@@ -140,7 +126,7 @@ def test_help_describes_each_configuration(capsys):
         ("ngram --output {tmp}/m --arpa x --order 3", "`--order` must be left out with `--arpa`"),
         ("size --vocabulary-size 4", "`vocabulary_size` must be 5 or more"),
         ("size --vocabulary-size 9 --tokens 0", "`tokens` must be 1 or more"),
-        ("map {model} words.png", "`TARGET` must end in .svg or .tsv"),
+        ("map {model} words.png", "`TARGET` must be a file in .svg or .tsv"),
         ("map {model} words.svg --num-words 2001", "`num_words` must be 1 to 2,000"),
         ("export {model} m.arpa --quantise", "`--quantise` must be left out with the format arpa"),
         ("export {model} m.gz", "`TARGET` must have an ending of the format"),

@@ -18,7 +18,6 @@ from keras_nplm.io.lock import LockedError, lock_directory
 from keras_nplm.training import estimate
 from keras_nplm.training.checkpoint import Checkpoint
 
-TEXT = "the cat sat on the mat\nthe dog sat on the cat\n" * 20
 DIRECTORIES = (
     "train --train {text} --output {output}",
     "ngram --train {text} --output {output}",
@@ -41,19 +40,9 @@ FILES = (
 )
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text(TEXT, encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory, text) -> Path:
-    """The directory of an n-gram model."""
-    directory = tmp_path_factory.mktemp("ngrams") / "model"
-    assert main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
-    return directory
+@pytest.fixture(name="model")
+def _model(ngram_directory) -> Path:
+    return ngram_directory
 
 
 @contextlib.contextmanager
@@ -96,17 +85,19 @@ def test_invalid_output_path_has_status_2(tmp_path, text, model, capsys, command
         assert _names(tmp_path) == {"file.txt"}
 
 
-@pytest.mark.parametrize("command", DIRECTORIES)
-def test_directory_in_use_has_status_2(tmp_path, text, model, capsys, command):
+def test_directory_in_use_has_status_2(tmp_path, text, model, capsys, monkeypatch):
+    monkeypatch.setattr("keras_nplm.io.lock.HEARTBEAT", 0.1)
     output = tmp_path / "output"
     with _locked(output):
-        assert main([word.format(text=text, model=model, output=output) for word in command.split()]) == 2
-        error = capsys.readouterr().err.splitlines()[-1]
-        assert f"{output} is in use by process {os.getpid()} on " in error and "Fix: wait until" in error
-        assert _names(output) == {".lock"}
+        for command in DIRECTORIES:
+            assert main([word.format(text=text, model=model, output=output) for word in command.split()]) == 2
+            error = capsys.readouterr().err.splitlines()[-1]
+            assert f"{output} is in use by process {os.getpid()} on " in error and "Fix: wait until" in error
+            assert _names(output) == {".lock"}
 
 
-def test_directory_in_use_is_refused_to_python(tmp_path, text, model):
+def test_directory_in_use_is_refused_to_python(tmp_path, text, model, monkeypatch):
+    monkeypatch.setattr("keras_nplm.io.lock.HEARTBEAT", 0.1)
     language_model = LanguageModel.load(model)
     with _locked(tmp_path):
         with pytest.raises(LockedError):

@@ -1,5 +1,6 @@
 """Commands that need no network load no TensorFlow; its start-up messages do not reach the user."""
 
+import shutil
 import subprocess
 import sys
 
@@ -8,7 +9,6 @@ import pytest
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.presets import find_preset
 
-TEXT = "the cat sat on the mat\nthe dog sat on the cat\n" * 20
 COMMANDS = """
 0 --version
 0 --help
@@ -62,8 +62,8 @@ for line in sys.stdin.read().splitlines():
 """
 
 
-def test_commands_without_a_network_load_no_tensorflow(tmp_path):
-    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+def test_commands_without_a_network_load_no_tensorflow(tmp_path, text):
+    shutil.copy(text, tmp_path)
     (tmp_path / "nbest.txt").write_text("0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n")
     commands = COMMANDS.format(tmp=tmp_path, preset=find_preset("reference")).strip()
     run = subprocess.run([sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True)
@@ -72,10 +72,9 @@ def test_commands_without_a_network_load_no_tensorflow(tmp_path):
 
 
 @pytest.mark.long
-def test_a_network_answers_without_start_up_messages(tmp_path):
-    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+def test_a_network_answers_without_start_up_messages(tmp_path, text):
     directory = str(tmp_path / "model")
-    train = ["train", "--train", str(tmp_path / "text.txt"), "--output", directory, "--epochs", "1", "--min-count", "1"]
+    train = ["train", "--train", str(text), "--output", directory, "--epochs", "1", "--min-count", "1"]
     assert main(train) == 0
     complete = [sys.executable, "-m", "keras_nplm", "complete", directory, "the", "--top-k", "3"]
     run = subprocess.run(complete, capture_output=True, text=True)

@@ -92,7 +92,10 @@ def test_an_arpa_file_of_subwords_is_read_with_their_vocabulary(model, tmp_path,
         (["--tokenizer", "sentencepiece", "--max-size", "2"], "`--max-size` must be left out with subwords"),
         (["--tokenizer", "sentencepiece", "--token", "character"], "must be left out with `--token character`"),
         (["--tokenizer", "sentencepiece", "--normalise", "lemmas"], "no step but +lower"),
-        (["--tokenizer", "sentencepiece", "--pieces-file", "x.model", "--pieces", "400"], "without `--pieces`"),
+        (
+            ["--tokenizer", "sentencepiece", "--pieces-file", "x.model", "--pieces", "400"],
+            "`--pieces` must be left out with `--pieces-file`",
+        ),
         (["--tokenizer", "sentencepiece", "--pieces-file", "absent.model"], "absent.model"),
     ],
 )

@@ -58,7 +58,7 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
     assert not list((tmp_path / "model").iterdir())
 
 
-@pytest.mark.parametrize("content", [MARKER, '{"host": "of an older version"}', ""])
+@pytest.mark.parametrize("content", [pytest.param(MARKER, marks=pytest.mark.long), "{}", ""])
 def test_a_lock_without_signs_is_replaced(tmp_path, monkeypatch, capsys, content):
     monkeypatch.setattr(lock, "LEASE", 3.0)
     monkeypatch.setattr(lock, "HEARTBEAT", 0.2)

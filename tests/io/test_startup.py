@@ -61,11 +61,6 @@ def test_a_command_hides_start_up_messages(tmp_path):
     assert run.stderr == "E0 an error\n"
 
 
-def test_import_keras_nplm_loads_neither_keras_nor_tensorflow():
-    program = "import sys, keras_nplm; sys.exit(len({'keras', 'tensorflow', 'numpy'} & {*sys.modules}))"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "program",

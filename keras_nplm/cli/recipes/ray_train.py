@@ -25,25 +25,18 @@ from keras_nplm.io.files import summarize_error
 from keras_nplm.io.options import Option
 
 _NAME = "ray_train"
-_WORKERS = Option(name="workers", type=int, default=2, least=1, help="number of workers")
-_FAILURES = Option(name="max_failures", type=int, default=3, least=0, help="number of restarts after a failure")
+_WORKERS = Option("workers", int, 2, "number of workers", least=1)
+_FAILURES = Option("max_failures", int, 3, "number of restarts after a failure", least=0)
 
 
 def train_on_ray(arguments: Sequence[str], workers: int = 2, use_gpu: bool = False, max_failures: int = 3) -> dict:
-    """Run `keras-nplm train` on the workers of a Ray cluster, and wait for its end.
+    """Run `keras-nplm train` on the workers of a Ray cluster, wait for its end, and return its metrics.
 
     Args:
         arguments: the words after `keras-nplm train`. Relative paths are those of this process.
         workers: the number of workers.
         use_gpu: whether each worker has a GPU.
         max_failures: the number of restarts after a lost worker.
-
-    Returns:
-        the metrics of the run; see `keras_nplm.training.train.train`.
-
-    Raises:
-        InputError: Ray Train is not installed, or an argument is invalid.
-        RunError: the training failed more often than `max_failures`.
     """
     _WORKERS.check(workers)
     _FAILURES.check(max_failures)
@@ -76,7 +69,6 @@ def _train_worker(config: dict) -> dict:
 
 
 def _find_cause(error: BaseException) -> str:
-    """Return the message of the error that a worker raised."""
     failures = getattr(error, "worker_failures", None) or {}
     cause = next(iter(failures.values()), error)
     return summarize_error(getattr(cause, "cause", cause))
