@@ -169,7 +169,8 @@ def kill_runs(output: str, kills: int, root: Path, rng: np.random.Generator) -> 
         resumed = read_contents(directory)
         names = [name for name in whole.keys() | resumed.keys() if whole.get(name) != resumed.get(name)]
         report["differences"] += [[directory.name, *sorted(names)]] if names else []
-    print(f"{output}: {report}", file=sys.stderr)
+    log = (root / output / "log").read_text(errors="replace")[-2000:] if report["unexpected"] else ""
+    print(f"{output}: {report}\n{log}", file=sys.stderr)
     assert not context.context()._initialized, "this process must run no operation, so that it can be forked"
     return report
 
