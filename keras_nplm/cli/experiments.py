@@ -17,7 +17,6 @@ _TOKENS = Option(
 )
 _SECONDS = Option(name="seconds", default="300", example="300,3000", help=_HELP, **_LIST)
 _ROUNDS = Option(name="rounds", type=int, default=5, least=1, help="measurements of each contender")
-_STUDY_FLAGS = {"pages": "tokenization", "texts": "default", "character_texts": "default"}  # flag: its study
 
 
 def add(command: AddCommand) -> None:
@@ -42,12 +41,6 @@ def add(command: AddCommand) -> None:
     parser = command("study", _study, _show, "Train the models of a study on Brown, and report them.", RESUME)
     parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
     _add_study_flags(parser)
-    help = "HTML pages of the study tokenization (default: those of the installed package debian-handbook)"
-    parser.add_argument("--pages", metavar="DIR", help=help)
-    help = "text files of the study default, or directories with train.txt, validation.txt, test.txt (default: none)"
-    parser.add_argument("--texts", metavar="FILE", nargs="+", default=(), help=help)
-    help = "the same, with characters as tokens (default: none)"
-    parser.add_argument("--character-texts", metavar="FILE", nargs="+", default=(), help=help)
 
 
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
@@ -113,20 +106,10 @@ def _paper(options: argparse.Namespace) -> dict:
 
 def _study(options: argparse.Namespace) -> dict:
     _check_name(options.name, STUDIES)
-    given = {flag: value for flag in _STUDY_FLAGS if (value := getattr(options, flag))}
-    for flag, value in given.items():
-        if _STUDY_FLAGS[flag] != options.name:
-            value = value if flag == "pages" else ", ".join(value)
-            raise InputError(
-                f"`{name_flag(flag)}` must be left out with the study {options.name}. Received: {value}. Fix: choose "
-                f"the study {_STUDY_FLAGS[flag]}."
-            )
-
     from keras_nplm.experiments.study import make_study
 
     _check_record(options)
-    study = load_study(options.name, **given)
-    report = make_study(options.name, study, Path(options.output), options.jobs, options.data_dir)
+    report = make_study(options.name, load_study(options.name), Path(options.output), options.jobs, options.data_dir)
     _record(options, options.name, report)
     return report | {"study": options.name}
 

@@ -22,8 +22,7 @@ _FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second
 class Row:
     """One model of a report: the command that makes it, and the paper's figures for it.
 
-    A command that names no text gets `--corpus brown`, and `--config brown` if it names no configuration. `{texts}`
-    stands for the directory of a study's texts.
+    A command that names no text gets `--corpus brown`, and `--config brown` if it names no configuration.
     """
 
     name: str  # of its directory below `rows/`
@@ -114,8 +113,7 @@ def is_made(row: Row, directory: Path) -> bool:
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     """Run the command of a row; return its exit status."""
     model, log_path = directory / "rows" / row.name, directory / "rows" / f"{row.name}.log"
-    words = [word.replace("{texts}", str(directory / "texts")) for word in row.arguments]
-    command = [sys.executable, "-m", "keras_nplm", *words, "--output", str(model)]
+    command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(model)]
     command += ["--data-dir", data_dir] if data_dir else []
     environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
     with open(log_path, "ab") as log:
