@@ -206,11 +206,11 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     monkeypatch.setattr(quality, "make_rows", lambda rows, *_: None)
     ours = {"name": "ours"} | ROW | {"test": 200.0, "dynamic": {"validation": 170.0, "test": 160.0}}
     monkeypatch.setattr(quality, "measure_ours", lambda *_: ours)
-    lstm, _ = quality.choose_recipes([300])
+    lstm = quality.choose_recipe(300)
     write_json(tmp_path / "quality" / "lstm-300.json", {"recipe": lstm, "row": ROW})
-    rows = quality.measure(Settings(None, seconds=[300], directory=tmp_path))
+    rows = quality.measure(Settings(None, seconds=[300, 3000], directory=tmp_path))
     assert rows[0] == ours and rows[1]["ratio_to_ours"] == {"static": 1.5, "dynamic": 1.5}
-    assert rows[2] == {"name": "PyTorch Transformer, 300 CPU seconds", "failure": "torch not installed"}
+    assert rows[2] == {"name": "PyTorch LSTM, 3,000 CPU seconds", "failure": "torch not installed"}
     table = quality.BENCHMARK.format(rows)
     assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 |  |" in table
     assert "failure" in quality.measure_peer(lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality")
