@@ -114,8 +114,7 @@ def test_mixtures_are_weighted_sums_with_fitted_weights():
     probability = 0.3 * np.exp(columns["a"]["test"]) + 0.7 * np.exp(columns["b"]["test"])
     assert mixture["test"] == pytest.approx(np.exp(-np.log(probability).mean()), rel=1e-6)
     fitted, half = (log_probs.measure_mixture(columns, "ab", weights) for weights in (None, [0.5, 0.5]))
-    binned = log_probs.measure_mixture(columns, "ab", bins={split: np.arange(50) % 2 for split in SPLITS})
-    assert binned["validation"] - 0.05 <= fitted["validation"] <= half["validation"] + 0.01
+    assert fitted["validation"] <= half["validation"] + 0.01
 
 
 def test_neighbours_and_map_are_those_of_the_word_vectors(monkeypatch):
@@ -146,10 +145,6 @@ def test_table_1_is_made_resumed_and_reported(tmp_path, brown_directory, monkeyp
     half, fitted = (mixture for mixture in report["mixtures"] if mixture["title"].startswith("MLP2"))
     assert {*figures} == {"mlp1", "trigram", "kneser-ney-5"} and half["paper"] == [275, 257]
     assert fitted["validation"] <= half["validation"] + 0.01
-    means = next(row for row in report["unseen"] if row["name"] == "kneser-ney-5")
-    share = report["unseen_tokens"] / report["tokens"]
-    whole = share * means["unseen"] + (1 - share) * means["seen"]
-    assert np.exp(-whole) == pytest.approx(figures["kneser-ney-5"]["test"], rel=1e-5)
     five = next(row for row in report["parameters"] if row["order"] == 5)
     assert five["network"] == 17905 * (1 + 300 + 50) + 50 * (1 + 240) and five["possible_ngrams"] == 17905**5
     assert f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |" in (tmp_path / "table.md").read_text()
