@@ -52,12 +52,6 @@ RESULTS = {  # of the README: report, table, name or title of the row, part of t
 def load_report(name: str) -> dict:
     """Load a recorded report: `"paper"`, `"benchmark"` or a study, such as `"modern"`.
 
-    Returns:
-        the report, as the command prints it with `--json`. `measured` has the date, the processor and the versions.
-
-    Raises:
-        InputError: no report has this name.
-
     Example:
 
     >>> report = load_report("paper")
@@ -122,10 +116,7 @@ def check_can_record(page: Path = _PAGE) -> None:
 
 
 def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:
-    """Write the table of results of the README between its marks, from the reports in `directory`.
-
-    A row that is not recorded, or could not be measured, is left out.
-    """
+    """Write the table of results of the README between its marks, from the reports in `directory`."""
     before, begin, rest = readme.read_text(encoding="utf-8").partition("<!-- results -->\n")
     _, end, after = rest.partition("<!-- end of results -->\n")
     rows = [row | {"title": title} for title, place in RESULTS.items() if (row := _find_result(directory, *place))]

@@ -39,8 +39,6 @@ MIXTURES = {
     "three seeds": _STATIC,
     "three seeds, n-grams, classes, caches": [*_STATIC, *_NGRAM_MODELS, *_CACHES],
     "one network, dynamic": [_DYNAMIC[0]],
-    **{f"one network, dynamic, {cache}": [_DYNAMIC[0], cache] for cache in _CACHES},
-    "one network, dynamic, Kneser-Ney, caches": [_DYNAMIC[0], _NGRAM_MODELS[0], *_CACHES],
     "one network, dynamic, n-grams, classes, caches": [_DYNAMIC[0], *_NGRAM_MODELS, *_CACHES],
     "three seeds, dynamic": _DYNAMIC,
     "three seeds, dynamic, n-grams, classes, caches": _EVERYTHING,
@@ -58,12 +56,8 @@ _MIXTURE = [("model", "title", ""), *split_columns(), ("test, to Kneser-Ney", "c
 _PART = [("everything without", "title", ""), *split_columns(), ("test, change", "change", "+.1f")]
 
 
-def _is_main(row: dict) -> bool:
-    return "network, dynamic, " not in row["title"] or "classes" in row["title"]
-
-
 TABLES = (
-    Table("mixtures", [*_MIXTURE, ("weights", "weights", format_weights)], "Dynamic evaluation: {settings}", _is_main),
+    Table("mixtures", [*_MIXTURE, ("weights", "weights", format_weights)], "Dynamic evaluation: {settings}"),
     Table("ablation", _PART, on_page=lambda row: False),
 )
 
