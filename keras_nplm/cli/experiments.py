@@ -63,7 +63,6 @@ def _check_name(name: str, choices: Sequence[str]) -> None:
 
 
 def _read_positive(options: argparse.Namespace, option: Option) -> tuple[int, ...]:
-    """Return the rising integers of a list, which must not be empty and begins with 1 or more."""
     text = getattr(options, option.name)
     numbers = parse_integers(text)
     check_argument(option.name, numbers and numbers[0] > 0, "1 or more", repr(text), f"choose {option.default}.")
@@ -114,8 +113,7 @@ def _study(options: argparse.Namespace) -> dict:
     return report | {"study": options.name}
 
 
-def _check_record(options: argparse.Namespace) -> None:
-    """Refuse `--record` without a checkout, before the work begins."""
+def _check_record(options: argparse.Namespace) -> None:  # before the work begins
     if options.record:
         from keras_nplm.experiments.records import check_can_record
 

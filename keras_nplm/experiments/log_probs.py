@@ -28,8 +28,7 @@ def load_log_probs(
 ) -> Columns:
     """Return ln P of each token under the model of a row, or under what `build` makes of it anew for each split.
 
-    The file `log_probs/NAME.npz`, by default with the name of the row, keeps the result until the row, or the file
-    `source`, is written again. Brown is one stream, as in the paper.
+    `log_probs/NAME.npz` keeps the result until the row, or the file `source`, is written again.
     """
     path, model = directory / "log_probs" / f"{name or row}.npz", directory / "rows" / row
     newest = max(file.stat().st_mtime for file in (model / "metrics.json", source) if file)

@@ -38,10 +38,7 @@ class Study:
 
 
 def make_study(name: str, study: Study, directory: Path, jobs: int | None = None, data_dir: str | None = None) -> dict:
-    """Make the models of a study that do not exist yet, measure them, and write and return `studies/NAME.json`.
-
-    Studies share rows that have the same command. Errors: see `keras_nplm.experiments.rows.make_rows`.
-    """
+    """Make the models of a study that do not exist yet, measure them, and write and return `studies/NAME.json`."""
     with lock_directory(directory):
         make_rows(study.rows, directory, jobs, data_dir)
         report = study.report(directory)
