@@ -10,10 +10,8 @@ from keras_nplm.cli.flags import (
     AddCommand,
     add_corpus_flags,
     add_data_dir,
-    add_files,
     add_flag,
     add_switch,
-    check_left_out,
     open_named_corpus,
 )
 from keras_nplm.experiments.benchmark import BENCHMARKS, DEFAULT_BENCHMARKS, Settings, run_benchmarks
@@ -26,7 +24,6 @@ _HELP = "CPU seconds of training of the PyTorch models of the benchmark quality"
 _TOKENS = Option("tokens", str, "1000000", "tokens of the texts of `estimation`", example="1000000,100000000", **_LIST)
 _SECONDS = Option("seconds", str, "300", _HELP, example="300,3000", **_LIST)
 _ROUNDS = Option("rounds", int, 5, "measurements of each contender", least=1)
-_STUDY_FLAGS = {"pages": "tokenization", "texts": "default", "character_texts": "default"}  # flag: its study
 
 
 def add(command: AddCommand) -> None:
@@ -49,11 +46,6 @@ def add(command: AddCommand) -> None:
     parser = command("study", _study, _show, "Train the models of a study on Brown, and report them.", RESUME)
     parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
     _add_study_flags(parser)
-    help = "HTML pages of the study tokenization (default: those of the installed package debian-handbook)"
-    parser.add_argument("--pages", metavar="DIR", help=help)
-    help = "text files of the study default, or directories with train.txt, validation.txt, test.txt"
-    add_files(parser, "--texts", help)
-    add_files(parser, "--character-texts", "the same, with characters as tokens")
 
 
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +66,6 @@ def _check_name(name: str, choices: Sequence[str]) -> None:
 
 
 def _read_positive(options: argparse.Namespace, option: Option) -> tuple[int, ...]:
-    """Return the rising integers of a list, which must not be empty and begins with 1 or more."""
     text = getattr(options, option.name)
     numbers = parse_integers(text)
     check_argument(option.name, numbers and numbers[0] > 0, "1 or more", repr(text), f"choose {option.default}.")
@@ -117,22 +108,15 @@ def _paper(options: argparse.Namespace) -> dict:
 
 def _study(options: argparse.Namespace) -> dict:
     _check_name(options.name, STUDIES)
-    for flag, study in _STUDY_FLAGS.items():
-        if study != options.name:
-            check_left_out(options, [flag], f"with the study {options.name}", f"choose the study {study}.")
-    given = {flag: value for flag in _STUDY_FLAGS if (value := getattr(options, flag))}
-
     from keras_nplm.experiments.study import make_study
 
     _check_record(options)
-    study = load_study(options.name, **given)
-    report = make_study(options.name, study, Path(options.output), options.jobs, options.data_dir)
+    report = make_study(options.name, load_study(options.name), Path(options.output), options.jobs, options.data_dir)
     _record(options, options.name, report)
     return report | {"study": options.name}
 
 
-def _check_record(options: argparse.Namespace) -> None:
-    """Refuse `--record` without a checkout, before the work begins."""
+def _check_record(options: argparse.Namespace) -> None:  # before the work begins
     if options.record:
         from keras_nplm.experiments.records import check_can_record
 

@@ -28,8 +28,7 @@ def load_log_probs(
 ) -> Columns:
     """Return ln P of each token under the model of a row, or under what `build` makes of it anew for each split.
 
-    The file `log_probs/NAME.npz`, by default with the name of the row, keeps the result until the row, or the file
-    `source`, is written again. Brown is one stream, as in the paper.
+    `log_probs/NAME.npz` keeps the result until the row, or the file `source`, is written again.
     """
     path, model = directory / "log_probs" / f"{name or row}.npz", directory / "rows" / row
     newest = max(file.stat().st_mtime for file in (model / "metrics.json", source) if file)
@@ -70,24 +69,12 @@ def compute_perplexities(columns: Columns) -> dict[str, float]:
 
 
 def measure_mixture(
-    columns: Mapping[str, Columns],
-    names: Sequence[str],
-    weights: Sequence[float] | None = None,
-    bins: Mapping[str, np.ndarray] | None = None,
+    columns: Mapping[str, Columns], names: Sequence[str], weights: Sequence[float] | None = None
 ) -> dict:
-    """Return the `components` and `weights` of a mixture of models, and its perplexity on each split.
-
-    Args:
-        columns: the log-probabilities of each model by name; see `load_log_probs`.
-        names: the components.
-        weights: the weight of each component. Default: fitted on validation.
-        bins: for each split the bin of each token, int [T]: fitted weights are separate for each bin, and their mean
-            over the tokens of validation is returned. Default: one bin.
-    """
+    """Return the `components` and `weights`, by default fitted on validation, and the perplexities of a mixture."""
     tables = {split: np.stack([columns[name][split] for name in names], axis=1) for split in SPLITS}
-    bins = bins or {split: np.zeros(len(tables[split]), np.int64) for split in SPLITS}
-    num_bins = 1 + max(int(bins[split].max()) for split in SPLITS)
-    rows = fit_weights(tables["validation"], bins["validation"], num_bins) if weights is None else np.array([weights])
-    mixed = {split: combine(tables[split], rows[bins[split]]) for split in SPLITS}
-    mean_weights = rows[bins["validation"]].mean(axis=0).round(4).tolist()
-    return {"components": list(names), "weights": mean_weights} | compute_perplexities(mixed)
+    if weights is None:
+        weights = fit_weights(tables["validation"], np.zeros(len(tables["validation"]), np.int64), 1)[0]
+    mixed = {split: combine(table, np.array([weights])) for split, table in tables.items()}
+    figures = {"components": list(names), "weights": np.round(weights, 4).tolist()}
+    return figures | compute_perplexities(mixed)

@@ -1,10 +1,9 @@
-"""Reproduction of the paper's Table 1 on Brown: its rows, mixtures, unseen n-grams, parameters and word vectors.
+"""Reproduction of the paper's Table 1 on Brown: its rows, mixtures, parameters and word vectors.
 
 The text is not quite the paper's: |V| is 17,905 here and 16,383 there. So compare rows, not columns. No network has
 `held_out_mass`. Weights of mixtures are 0.5, as in the paper, or fitted on validation. The two rows with the paper's
 optimiser (1e-3 per example, in batches of 512) stop while validation still improves. "Our bins" of deleted
 interpolation distinguish contexts that never occurred by their last word. Class-based models have a uniform component.
-Networks win on n-grams that training lacks, Kneser-Ney on the others: a mixture is better.
 """
 
 import os
@@ -14,18 +13,17 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import SPECIALS
-from keras_nplm.experiments.log_probs import Columns, load_log_probs, measure_mixture
+from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, make_rows, read_row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import SPLITS, Column, Table, format_code, format_seconds, split_columns
+from keras_nplm.experiments.tables import Column, Table, format_code, format_seconds, split_columns
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
-from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
+from keras_nplm.models.ngrams import count_ngrams
 
 _TRIGRAM = "deleted interpolation"
 _INTERPOLATION, _CLASSES = "ngram --method deleted-interpolation --order 3", "ngram --method class-based --num-classes"
@@ -55,13 +53,6 @@ PAPER_ROWS = (
 _VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
 _QUERIES = "she him three Monday London father could said went green small because during years States".split()
 _MAP_WORDS = 300
-_MIXTURES = (
-    ["kneser-ney-5", "uniform"],
-    ["brown-no-held-out", "kneser-ney-5"],
-    ["brown-no-held-out", "trigram", "kneser-ney-5", "class-500-3", "uniform"],
-    ["mlp1", "mlp9", "brown-no-held-out", "kneser-ney-5", "class-500-3", "uniform"],
-)
-_BINNED_MIXTURE = ["brown-no-held-out", "trigram"]
 _CURVES = ("mlp1-paper", "mlp1-paper-no-direct")
 _MAX_ORDER = 6  # of the table of parameters
 _MLP1_SIZES = 60, 50  # m, h
@@ -83,8 +74,6 @@ def _hide(row: dict) -> bool:
 
 _ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds", "cpu_seconds", format_seconds)]
 _MIXTURE = [("mixture", "title", ""), *_BESIDE, ("weights", _format_weights, "")]
-_MEANS = [("model", "name", ""), ("unseen 5-grams", "unseen", ".3f"), ("seen 5-grams", "seen", ".3f")]
-_SEEN = "{unseen_tokens:,} of {tokens:,} test tokens have a 5-gram that is not in training"
 _COUNTS = [
     ("n", "order", ""),
     ("possible n-grams", "possible_ngrams", ".2e"),
@@ -96,7 +85,6 @@ _EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
 TABLES = (
     Table("rows", [*_ROW, ("command", "command", format_code)], "Perplexity on Brown"),
     Table("mixtures", _MIXTURE, "Mixtures, weights fixed or fitted on validation", lambda row: row["paper"]),
-    Table("unseen", _MEANS, f"Mean ln P by 5-gram: {_SEEN}", _hide),
     Table("nearest", _WORDS, f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}", _hide),
     Table("curves", _EPOCHS, "Validation perplexity by epoch, with and without direct connections", _hide),
     Table("parameters", [*_COUNTS, *_SIZES], "Parameters by order n", _hide),
@@ -109,14 +97,7 @@ def find_row(name: str) -> Row:
 
 
 def reproduce(directory: Path, rows: Sequence[str] = (), jobs: int | None = None, data_dir: str | None = None) -> dict:
-    """Make the rows with some names, by default all, that do not exist yet, and report all existing rows.
-
-    The report is `table.md`, `table.json` and `table.png`. See `keras_nplm.experiments.rows.make_rows`.
-
-    Raises:
-        InputError: unknown row, or `jobs` is less than 1.
-        RunError: a command failed, other rows are kept and reported; or a different process writes the directory.
-    """
+    """Make the rows with some names, by default all, that do not exist yet, and report all existing rows."""
     by_name = {row.name: row for row in PAPER_ROWS}
     if unknown := [name for name in rows if name not in by_name]:
         raise InputError(f"`rows` must be names of {', '.join(by_name)}. Received: {unknown[0]!r}.")
@@ -141,12 +122,10 @@ def write_report(directory: Path) -> dict:
 
 def _measure(directory: Path) -> dict:
     made = {row.name: row for row in PAPER_ROWS if is_made(row, directory)}
-    columns = {name: load_log_probs(directory, name) for name in made}
     report = {"rows": [read_row(row, directory) | {"paper": row.paper} for row in made.values()]}
     if made:
-        encoded = EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus")
-        report["mixtures"] = _measure_mixtures(made, columns, encoded)
-        report |= _measure_unseen(made, columns, encoded) | {"parameters": _count_parameters(encoded)}
+        report["mixtures"] = _measure_mixtures(made, directory)
+        report["parameters"] = _count_parameters(EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus"))
     if _VECTORS_ROW in made:
         report |= _find_neighbours(LanguageModel.load(directory / "rows" / _VECTORS_ROW))
     curves: dict[int, dict] = {}
@@ -159,43 +138,20 @@ def _measure(directory: Path) -> dict:
 PAPER = Study(__doc__, TABLES, PAPER_ROWS, _measure)
 
 
-def _measure_mixtures(made: dict[str, Row], columns: dict[str, Columns], encoded: EncodedCorpus) -> list[dict]:
-    """Return each network mixed with the trigram, at weight 0.5 and at the fitted weight, and other mixtures."""
-    log_prob, lengths = -np.log(len(predicted_ids(encoded.vocabulary_size, "stream"))), next(iter(columns.values()))
-    columns = columns | {"uniform": {split: np.full(len(lengths[split]), log_prob) for split in SPLITS}}
+def _measure_mixtures(made: dict[str, Row], directory: Path) -> list[dict]:
+    """Return each network mixed with the trigram, at weight 0.5 and at the fitted weight."""
     mixtures = []
-    for row in made.values():
-        if row.is_network and "trigram" in made:
+    for row in made.values() if "trigram" in made else ():
+        if row.is_network:
             title, *paper = row.mixed or (f"{row.title} + trigram",)
-            names = [row.name, "trigram"]
-            mixtures.append((f"{title}, 0.5", paper or None, measure_mixture(columns, names, [0.5, 0.5])))
-            mixtures.append((f"{title}, fitted", None, measure_mixture(columns, names)))
-    for names in _MIXTURES:
-        if columns.keys() >= {*names}:
-            mixtures.append((f"{' + '.join(names)}, fitted", None, measure_mixture(columns, names)))
-    if columns.keys() >= {*_BINNED_MIXTURE}:
-        title = f"{' + '.join(_BINNED_MIXTURE)}, by frequency of the context"
-        mixtures.append((title, None, measure_mixture(columns, _BINNED_MIXTURE, bins=_find_bins(encoded))))
-    return [{"title": title, "paper": paper} | mixture for title, paper, mixture in mixtures]
-
-
-def _find_bins(encoded: EncodedCorpus) -> dict[str, np.ndarray]:
-    """Return the bin of the context of each token of validation and test; see `FrequencyBins`."""
-    counts = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 3, "stream")
-    bins = FrequencyBins(ContextFrequencies.from_counts(counts))
-    return {split: bins.find_bins(extract_ngrams(encoded.ids(split), 3, "stream")[:, :-1]) for split in SPLITS}
-
-
-def _measure_unseen(made: dict[str, Row], columns: dict[str, Columns], encoded: EncodedCorpus) -> dict:
-    """Return the mean ln P of test tokens whose 5-gram occurs in training, and of those whose 5-gram does not."""
-    counts = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, 5, "stream")
-    seen = counts.look_up(extract_ngrams(encoded.ids("test"), 5, "stream")) > 0
-    rows = []
-    for name, row in made.items():
-        if row.is_network or name.startswith(("kneser-ney", "trigram")):
-            unseen, known = (float(columns[name]["test"][place].mean()) for place in (~seen, seen))
-            rows.append({"name": name, "unseen": unseen, "seen": known})
-    return {"tokens": len(seen), "unseen_tokens": int((~seen).sum()), "unseen": rows}
+            columns = {name: load_log_probs(directory, name) for name in (row.name, "trigram")}
+            half = {"title": f"{title}, 0.5", "paper": paper or None}
+            fitted = {"title": f"{title}, fitted", "paper": None}
+            mixtures += [
+                half | measure_mixture(columns, [*columns], [0.5, 0.5]),
+                fitted | measure_mixture(columns, [*columns]),
+            ]
+    return mixtures
 
 
 def _find_neighbours(language_model: LanguageModel) -> dict:

@@ -20,11 +20,7 @@ _FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One model of a report: the command that makes it, and the paper's figures for it.
-
-    A command that names no text gets `--corpus brown`, and `--config brown` if it names no configuration. `{texts}`
-    stands for the directory of a study's texts.
-    """
+    """One model of a report. Its command gets `--corpus brown`, and `--config brown` if it names no configuration."""
 
     name: str  # of its directory below `rows/`
     title: str  # in the table
@@ -34,7 +30,6 @@ class Row:
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of `keras-nplm`, without `--output` and `--data-dir`."""
         words = shlex.split(self.command)
         if "--train" in words or "--corpus" in words:
             return words
@@ -42,12 +37,10 @@ class Row:
 
     @property
     def full_command(self) -> str:
-        """The command as one types it, with `--output`."""
         return f"keras-nplm {shlex.join(self.arguments)} --output runs/{self.name}"
 
     @property
     def is_network(self) -> bool:
-        """Whether the model is a neural network."""
         return self.command.startswith("train")
 
 
@@ -65,12 +58,7 @@ def read_row(row: Row, directory: Path) -> dict:
 def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None) -> None:
     """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages.
 
-    Re-running resumes: finished rows are kept, and an interrupted training continues from its checkpoint. The jobs, by
-    default 2, share the cores. The caller locks the directory.
-
-    Raises:
-        InputError: `jobs` is less than 1, or Brown can be neither found in `data_dir` nor downloaded to it.
-        RunError: a command failed. Other rows are kept.
+    Finished rows are kept, and an interrupted training continues from its checkpoint. The caller locks the directory.
     """
     jobs = min(2, _count_cores()) if jobs is None else jobs
     if jobs < 1:
@@ -114,8 +102,7 @@ def is_made(row: Row, directory: Path) -> bool:
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     """Run the command of a row; return its exit status."""
     model, log_path = directory / "rows" / row.name, directory / "rows" / f"{row.name}.log"
-    words = [word.replace("{texts}", str(directory / "texts")) for word in row.arguments]
-    command = [sys.executable, "-m", "keras_nplm", *words, "--output", str(model)]
+    command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(model)]
     command += ["--data-dir", data_dir] if data_dir else []
     environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
     with open(log_path, "ab") as log:

@@ -20,7 +20,6 @@ class Study:
     tables: Sequence[Table] = ()
     rows: Sequence[Row] = ()  # the models that it needs
     measure: Callable[[Path], dict] | None = None  # of the directory of `rows/`; default: all rows, in the first table
-    write_texts: Callable[[Path, str | None], None] | None = None  # to `{texts}`, if absent; also takes `data_dir`
 
     def split_text(self) -> tuple[str, str]:
         """Return the title, without the name of the study, and the text after it."""
@@ -39,13 +38,8 @@ class Study:
 
 
 def make_study(name: str, study: Study, directory: Path, jobs: int | None = None, data_dir: str | None = None) -> dict:
-    """Make the models of a study that do not exist yet, measure them, and write and return `studies/NAME.json`.
-
-    Studies share rows that have the same command. Errors: see `keras_nplm.experiments.rows.make_rows`.
-    """
+    """Make the models of a study that do not exist yet, measure them, and write and return `studies/NAME.json`."""
     with lock_directory(directory):
-        if study.write_texts:
-            study.write_texts(directory / "texts", data_dir)
         make_rows(study.rows, directory, jobs, data_dir)
         report = study.report(directory)
         write_json(directory / "studies" / f"{name}.json", report)

@@ -47,17 +47,14 @@ def split_columns(prefix: str = "", header: str = "", form: Format = ".1f") -> l
 
 
 def format_code(text: str) -> str:
-    """Return the cell of a command."""
     return f"`{text}`"
 
 
 def format_seconds(seconds: float) -> str:
-    """Return the cell of CPU seconds."""
     return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
 
 
 def format_weights(weights: Sequence[float]) -> str:
-    """Return the cell of the weights of a mixture."""
     return ", ".join(f"{weight:.2f}" for weight in weights)
 
 

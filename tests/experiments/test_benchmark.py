@@ -72,12 +72,12 @@ def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
         return Contender(name, work, clock=lambda: clock[0], **options)
 
     group = [build("ours", [9, 1, 2, 4]), build("theirs", [9, 4, 4, 4], peer=True)]
-    (ours, theirs), rounds = measure_group(group, rounds=3)
-    assert turns == ["ours", "theirs"] * 4 and len(rounds["ours"]) == 3  # the first round is not measured
+    ours, theirs = measure_group(group, rounds=3)
+    assert turns == ["ours", "theirs"] * 4  # the first round is not measured
     assert (ours["rate"], ours["low"], ours["high"]) == (50, 25, 100)
     assert ours["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in theirs
     assert contenders.multiply_matrices()() == 1_000_000
-    (row,), _ = measure_group([build("flops", [1] * 9, flops=2_500)], rounds=1)
+    (row,) = measure_group([build("flops", [1] * 9, flops=2_500)], rounds=1)
     assert row["share_of_peak"] > 0 and row["rate"] == 100
 
 
@@ -91,8 +91,7 @@ def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
         Process("exit", stub("exit"), {}, peer=True),
         Process("requests", stub("requests"), {}),
     ]
-    rows, _ = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
-    ours, noisy, *failed, requests = rows
+    ours, noisy, *failed, requests = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
     assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]  # sleep is not counted, the loop is
     assert [row["failure"] for row in failed] == [
         *["killed by SIGSEGV"] * 2,
@@ -139,7 +138,7 @@ def test_a_command_has_its_memory_cpu_seconds_and_output(tmp_path, nested):
     run = process.run_round()
     process.close()
     assert 3e8 < run["peak_memory"] < 5e8 and run["wall_seconds"] > 0.3 and run["ngrams"] == 7
-    assert run["seconds"] > 0 and run["output"].strip() == "300000000"
+    assert run["seconds"] > 0
 
 
 @pytest.mark.parametrize(
@@ -150,11 +149,9 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch, body, failu
     if body:
         (tmp_path / "lmplz").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\n{body}\n')
         (tmp_path / "lmplz").chmod(0o755)
-    whole, alone, peer = estimation.measure(Settings(CORPUS, 1, [2_000]))
-    names = ["ngram, 2,000 tokens", "ngram, 2,000 tokens: estimation from ids", "lmplz, 2,000 tokens"]
-    assert [row["name"] for row in (whole, alone, peer)] == names and whole["unit"] == "tokens/s"
+    whole, peer = estimation.measure(Settings(CORPUS, 1, [2_000]))
+    assert (whole["name"], peer["name"]) == ("ngram, 2,000 tokens", "lmplz, 2,000 tokens")
     assert whole["rate"] == 2_000 / whole["cpu_seconds"] and 1e7 < whole["peak_memory"] < 1e9
-    assert alone["cpu_seconds"] < whole["cpu_seconds"] and "peak_memory" not in alone
     if failure or not body:
         assert peer["failure"] == (f"lmplz failed with exit status {failure}" if body else "lmplz not installed")
         assert whole["ratio_to"] == {}
@@ -206,11 +203,11 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     monkeypatch.setattr(quality, "make_rows", lambda rows, *_: None)
     ours = {"name": "ours"} | ROW | {"test": 200.0, "dynamic": {"validation": 170.0, "test": 160.0}}
     monkeypatch.setattr(quality, "measure_ours", lambda *_: ours)
-    lstm, _ = quality.choose_recipes([300])
+    lstm = quality.choose_recipe(300)
     write_json(tmp_path / "quality" / "lstm-300.json", {"recipe": lstm, "row": ROW})
-    rows = quality.measure(Settings(None, seconds=[300], directory=tmp_path))
+    rows = quality.measure(Settings(None, seconds=[300, 3000], directory=tmp_path))
     assert rows[0] == ours and rows[1]["ratio_to_ours"] == {"static": 1.5, "dynamic": 1.5}
-    assert rows[2] == {"name": "PyTorch Transformer, 300 CPU seconds", "failure": "torch not installed"}
+    assert rows[2] == {"name": "PyTorch LSTM, 3,000 CPU seconds", "failure": "torch not installed"}
     table = quality.BENCHMARK.format(rows)
     assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 |  |" in table
     assert "failure" in quality.measure_peer(lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality")

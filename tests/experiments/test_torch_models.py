@@ -1,4 +1,4 @@
-"""PyTorch models of the benchmark `quality` against NumPy and plain SGD; none learns from a token before it.
+"""The PyTorch LSTM of the benchmark `quality` against NumPy and plain SGD; it learns from no token before it.
 
 torch runs in a process of its own: with TensorFlow in one process it can crash.
 """
@@ -51,57 +51,55 @@ def take_sgd_step(rates):
     return step
 
 
-for kind, build in MODELS.items():
-    model = build(RECIPE | {"kind": kind}, V)
-    result |= {f"{kind} {name}": value.detach().numpy().copy() for name, value in model.named_parameters()}
-    nowhere = dict.fromkeys(("embedding", "hidden", "output", "biases"), 0.0)  # steps of nothing
-    for chunk in (1, 3, TOKENS if kind == "lstm" else 2):
-        result[f"{kind} static {chunk}"] = read_text(model, text, DynamicSettings(chunk, 1.0, **nowhere))
-    result[f"{kind} static"] = read_text(model, text)
-    expected, number = [torch.zeros_like(weight) for weight in model.parameters()], TOKENS // 3
+model = TorchLSTM(RECIPE, V)
+result |= {name: value.detach().numpy().copy() for name, value in model.named_parameters()}
+nowhere = dict.fromkeys(("embedding", "hidden", "output", "biases"), 0.0)  # steps of nothing
+for chunk in (1, 3, TOKENS):
+    result[f"static {chunk}"] = read_text(model, text, DynamicSettings(chunk, 1.0, **nowhere))
+result["static"] = read_text(model, text)
+expected, number = [torch.zeros_like(weight) for weight in model.parameters()], TOKENS // 3
 
-    def add_squares(learner):
-        for square, weight in zip(expected, learner.parameters()):
-            square += 0 if weight.grad is None else weight.grad.to_dense() ** 2 / number
+def add_squares(learner):
+    for square, weight in zip(expected, learner.parameters()):
+        square += 0 if weight.grad is None else weight.grad.to_dense() ** 2 / number
 
-    learn(model, 3, add_squares)
-    squares = measure_mean_squares(model, text, 3)
-    result[f"{kind} squares differ"] = max(float((a - b).abs().max()) for a, b in zip(squares, expected))
-    roots = [square.sqrt() for square in expected]
-    mean = torch.cat([root[root > 0] for root in roots]).mean()
+learn(model, 3, add_squares)
+squares = measure_mean_squares(model, text, 3)
+result["squares differ"] = max(float((a - b).abs().max()) for a, b in zip(squares, expected))
+roots = [square.sqrt() for square in expected]
+mean = torch.cat([root[root > 0] for root in roots]).mean()
 
-    @torch.no_grad()
-    def take_rms_step(learner):
-        for (name, weight), root in zip(learner.named_parameters(), roots):
-            least = 0.1 * mean if name == "output.head.bias" else mean
-            if weight.grad is not None:
-                weight -= 0.05 * weight.grad.to_dense() * mean / torch.maximum(root, least)
+@torch.no_grad()
+def take_rms_step(learner):
+    for (name, weight), root in zip(learner.named_parameters(), roots):
+        least = 0.1 * mean if name == "output.head.bias" else mean
+        if weight.grad is not None:
+            weight -= 0.05 * weight.grad.to_dense() * mean / torch.maximum(root, least)
 
-    result[f"{kind} rms expected"] = learn(model, 1, take_rms_step)
-    factors = {"embedding": 2.0, "hidden": 0.5, "biases": 4.0}
-    copies = DynamicSettings(3, 0.5, copies=2, **factors)
-    for name, settings in (("dynamic", copies), ("rms", DynamicSettings(1, 0.05, "rms"))):
-        result[f"{kind} {name}"] = read_text(model, text, settings, squares)
-        result[f"{kind} {name} other"] = read_text(model, other, settings, squares)
-    for rate in (0.5, 0.25):
-        rates = dict(embed=2 * rate, body=rate / 2, output=rate, biases=4 * rate)
-        result[f"{kind} copy {rate}"] = learn(model, 3, take_sgd_step(rates))
-    result[f"{kind} kept"] = read_text(model, text)
-    periodic, changed = np.tile(np.arange(5), 60), np.tile(np.arange(4, -1, -1), 40)
-    before = measure_perplexity(model, periodic)
-    training = train(model, periodic)
-    squares = measure_mean_squares(model, periodic)
-    best = tune_dynamic(model, changed, squares)
-    result[f"{kind} perplexities"] = [before, measure_perplexity(model, periodic)]
-    result[f"{kind} tuned"] = [measure_perplexity(model, changed), measure_perplexity(model, changed, best, squares)]
-    result[f"{kind} counts"] = [training["steps"], training["tokens"]]
-dropped = TorchLSTM(RECIPE | {"kind": "lstm", "weight_dropout": 1.0}, V).train()  # no recurrent weight is left
+result["rms expected"] = learn(model, 1, take_rms_step)
+factors = {"embedding": 2.0, "hidden": 0.5, "biases": 4.0}
+copies = DynamicSettings(3, 0.5, copies=2, **factors)
+for name, settings in (("dynamic", copies), ("rms", DynamicSettings(1, 0.05, "rms"))):
+    result[name] = read_text(model, text, settings, squares)
+    result[f"{name} other"] = read_text(model, other, settings, squares)
+for rate in (0.5, 0.25):
+    rates = dict(embed=2 * rate, body=rate / 2, output=rate, biases=4 * rate)
+    result[f"copy {rate}"] = learn(model, 3, take_sgd_step(rates))
+result["kept"] = read_text(model, text)
+periodic, changed = np.tile(np.arange(5), 60), np.tile(np.arange(4, -1, -1), 40)
+before = measure_perplexity(model, periodic)
+training = train(model, periodic)
+squares = measure_mean_squares(model, periodic)
+best = tune_dynamic(model, changed, squares)
+result["perplexities"] = [before, measure_perplexity(model, periodic)]
+result["tuned"] = [measure_perplexity(model, changed), measure_perplexity(model, changed, best, squares)]
+result["counts"] = [training["steps"], training["tokens"]]
+dropped = TorchLSTM(RECIPE | {"weight_dropout": 1.0}, V).train()  # no recurrent weight is left
 two = torch.tensor([[1, 2], [3, 2]])
 state = [(torch.full((1, 2, WIDTH), 0.5), torch.zeros(1, 2, WIDTH))] * 2
-result["dropped"] = [dropped._read(two, s)[0].detach().numpy()[:, 0] for s in (state, None)]
+result["dropped"] = [dropped(two, two, s)[1][-1][0].detach().numpy()[0] for s in (state, None)]
 np.savez(sys.argv[1], **result)
 """
-KINDS = ("lstm", "transformer")
 pytestmark = pytest.mark.long  # one process with torch, for all
 
 
@@ -125,64 +123,54 @@ def log_softmax(x):
 
 def read_with_numpy(figures):
     """Return ln P of each token: two layers of an LSTM, adaptive softmax with cut-offs 10 and 20."""
-    weights = {name.removeprefix("lstm "): value for name, value in figures.items()}
     states = [(np.zeros(WIDTH), np.zeros(WIDTH)) for _ in range(2)]
     result, previous = [], V
     for target in figures["text"]:
-        x = weights["embed.weight"][previous]
+        x = figures["embed.weight"][previous]
         for layer, (h, c) in enumerate(states):
-            w = [weights[f"body.{layer}.{name}_l0"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+            w = [figures[f"body.{layer}.{name}_l0"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
             i, f, g, o = np.split(w[0] @ x + w[1] @ h + w[2] + w[3], 4)
             c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
             x = h = np.tanh(c) / (1 + np.exp(-o))
             states[layer] = (h, c)
-        log_prob = log_softmax(weights["output.head.weight"] @ x + weights["output.head.bias"])
+        log_prob = log_softmax(figures["output.head.weight"] @ x + figures["output.head.bias"])
         if target < 10:
             result.append(log_prob[target])
         else:
             cluster = target // 10 - 1
-            tail = [weights[f"output.tail.{cluster}.{layer}.weight"] for layer in (0, 1)]
+            tail = [figures[f"output.tail.{cluster}.{layer}.weight"] for layer in (0, 1)]
             result.append(log_prob[10 + cluster] + log_softmax(tail[1] @ (tail[0] @ x))[target % 10])
         previous = target
     return np.array(result)
 
 
 def test_the_lstm_computes_what_numpy_computes(figures):
-    assert figures["lstm static 3"] == pytest.approx(read_with_numpy(figures), abs=1e-5)
+    assert figures["static 3"] == pytest.approx(read_with_numpy(figures), abs=1e-5)
     with_state, without = figures["dropped"]
     assert with_state[0] == pytest.approx(without[0], abs=1e-6)  # DropConnect is on the recurrent weights
 
 
-def test_the_transformer_sees_at_most_its_length(figures):
-    first, second = figures["transformer static 3"], figures["transformer static 2"]
-    assert first[:6] == pytest.approx(second[:6], abs=1e-5)
-    assert not np.allclose(first[6:], second[6:], atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_token_is_predicted_once_before_it_is_learned(figures, kind):
-    assert all(value.shape == (TOKENS,) for name, value in figures.items() if name.startswith(f"{kind} static"))
-    assert figures["lstm static 1"] == pytest.approx(figures[f"lstm static {TOKENS}"], abs=1e-5)
-    assert figures[f"{kind} dynamic"][:3] == pytest.approx(figures[f"{kind} static 3"][:3], abs=1e-6)
+def test_each_token_is_predicted_once_before_it_is_learned(figures):
+    assert all(value.shape == (TOKENS,) for name, value in figures.items() if name.startswith("static"))
+    assert figures["static 1"] == pytest.approx(figures[f"static {TOKENS}"], abs=1e-5)
+    assert figures["dynamic"][:3] == pytest.approx(figures["static 3"][:3], abs=1e-6)
     for name in ("dynamic", "rms"):
-        assert figures[f"{kind} {name}"][:10] == pytest.approx(figures[f"{kind} {name} other"][:10], abs=1e-6)
-        assert not np.allclose(figures[f"{kind} {name}"][10:], figures[f"{kind} {name} other"][10:])
+        assert figures[name][:10] == pytest.approx(figures[f"{name} other"][:10], abs=1e-6)
+        assert not np.allclose(figures[name][10:], figures[f"{name} other"][10:])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_dynamic_evaluation_takes_steps_by_group_with_copies(figures, kind):
-    assert figures[f"{kind} squares differ"] < 1e-6
-    assert figures[f"{kind} rms"] == pytest.approx(figures[f"{kind} rms expected"], abs=1e-3)
-    copies = [figures[f"{kind} copy {rate}"] for rate in (0.5, 0.25)]
-    assert figures[f"{kind} dynamic"] == pytest.approx(np.log(np.exp(copies).mean(axis=0)), abs=1e-4)
+def test_dynamic_evaluation_takes_steps_by_group_with_copies(figures):
+    assert figures["squares differ"] < 1e-6
+    assert figures["rms"] == pytest.approx(figures["rms expected"], abs=1e-3)
+    copies = [figures[f"copy {rate}"] for rate in (0.5, 0.25)]
+    assert figures["dynamic"] == pytest.approx(np.log(np.exp(copies).mean(axis=0)), abs=1e-4)
     assert not np.allclose(copies[0], copies[1], atol=1e-3)
-    assert figures[f"{kind} kept"] == pytest.approx(figures[f"{kind} static"])  # only copies learn
+    assert figures["kept"] == pytest.approx(figures["static"])  # only copies learn
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_learns_and_tuning_finds_steps(figures, kind):
-    before, after = figures[f"{kind} perplexities"]
-    static, dynamic = figures[f"{kind} tuned"]
-    steps, tokens = figures[f"{kind} counts"]
+def test_training_learns_and_tuning_finds_steps(figures):
+    before, after = figures["perplexities"]
+    static, dynamic = figures["tuned"]
+    steps, tokens = figures["counts"]
     assert before > 8 and after < 1.5 and dynamic < 0.9 * static
     assert steps == 200 and tokens > 200 * 2 * 4

@@ -68,16 +68,10 @@ def load_benchmark(name: str) -> Benchmark:
 
 
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
-    """Run benchmarks. Return `rows`, `rounds`, and of the machine `cpu`, `tensorflow` and `peers` (installed ones).
+    """Return the rows of benchmarks, `rounds`, and of the machine `cpu`, `tensorflow` and `peers` (installed ones).
 
-    Every row has `benchmark` and `name`. A row that cannot be measured has `failure`: the peer that is not installed,
-    the signal or the error. Rows of `quality` have perplexities; see its `measure`. Other rows have `unit`, `rate` per
-    CPU second, the median over the rounds, and the extremes `low` and `high`. Some have more:
-
-    - `share_of_peak`: share of the processor's floating-point peak, where the number of operations is known
-    - `milliseconds`: latency of a single request, [p50, p99]
-    - `ratio_to`: for each peer the ratio of the rates, [median, low, high]
-    - `wall_rate` (per second of the clock), `cpu_seconds` and `peak_memory` (bytes): in the rows of `estimation`
+    Rows have `benchmark`, `name`, and `failure` or figures: `rate` per CPU second (median), `low`, `high`, `unit`;
+    `share_of_peak`, `milliseconds` [p50, p99] and `ratio_to` of each peer [median, low, high] where they are known.
     """
     import tensorflow as tf
 

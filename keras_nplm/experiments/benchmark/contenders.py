@@ -1,9 +1,8 @@
 """Contenders that take turns: work in this process, in a process of its own, and whole commands.
 
 A peer runs in its own process, so that a crash of its libraries ends one row of the table and not the benchmark. The
-process is `python -m keras_nplm.experiments.benchmark.contenders PARENT`. It reads one JSON value a line: the function
-that builds the contender, with its arguments, then requests for rounds. It answers each with a line. While it waits it
-is blocked in a read, and while it works its parent is: a core is never shared. No process outlives its parent.
+process reads one JSON value a line: what builds the contender, then requests for rounds. It answers each with a line.
+It works while its parent is blocked: a core is never shared. No process outlives its parent.
 """
 
 import contextlib
@@ -45,11 +44,6 @@ def is_installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None or shutil.which(name) is not None
 
 
-def read_cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of its children that have ended."""
-    return time.process_time() + _read_child_seconds()
-
-
 def _read_child_seconds() -> float:
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return children.ru_utime + children.ru_stime
@@ -63,7 +57,7 @@ class Contender:
     work: Work | None
     flops: float = 0  # floating-point operations of one n-gram; 0: the share of the peak is not reported
     peer: bool = False  # whether the other contenders of the group are compared with it
-    clock: Callable[[], float] = read_cpu_seconds
+    clock: Callable[[], float] = time.process_time
     notes: dict = dataclasses.field(default_factory=dict)  # other figures of a round, which the work writes
 
     def run_round(self) -> dict:
@@ -79,10 +73,7 @@ class Contender:
 
 
 class Process(Contender):
-    """A contender that `"module:function"` builds in its own process, which starts with the first round.
-
-    Without one of the packages and programs that it needs no round begins. Long work shows its progress.
-    """
+    """A contender that `"module:function"` builds in its own process, if the packages that it needs are installed."""
 
     def __init__(
         self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), progress: bool = False, **options: Any
@@ -148,7 +139,7 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
             raise PeerError(f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}")
         # of the largest process; this one imports little, as a new process starts with the memory of its parent
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        contender.notes |= {"peak_memory": peak, "output": run.stdout.decode("utf-8", "replace")}
+        contender.notes["peak_memory"] = peak
         return tokens
 
     contender = Contender(name, work, clock=_read_child_seconds)
@@ -172,13 +163,11 @@ def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: b
 
 def measure_groups(groups: Iterable[list[Contender]], rounds: int) -> list[dict]:
     """Return the rows of all groups; see `measure_group`."""
-    return [row for group in groups for row in measure_group(group, rounds)[0]]
+    return [row for group in groups for row in measure_group(group, rounds)]
 
 
-def measure_group(
-    group: list[Contender], rounds: int, warm_up: int = 1, unit: str = "n-grams/s"
-) -> tuple[list[dict], dict[str, list[dict]]]:
-    """Time contenders in turns, after rounds that are not measured. Return their rows and their rounds.
+def measure_group(group: list[Contender], rounds: int, warm_up: int = 1, unit: str = "n-grams/s") -> list[dict]:
+    """Return the rows of contenders that take turns, after rounds that are not measured.
 
     A contender whose process fails has no further turn, and the others are not compared with it.
     """
@@ -205,23 +194,22 @@ def measure_group(
         if contender.name in failures:
             row["failure"] = failures[contender.name]
         else:
-            row |= summarise_rates(own) | _summarise_notes(measured[contender.name])
+            row |= dict(zip(("rate", "low", "high"), _summarise(own), strict=True)) | _summarise_notes(
+                measured[contender.name]
+            )
             if contender.flops:
-                row["share_of_peak"] = contender.flops * _summarise_ratios(own, rates[_PEAK])[0]
+                row["share_of_peak"] = contender.flops * _summarise(own, rates[_PEAK])[0]
             if not contender.peer:
                 peers = [peer.name for peer in group if peer.peer and peer.name not in failures]
-                row["ratio_to"] = {peer: _summarise_ratios(own, rates[peer]) for peer in peers}
+                row["ratio_to"] = {peer: _summarise(own, rates[peer]) for peer in peers}
         rows.append(row)
-    return [row for row in rows if row["name"] != _PEAK], measured
+    return [row for row in rows if row["name"] != _PEAK]
 
 
-def summarise_rates(rates: list[float]) -> dict:
-    """Return the median, the lowest and the highest rate."""
-    return {"rate": statistics.median(rates), "low": min(rates), "high": max(rates)}
-
-
-def _summarise_ratios(rates: list[float], peer_rates: list[float]) -> list[float]:
-    return [*summarise_rates([rate / peer_rate for rate, peer_rate in zip(rates, peer_rates, strict=True)]).values()]
+def _summarise(rates: list[float], peer_rates: Sequence[float] = ()) -> list[float]:
+    """Return the median, the lowest and the highest rate, or of the ratios to the rates of a peer."""
+    ratios = [rate / peer for rate, peer in zip(rates, peer_rates, strict=True)] if peer_rates else rates
+    return [statistics.median(ratios), min(ratios), max(ratios)]
 
 
 def _summarise_notes(rounds: list[dict]) -> dict:

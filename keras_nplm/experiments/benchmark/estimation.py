@@ -7,19 +7,16 @@ Python package kenlm has it) with the same text, in 1 GB; like `ngram` it writes
 core.
 """
 
-import json
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 from keras_nplm.experiments.benchmark import Benchmark, Settings, format_ratios
-from keras_nplm.experiments.benchmark.contenders import Process, build_command, measure_group, summarise_rates
+from keras_nplm.experiments.benchmark.contenders import Process, build_command, measure_group
 from keras_nplm.experiments.benchmark.sampled_text import sample_texts
-from keras_nplm.io.errors import RunError
 
-_UNIT, _BUILD = "tokens/s", f"{build_command.__module__}:build_command"
-_NGRAM = "ngram --order=5 --min-count=1 --method=kneser-ney --output={results}/model --json --tokenizer=whitespace"
+_BUILD = f"{build_command.__module__}:build_command"
+_NGRAM = "ngram --order=5 --min-count=1 --method=kneser-ney --output={results}/model --tokenizer=whitespace"
 _LMPLZ = "lmplz --order=5 --memory=1G --temp_prefix={results}/ --discount_fallback --intermediate={results}/model"
 COLUMNS = [
     ("command", "name", ""),
@@ -32,7 +29,7 @@ COLUMNS = [
 
 
 def measure(settings: Settings) -> list[dict]:
-    """Return the rows of the commands, and a row of the estimation alone, from the encoded text to the model."""
+    """Return the rows of the commands for each size of the text."""
     rows = []
     for size in settings.tokens:
         with tempfile.TemporaryDirectory() as texts:
@@ -45,15 +42,8 @@ def measure(settings: Settings) -> list[dict]:
                 Process("ngram", _BUILD, {"name": "ngram", "words": package} | job),
                 Process("lmplz", _BUILD, {"name": "lmplz", "words": peer} | job, peer=True, needs=["lmplz"]),
             ]
-            (ngram, lmplz), measured = measure_group(group, settings.rounds, warm_up=0, unit=_UNIT)
-        if "failure" in ngram:
-            raise RunError(ngram["failure"])
-        seconds = [json.loads(run["output"])["cpu_seconds"] for run in measured["ngram"]]
-        alone = {"name": "ngram", "unit": _UNIT} | summarise_rates([size / max(spent, 1e-9) for spent in seconds])
-        alone["cpu_seconds"] = statistics.median(seconds)
-        for row in (ngram, alone, lmplz):
-            row["name"] += f", {size:,} tokens" + ": estimation from ids" * (row is alone)
-            rows.append(row)
+            measured = measure_group(group, settings.rounds, warm_up=0, unit="tokens/s")
+        rows += [row | {"name": f"{row['name']}, {size:,} tokens"} for row in measured]
     return rows
 
 

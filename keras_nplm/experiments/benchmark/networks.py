@@ -1,16 +1,13 @@
 """The networks that the benchmarks time: sizes, output layers, training and scoring as work."""
 
 import dataclasses
-import os
-import time
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work
+from keras_nplm.experiments.benchmark.contenders import Process, Work
 from keras_nplm.layers.outputs import NoiseContrastive, Output, SampledSoftmax
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.nplm import NPLM
@@ -66,15 +63,6 @@ def train_network(shape: Shape, build_output: Callable[..., Output], steps: int,
         return steps * BATCH_SIZE
 
     return work
-
-
-def build_nce_on_cores(number: int) -> Contender:
-    """Return NCE training on some cores; its rate is per second of the clock."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, range(number))
-    tf.config.threading.set_intra_op_parallelism_threads(number)
-    tf.config.threading.set_inter_op_parallelism_threads(number)
-    return Contender("NCE", train_network(Shape(), build_nce, 320), clock=time.perf_counter)
 
 
 def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:

@@ -1,15 +1,13 @@
-"""Perplexity on Brown by CPU seconds of training, beside a PyTorch LSTM and a Transformer.
+"""Perplexity on Brown by CPU seconds of training, beside a PyTorch LSTM.
 
-All models train on the same tokens of Brown with the same vocabulary, on one core, without `held_out_mass`. The PyTorch
-models, an LSTM with the AWD recipe and a causal pre-norm Transformer, both with an adaptive softmax and AdamW, train
-for the seconds of `--seconds`. Ours is `modern-pointer`, which trains for all its epochs. Seconds do not include
-validation. One search finds the settings of dynamic evaluation of all models, on the first 50,000 tokens of validation.
-A ratio of 1.35 says that the test perplexity is 35% higher than ours. Finished models are kept, and the same command
-resumes.
+All models train on the same tokens of Brown with the same vocabulary, on one core, without `held_out_mass`. The LSTM
+has the AWD recipe, an adaptive softmax and AdamW, and trains for the seconds of `--seconds`. Ours is `modern-pointer`,
+which trains for all its epochs. Seconds do not include validation. One search finds the settings of dynamic evaluation
+of all models, on the first 50,000 tokens of validation. A ratio of 1.35 says that the test perplexity is 35% higher
+than ours. Finished models are kept, and the same command resumes.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.experiments.benchmark import Benchmark, Settings
@@ -25,31 +23,24 @@ OURS = Row(
     "modern-pointer to 480 words, no held-out mass",
     "train --config modern-pointer --order 481 --averages-after 4,10,20,40,80,160,320 --held-out-mass 0 --seed 1",
 )
-RECIPE = {  # a PyTorch language model and its training
-    "kind": "lstm",  # or "transformer"
+RECIPE = {  # the LSTM and its training
     "seconds": 300.0,  # CPU seconds of training
-    "width": 256,  # of embeddings and of hidden layers; a head of the Transformer has 64 of them
+    "width": 256,  # of embeddings and of hidden layers
     "layers": 2,
     "batch": 32,  # B, texts that are read side by side
-    "length": 35,  # T, tokens of each text in a step; the Transformer sees at most T tokens
+    "length": 35,  # T, tokens of each text in a step
     "rate": 2e-3,  # of AdamW at the beginning
-    "dropout": 0.2,  # of embeddings, between layers and before the output: locked, in the Transformer ordinary
+    "dropout": 0.2,  # of embeddings, between layers and before the output
     "embedding_dropout": 0.1,  # share of word types whose embedding is 0 in a step
-    "weight_dropout": 0.2,  # share of the LSTM's recurrent weights that are 0 in a step
+    "weight_dropout": 0.2,  # share of the recurrent weights that are 0 in a step
     "weight_decay": 0.01,
     "clip": 0.5,  # largest norm of the gradient
     "cutoffs": [2000, 8000],  # ranks of words that separate the clusters of the adaptive softmax
     "steps": None,  # number of steps in place of `seconds`
     "seed": 1,
 }
-_LSTM, _TRANSFORMER = {"kind": "lstm"}, {"kind": "transformer", "batch": 16, "rate": 1e-3}
-_SHORT = (
-    _LSTM | {"layers": 1, "batch": 20, "rate": 3e-3, "dropout": 0.3},
-    _TRANSFORMER | {"length": 64, "dropout": 0.1},
-)
-_LONG = (_LSTM | {"dropout": 0.45, "weight_dropout": 0.5}, _TRANSFORMER | {"length": 128, "dropout": 0.3})
-_LONG_SECONDS = 1000  # from which the networks are larger and have more dropout
-_TITLES = {"lstm": "LSTM", "transformer": "Transformer"}
+_SHORT = {"layers": 1, "batch": 20, "rate": 3e-3, "dropout": 0.3}
+_LONG, _LONG_SECONDS = {"dropout": 0.45, "weight_dropout": 0.5}, 1000  # from which the network is larger
 COLUMNS = [
     ("model", "name", ""),
     ("CPU seconds of training", "cpu_seconds", ",.0f"),
@@ -75,7 +66,7 @@ def measure(settings: Settings) -> list[dict]:
         make_rows([OURS], directory, 1, settings.data_dir)
         ours = measure_ours(OURS, directory)
         corpus = directory / "rows" / OURS.name / "corpus"
-        peers = [measure_peer(recipe, corpus, directory / "quality") for recipe in choose_recipes(settings.seconds)]
+        peers = [measure_peer(choose_recipe(budget), corpus, directory / "quality") for budget in settings.seconds]
     for row in peers:
         if "failure" not in row:
             dynamic = row["dynamic"]["test"] / ours["dynamic"]["test"]
@@ -83,10 +74,8 @@ def measure(settings: Settings) -> list[dict]:
     return [ours, *peers]
 
 
-def choose_recipes(seconds: Sequence[int]) -> Iterator[dict]:
-    for budget in seconds:
-        for changes in _LONG if budget >= _LONG_SECONDS else _SHORT:
-            yield RECIPE | changes | {"seconds": budget}
+def choose_recipe(seconds: int) -> dict:
+    return RECIPE | (_LONG if seconds >= _LONG_SECONDS else _SHORT) | {"seconds": seconds}
 
 
 def measure_ours(row: Row, directory: Path) -> dict:
@@ -101,10 +90,9 @@ def measure_ours(row: Row, directory: Path) -> dict:
 
 
 def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
-    """Return the row of a PyTorch model, trained on an encoded corpus in its own process unless it was before."""
+    """Return the row of the LSTM, trained on an encoded corpus in its own process unless it was before."""
     budget, unit = (recipe["steps"], "steps") if recipe["steps"] else (recipe["seconds"], "CPU seconds")
-    name = f"PyTorch {_TITLES.get(recipe['kind'], recipe['kind'])}, {budget:,.0f} {unit}"
-    result = directory / f"{recipe['kind']}-{budget:g}.json"
+    name, result = f"PyTorch LSTM, {budget:,.0f} {unit}", directory / f"lstm-{budget:g}.json"
     if not (result.exists() and read_json(result).get("recipe") == recipe):
         directory.mkdir(parents=True, exist_ok=True)
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}

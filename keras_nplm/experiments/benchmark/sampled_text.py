@@ -29,12 +29,21 @@ def sample_texts(directory: Path, corpus: Corpus, tokens: int) -> None:
     for seed, (split, size) in enumerate(sizes.items()):
         random = np.random.default_rng(seed)
         with open(directory / f"{split}.txt", "w", encoding="utf-8") as file:
-            for block in _cut_blocks(_sample_blocks(np.array(ids, np.int64), random), size):
+            last = 0
+            for block in _sample_blocks(np.array(ids, np.int64), random):
+                ends = block == 0
+                block = block[~(ends & np.concatenate([[last == 0], ends[:-1]]))]  # no empty line
+                places = np.flatnonzero(block)
+                if size <= len(places):
+                    block = block[: places[size - 1] + 1]
                 text = words[block]
                 new = np.flatnonzero((random.random(len(block)) < _NEW) & (block > 0))
                 ranks = np.searchsorted(frequencies, random.random(len(new)) * frequencies[-1])
                 text[new] = [f"w{rank:x}" for rank in ranks]
                 file.write(" ".join(text.tolist()).replace(" \n ", "\n") + " ")
+                size, last = size - len(places), block[-1]
+                if size <= 0:
+                    break
             file.write("\n")
 
 
@@ -60,17 +69,3 @@ def _group_places(keys: np.ndarray, random: np.random.Generator) -> Callable[[np
     _, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
     starts, sizes = (np.cumsum(sizes) - sizes)[groups], sizes[groups]
     return lambda places: ordered[starts[places] + (random.random(len(places)) * sizes[places]).astype(np.int64)]
-
-
-def _cut_blocks(blocks: Iterator[np.ndarray], tokens: int) -> Iterator[np.ndarray]:
-    """Yield blocks until they have a number of words. A sentence end after a sentence end is left out."""
-    last = 0
-    while tokens:
-        block = next(blocks)
-        ends = block == 0
-        block = block[~(ends & np.concatenate([[last == 0], ends[:-1]]))]
-        places = np.flatnonzero(block)
-        block = block[: places[min(tokens, len(places)) - 1] + 1] if tokens <= len(places) else block
-        tokens -= min(tokens, len(places))
-        last = block[-1]
-        yield block

@@ -1,8 +1,7 @@
 """Next-word requests to a SavedModel, and to LiteRT and ONNX files, with their latency.
 
-The SavedModel takes texts and returns the most probable words: the next words, or the words that begin with the last,
-unfinished word. It is compared with the network's two matrix products alone. LiteRT and ONNX Runtime take word ids and
-return the log-probabilities of all words.
+The SavedModel takes texts and returns the most probable next words. It is compared with the network's two matrix
+products alone. LiteRT and ONNX Runtime take word ids and return the log-probabilities of all words.
 """
 
 import functools
@@ -39,11 +38,8 @@ def build_groups(shape: Shape | None = None, batches: tuple[int, ...] = (1, 32, 
         loaded = tf.saved_model.load(export_saved_model(language_model, directory))
         for batch in batches:
             predict = functools.partial(loaded.signatures["predict_next"], contexts=tf.constant(texts[:batch]))
-            typed = tf.constant([f"{text} {text.split()[-1][:2]}" for text in texts[:batch]])
-            complete = functools.partial(loaded.signatures["complete_prefix"], texts=typed)
             yield [
                 time_requests(f"SavedModel, {batch} a request", predict, batch),
-                time_requests(f"SavedModel, completion of a prefix, {batch} a request", complete, batch),
                 time_requests("matrix products", functools.partial(multiply, x[:batch]), batch, peer=True),
             ]
         yield _export_on_device(language_model, Path(directory), context_ids[:1])

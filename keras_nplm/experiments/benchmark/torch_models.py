@@ -1,15 +1,13 @@
-"""PyTorch models of the benchmarks: the paper's network, and the LSTM and the Transformer of `quality`.
+"""PyTorch models of the benchmarks: the paper's network, and the LSTM of `quality`.
 
-The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked dropout. The Transformer
-is decoder-only, causal and pre-norm. Both have an adaptive softmax and train with AdamW. The learning rate falls to 0
-at the end of a budget of CPU seconds, in place of averaged SGD. Import this module where TensorFlow is not: the two
-crash in one process. References: Merity, Keskar & Socher (2018), arXiv:1708.02182; Vaswani et al. (2017),
-arXiv:1706.03762; Krause et al. (2018), arXiv:1709.07432, for dynamic evaluation.
+The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked dropout. It has an
+adaptive softmax and trains with AdamW. The learning rate falls to 0 at the end of a budget of CPU seconds, in place of
+averaged SGD. Import this module where TensorFlow is not: the two crash in one process. References: Merity, Keskar &
+Socher (2018), arXiv:1708.02182; Krause et al. (2018), arXiv:1709.07432, for dynamic evaluation.
 """
 
 import copy
 import math
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,14 +24,14 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.tables import SPLITS
-from keras_nplm.io.files import replace_file, write_json
+from keras_nplm.io.files import write_json
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.dynamic.search import LARGEST_CHUNK, STILL, SettingsSearch
+from keras_nplm.models.dynamic.search import STILL, SettingsSearch
 from keras_nplm.models.dynamic.search import TOKENS as TUNING_TOKENS
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
 
-_TRAINING_TOKENS, _STATIC_CHUNK = 60_000, 512  # of the mean squares of the gradient; predicted at once by the LSTM
+_TRAINING_TOKENS, _STATIC_CHUNK = 60_000, 512  # of the mean squares of the gradient; predicted at once
 
 
 def build_nplm(shape: dict, ngrams: list[list[int]], task: str) -> Contender:
@@ -69,10 +67,8 @@ def build_nplm(shape: dict, ngrams: list[list[int]], task: str) -> Contender:
     return Contender("PyTorch", train_steps if task == "train" else score_ngrams)
 
 
-class TorchModel(nn.Module):
+class TorchLSTM(nn.Module):
     """A language model over ranks of words, with a `RECIPE` of `quality`. An input of |V| stands before the text."""
-
-    carries_state = False  # from one step of training to the next
 
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__()
@@ -83,17 +79,18 @@ class TorchModel(nn.Module):
         nn.init.normal_(self.embed.weight, std=0.1)
         cutoffs = [cutoff for cutoff in self.recipe.cutoffs if cutoff < vocabulary_size]
         self.output = nn.AdaptiveLogSoftmaxWithLoss(width, vocabulary_size, cutoffs, div_value=4.0, head_bias=True)
-        self.body = nn.ModuleList(self._build_layers())
+        self.body = nn.ModuleList([nn.LSTM(width, width) for _ in range(self.recipe.layers)])
         self.eval()
 
     def forward(self, ids: Tensor, targets: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return ln P of each target [B, T] after the ids [B, T], and the state after them."""
-        features, state = self._read(ids, state)
-        return self.output(features.flatten(0, 1), targets.flatten()).output.view(targets.shape), state
-
-    @property
-    def longest_chunk(self) -> int:  # tokens that are predicted at once
-        return _STATIC_CHUNK if self.carries_state else self.recipe.length // 2
+        x, after = self._drop(self._look_up(ids).transpose(0, 1)), []
+        for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
+            dropped = functional.dropout(layer.weight_hh_l0, self.recipe.weight_dropout, self.training)
+            x, (h, c) = torch.func.functional_call(layer, {"weight_hh_l0": dropped}, (x, before))
+            after.append((h.detach(), c.detach()))
+            x = self._drop(x)
+        return self.output(x.transpose(0, 1).flatten(0, 1), targets.flatten()).output.view(targets.shape), after
 
     def _look_up(self, ids: Tensor) -> Tensor:
         """Return the embeddings [B, T, width], of some types 0 in training. Later gradients are sparse."""
@@ -102,53 +99,9 @@ class TorchModel(nn.Module):
         kept = functional.dropout(torch.ones(len(self.embed.weight), 1), self.recipe.embedding_dropout)
         return self.embed(ids) * kept[ids]
 
-
-class TorchLSTM(TorchModel):
-    """The LSTM with the AWD recipe. Its state is carried along the text."""
-
-    carries_state = True
-
-    def _build_layers(self) -> list[nn.Module]:
-        return [nn.LSTM(self.recipe.width, self.recipe.width) for _ in range(self.recipe.layers)]
-
-    def _read(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        x, after = self._drop(self._look_up(ids).transpose(0, 1)), []
-        for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
-            dropped = functional.dropout(layer.weight_hh_l0, self.recipe.weight_dropout, self.training)
-            x, (h, c) = torch.func.functional_call(layer, {"weight_hh_l0": dropped}, (x, before))
-            after.append((h.detach(), c.detach()))
-            x = self._drop(x)
-        return x.transpose(0, 1), after
-
     def _drop(self, x: Tensor) -> Tensor:
         """Apply locked dropout to x [T, B, width]: one mask for all times."""
         return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout) if self.training else x
-
-
-class TorchTransformer(TorchModel):
-    """The Transformer. Its state is the last words: a prediction sees T/2 to T tokens, fewer where the text begins."""
-
-    def _build_layers(self) -> list[nn.Module]:
-        r = self.recipe
-        sizes = dict(d_model=r.width, nhead=max(1, r.width // 64), dim_feedforward=4 * r.width, dropout=r.dropout)
-        kind = dict(activation="gelu", batch_first=True, norm_first=True)
-        positions = nn.Embedding(r.length, r.width)
-        nn.init.normal_(positions.weight, std=0.1)
-        layers = [nn.TransformerEncoderLayer(**sizes, **kind) for _ in range(r.layers)]
-        return [positions, *layers, nn.LayerNorm(r.width)]
-
-    def _read(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        seen = ids if state is None else torch.cat([state[:, -(self.recipe.length - ids.shape[1]) :], ids], dim=1)
-        positions, *layers, norm = self.body
-        x = self._look_up(seen) + positions.weight[: seen.shape[1]]
-        x = functional.dropout(x, self.recipe.dropout, self.training)
-        mask = nn.Transformer.generate_square_subsequent_mask(seen.shape[1])
-        for layer in layers:
-            x = layer(x, src_mask=mask, is_causal=True)
-        return functional.dropout(norm(x), self.recipe.dropout, self.training)[:, -ids.shape[1] :], seen
-
-
-MODELS = {"lstm": TorchLSTM, "transformer": TorchTransformer}
 
 
 def rank_words(ids: dict[str, np.ndarray], vocabulary_size: int) -> dict[str, np.ndarray]:
@@ -160,7 +113,7 @@ def rank_words(ids: dict[str, np.ndarray], vocabulary_size: int) -> dict[str, np
     return {split: ranks[part] for split, part in ids.items()}
 
 
-def train(model: TorchModel, ids: np.ndarray) -> dict:
+def train(model: TorchLSTM, ids: np.ndarray) -> dict:
     """Train a model on a text, ranks of words [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
     recipe = model.recipe
     optimizer = torch.optim.AdamW(model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True)
@@ -168,13 +121,11 @@ def train(model: TorchModel, ids: np.ndarray) -> dict:
     began, steps, tokens, progress, state = time.process_time(), 0, 0, 0.0, None
     batches = _read_batches(model, ids)
     budget = recipe.steps or recipe.seconds
-    with open_progress(f"Training {recipe.kind}", total=round(budget), unit=" CPU s") as bar:
+    with open_progress("Training the LSTM", total=round(budget), unit=" CPU s") as bar:
         while progress < 1:
             inputs, targets, is_new = next(batches)
-            warm_up = min(1.0, (steps + 1) / 100) if recipe.kind == "transformer" and not recipe.steps else 1.0
-            rate = recipe.rate * (1 - progress) * warm_up * inputs.shape[1] / recipe.length
-            optimizer.param_groups[0]["lr"] = rate
-            log_probs, state = model(inputs, targets, state if model.carries_state and not is_new else None)
+            optimizer.param_groups[0]["lr"] = recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
+            log_probs, state = model(inputs, targets, None if is_new else state)
             optimizer.zero_grad()
             (-log_probs.mean()).backward()
             nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
@@ -188,11 +139,8 @@ def train(model: TorchModel, ids: np.ndarray) -> dict:
     return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
 
 
-def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:
-    """Yield inputs and targets [B, T] along B parts of the text, and whether an epoch begins, at a random token.
-
-    The LSTM's T varies by step, as in the AWD recipe.
-    """
+def _read_batches(model: TorchLSTM, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:
+    """Yield inputs and targets [B, T] along B parts of the text, and whether an epoch begins, at a random token."""
     recipe = model.recipe
     random = np.random.default_rng(recipe.seed)
     while True:
@@ -202,24 +150,20 @@ def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, 
         targets = torch.from_numpy(text[1 : columns * recipe.batch + 1].reshape(recipe.batch, columns))
         begin = 0
         while begin < columns:
-            length = recipe.length
-            if model.carries_state:
-                length = max(5, round(random.normal(length if random.random() < 0.95 else length / 2, 5)))
+            length = recipe.length if random.random() < 0.95 else recipe.length / 2  # T varies, as in the AWD recipe
+            length = max(5, round(random.normal(length, 5)))
             part = slice(begin, begin + length)
             yield inputs[:, part], targets[:, part], begin == 0
             begin += length
 
 
 def read_text(
-    model: TorchModel, ids: np.ndarray, settings: DynamicSettings = STILL, mean_squares: Sequence[Tensor] = ()
+    model: TorchLSTM, ids: np.ndarray, settings: DynamicSettings = STILL, mean_squares: Sequence[Tensor] = ()
 ) -> np.ndarray:
-    """Return ln P of each token of a text, float64 [T], in nats; with a rate, copies learn from what they have read.
-
-    Each chunk is predicted before one step is taken on its mean loss, with the rules of `DynamicNPLM`.
-    """
+    """Return ln P of each token of a text, float64 [T]; with a rate, copies take a step on each predicted chunk."""
     if not settings.rate:
         with torch.no_grad():
-            return np.concatenate([part.double().numpy() for part in _read_chunks(model, ids, model.longest_chunk)])
+            return np.concatenate([part.double().numpy() for part in _read_chunks(model, ids, _STATIC_CHUNK)])
     copies = []
     for number in range(settings.copies):
         learner, parts = copy.deepcopy(model), []
@@ -231,7 +175,7 @@ def read_text(
     return np.logaddexp.reduce(copies) - math.log(len(copies))
 
 
-def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
+def _read_chunks(model: TorchLSTM, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
     """Yield ln P of the tokens of one chunk after the other; the weights may change between them."""
     tokens, state = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids])), None
     for begin in range(0, len(ids), chunk):
@@ -243,7 +187,7 @@ def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Ten
 class _Steps:
     """The steps of dynamic evaluation: SGD with a rate for each group of weights, whose gradient `rms` scales."""
 
-    def __init__(self, model: TorchModel, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]):
+    def __init__(self, model: TorchLSTM, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]):
         groups = group_weights(model)
         self._scales: dict[Tensor, Tensor] = {}
         if settings.rule == "rms":
@@ -265,21 +209,20 @@ class _Steps:
                 gradient = weight.grad.coalesce()
                 values = gradient.values() * scale[gradient.indices()[0]]
                 weight.grad = torch.sparse_coo_tensor(gradient.indices(), values, gradient.shape, is_coalesced=True)
-            elif weight.grad is not None:  # a cluster without a word of the chunk has no gradient
+            elif weight.grad is not None:  # a cluster without a word of the chunk has none
                 weight.grad *= scale
         self._optimizer.step()
 
 
-def group_weights(model: TorchModel) -> dict[Tensor, str]:
+def group_weights(model: TorchLSTM) -> dict[Tensor, str]:
     """Return each parameter with its group, one of `keras_nplm.models.dynamic.settings.GROUPS`."""
     groups = {"embed": "embedding", "body": "hidden", "output": "output"}
     named = {weight: groups[name.partition(".")[0]] for name, weight in model.named_parameters()}
     return named | {model.output.head.bias: "biases"}
 
 
-def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
+def measure_mean_squares(model: TorchLSTM, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
     """Return the mean square of each component of the gradient over chunks of training text, ranks of words [T]."""
-    chunk = min(chunk, model.longest_chunk)
     number, weights = len(ids) // chunk, list(model.parameters())
     sums = [torch.zeros_like(weight) for weight in weights]
     for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
@@ -293,20 +236,19 @@ def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) ->
     return [total / max(number, 1) for total in sums]
 
 
-def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> float:
+def measure_perplexity(model: TorchLSTM, ids: np.ndarray, *dynamic: Any) -> float:
     """Return the perplexity of a text; see `read_text`. Default: static evaluation."""
     return float(np.exp(-read_text(model, ids, *dynamic).mean()))
 
 
-def tune_dynamic(model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
+def tune_dynamic(model: TorchLSTM, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
     """Return the settings of dynamic evaluation with the lowest perplexity on a text, found as for our network."""
     with open_progress("Tuning dynamic evaluation", unit=" settings") as bar:
 
         def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
             return read_text(model, ids[:tokens], settings, mean_squares)
 
-        largest = min(LARGEST_CHUNK, model.longest_chunk)
-        return SettingsSearch(evaluate, len(ids), report=bar.update, largest_chunk=largest).find_best()
+        return SettingsSearch(evaluate, len(ids), report=bar.update).find_best()
 
 
 def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
@@ -315,34 +257,21 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
     encoded = EncodedCorpus.load(corpus)
     ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1] for split in ("train", *SPLITS)}
     ids = rank_words(ids, encoded.vocabulary_size)
-    model = MODELS[recipe["kind"]](recipe, encoded.vocabulary_size - len(SPECIALS) + 1)
-    return Contender(recipe["kind"], lambda: train_and_measure(model, ids, Path(result)))
+    model = TorchLSTM(recipe, encoded.vocabulary_size - len(SPECIALS) + 1)
 
+    def work() -> int:
+        training = train(model, ids["train"])
+        mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
+        settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
+        row = {split: measure_perplexity(model, ids[split]) for split in SPLITS} | {
+            "parameters": sum(weight.numel() for weight in model.parameters()),
+            "cpu_seconds": training["cpu_seconds"],
+            "epochs": training["tokens"] / len(ids["train"]),
+            "dynamic": {split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS},
+            "dynamic_settings": str(settings),
+            "processor": read_processor_name(),
+        }
+        write_json(Path(result), {"recipe": recipe, "row": row})
+        return len(ids["test"])
 
-def train_and_measure(model: TorchModel, ids: dict[str, np.ndarray], result: Path) -> int:
-    """Train a model, tune dynamic evaluation and write all figures. Return the number of test tokens.
-
-    The weights are kept beside the result when training ends: an interrupted evaluation does not repeat the training.
-    """
-    recipe, kept = vars(model.recipe), result.with_suffix(".pt")
-    content = torch.load(kept, weights_only=True) if kept.exists() else {}
-    if content.get("recipe") != recipe:
-        training = train(model, ids["train"]) | {"processor": read_processor_name()}
-        content = {"recipe": recipe, "training": training, "weights": model.state_dict()}
-        with replace_file(kept) as temporary:
-            torch.save(content, temporary)
-    model.load_state_dict(content["weights"])
-    figures = {split: measure_perplexity(model, ids[split]) for split in SPLITS}
-    mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
-    settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
-    row = figures | {
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "cpu_seconds": content["training"]["cpu_seconds"],
-        "epochs": content["training"]["tokens"] / len(ids["train"]),
-        "dynamic": {split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS},
-        "dynamic_settings": str(settings),
-        "processor": content["training"]["processor"],
-    }
-    write_json(result, {"recipe": recipe, "row": row})
-    os.unlink(kept)
-    return len(ids["test"])
+    return Contender("LSTM", work)

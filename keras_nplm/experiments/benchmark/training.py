@@ -5,11 +5,10 @@ network with the full softmax. The share of the peak, the rate of a large matrix
 of the hidden layer, and of all words, or with a sampled output of the target and the k negative samples.
 """
 
-import os
 from collections.abc import Iterator
 
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Benchmark, networks
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_groups
+from keras_nplm.experiments.benchmark.contenders import Contender, measure_groups
 from keras_nplm.experiments.benchmark.networks import Shape, build_nce, build_sampled, run_torch, train_network
 from keras_nplm.layers.outputs import AdaptiveSoftmax, FullSoftmax
 
@@ -28,10 +27,6 @@ def build_groups() -> Iterator[list[Contender]]:
             Contender(f"sampled softmax, k={k}, {size}", train_network(shape, build_sampled, 320), flops),
             Contender(f"adaptive softmax, {size}", train_network(shape, AdaptiveSoftmax, 40)),
         ]
-    if (os.cpu_count() or 1) > 1:
-        names = {n: f"NCE, k={k}, {n} core{'s' * (n > 1)}, per second of the clock" for n in (2, 1)}
-        build = f"{networks.__name__}:build_nce_on_cores"
-        yield [Process(name, build, {"number": n}, peer=n == 1) for n, name in names.items()]
 
 
 BENCHMARK = Benchmark(__doc__, SPEED_COLUMNS, lambda settings: measure_groups(build_groups(), settings.rounds))

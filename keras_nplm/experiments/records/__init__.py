@@ -1,8 +1,6 @@
 """Recorded reports: the measured results that the package ships, the page that shows them, and the README's table.
 
-`paper.json`, `benchmark.json` and a file for each study are the reports of `keras-nplm paper`, `benchmark` and `study`.
-With `--record` these commands replace their report here, and write `saved_models/measured/README.md` and the table of
-results again.
+`--record` of the commands replaces their report here, and writes the page and the table again.
 """
 
 import datetime
@@ -52,12 +50,6 @@ RESULTS = {  # of the README: report, table, name or title of the row, part of t
 def load_report(name: str) -> dict:
     """Load a recorded report: `"paper"`, `"benchmark"` or a study, such as `"modern"`.
 
-    Returns:
-        the report, as the command prints it with `--json`. `measured` has the date, the processor and the versions.
-
-    Raises:
-        InputError: no report has this name.
-
     Example:
 
     >>> report = load_report("paper")
@@ -78,7 +70,6 @@ def format_report(name: str, report: Mapping, page: bool = False) -> str:
 
 
 def _format_benchmark(name: str, report: Mapping, page: bool = False) -> str:
-    """Return the table of a benchmark, on the page below its title and description."""
     declared = load_benchmark(name)
     title, text = Study(declared.text).split_text()
     table = declared.format([row for row in report["rows"] if row["benchmark"] == name])
@@ -94,7 +85,7 @@ def record_report(
 ) -> None:
     """Store a report with its date, processor and versions, and write the page and the table of results again.
 
-    Benchmarks that did not run keep their rows. The `command` of a benchmark is stored with its machine.
+    Benchmarks that did not run keep their rows.
     """
     check_can_record(page)
     path, report, measured = directory / f"{name}.json", dict(report), _describe_machine()
@@ -122,10 +113,7 @@ def check_can_record(page: Path = _PAGE) -> None:
 
 
 def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:
-    """Write the table of results of the README between its marks, from the reports in `directory`.
-
-    A row that is not recorded, or could not be measured, is left out.
-    """
+    """Write the table of results of the README between its marks, from the reports in `directory`."""
     before, begin, rest = readme.read_text(encoding="utf-8").partition("<!-- results -->\n")
     _, end, after = rest.partition("<!-- end of results -->\n")
     rows = [row | {"title": title} for title, place in RESULTS.items() if (row := _find_result(directory, *place))]
@@ -161,7 +149,6 @@ def write_page(directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
 
 
 def _format_section(name: str, report: dict) -> str:
-    """Return the section of a report: title, description, command, tables, machine."""
     if name == "benchmark":
         study, command = Study(benchmark.__doc__), f"benchmark {' '.join(BENCHMARKS)}"
     else:

@@ -3,17 +3,13 @@
 Brown's splits have other genres than its training text. Dynamic evaluation predicts a chunk of the text and then takes
 a step on it, with settings tuned on the beginning of validation with seed 1. Caches hold the last 2,000 words; decay
 and flatness are those with the best validation perplexity next to the dynamic network. Weights of mixtures are fitted
-on validation. "That follow" are weights that move along the text by online EM. `held_out_mass` is 0.
+on validation. `held_out_mass` is 0.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
 
 from keras_nplm.experiments.log_probs import (
     Build,
-    Columns,
     compute_perplexities,
     load_dynamic_log_probs,
     load_log_probs,
@@ -23,9 +19,8 @@ from keras_nplm.experiments.log_probs import (
 from keras_nplm.experiments.paper import find_row
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import SPLITS, Table, format_weights, split_columns
+from keras_nplm.experiments.tables import Table, format_weights, split_columns
 from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
-from keras_nplm.models.dynamic.mixture import FollowingWeights
 
 _TRAIN = "train --config modern-pointer --held-out-mass 0"
 NETWORKS = [
@@ -44,8 +39,6 @@ MIXTURES = {
     "three seeds": _STATIC,
     "three seeds, n-grams, classes, caches": [*_STATIC, *_NGRAM_MODELS, *_CACHES],
     "one network, dynamic": [_DYNAMIC[0]],
-    **{f"one network, dynamic, {cache}": [_DYNAMIC[0], cache] for cache in _CACHES},
-    "one network, dynamic, Kneser-Ney, caches": [_DYNAMIC[0], _NGRAM_MODELS[0], *_CACHES],
     "one network, dynamic, n-grams, classes, caches": [_DYNAMIC[0], *_NGRAM_MODELS, *_CACHES],
     "three seeds, dynamic": _DYNAMIC,
     "three seeds, dynamic, n-grams, classes, caches": _EVERYTHING,
@@ -59,17 +52,12 @@ ABLATION = {  # the part that is left out: what stays
     "all caches": [name for name in _EVERYTHING if name not in _CACHES],
 }
 _DECAYS, _FLATNESS = (200, 500, 1000), (0.05, 0.1, 0.2)
-_RATES = (0.001, 0.003, 0.01, 0.03)  # of weights that follow
 _MIXTURE = [("model", "title", ""), *split_columns(), ("test, to Kneser-Ney", "change", "+.1%")]
 _PART = [("everything without", "title", ""), *split_columns(), ("test, change", "change", "+.1f")]
 
 
-def _is_main(row: dict) -> bool:
-    return "network, dynamic, " not in row["title"] or "classes" in row["title"]
-
-
 TABLES = (
-    Table("mixtures", [*_MIXTURE, ("weights", "weights", format_weights)], "Dynamic evaluation: {settings}", _is_main),
+    Table("mixtures", [*_MIXTURE, ("weights", "weights", format_weights)], "Dynamic evaluation: {settings}"),
     Table("ablation", _PART, on_page=lambda row: False),
 )
 
@@ -94,7 +82,6 @@ def _measure(directory: Path) -> dict:
     kneser_ney = compute_perplexities(columns[_NGRAM_MODELS[0]])
     mixtures = [{"title": title} | measure_mixture(columns, names) for title, names in MIXTURES.items()]
     whole = mixtures[-1]
-    mixtures.append({"title": "the same, weights that follow"} | _follow(columns, whole["weights"]))
     for row in mixtures:
         row["change"] = row["test"] / kneser_ney["test"] - 1
     ablation = [{"title": part} | measure_mixture(columns, names) for part, names in ABLATION.items()]
@@ -102,19 +89,6 @@ def _measure(directory: Path) -> dict:
         row["change"] = row["test"] - whole["test"]
     settings = str(load_tuned(directory / "rows" / first).dynamics.settings)
     return {"settings": settings, "mixtures": mixtures, "ablation": ablation, "kneser_ney": kneser_ney}
-
-
-def _follow(columns: dict[str, Columns], weights: Sequence[float]) -> dict:
-    """Return the perplexities of everything with weights that follow the text, at the best rate on validation."""
-    start = np.array([weights]) / sum(weights)
-    tables = {split: np.stack([columns[name][split] for name in _EVERYTHING], axis=1) for split in SPLITS}
-
-    def read(split: str, rate: float) -> float:
-        log_prob = FollowingWeights(start, 32, rate).combine(tables[split], np.zeros(len(tables[split]), np.int64))
-        return float(np.exp(-log_prob.mean()))
-
-    validation, rate = min((read("validation", rate), rate) for rate in _RATES)
-    return {"weights": start[0].tolist(), "validation": validation, "test": read("test", rate), "rate": rate}
 
 
 STUDY = Study(__doc__, TABLES, (*NETWORKS, *map(find_row, _NGRAM_MODELS)), _measure)

@@ -1,22 +1,19 @@
-"""Study `modern`: what each part of the modern networks contributes on Brown, one change at a time, and mixtures.
+"""Study `modern`: what each part of the modern networks contributes on Brown, one change at a time.
 
 Each row changes one thing of `brown-nce-quick` with averages of far context (3 epochs, rate 1.8; Sun & Iyyer 2021). A
 change that diverges at this rate has a lower one. Figures are means over two or three seeds, with the range in
-brackets. `held_out_mass` is 0.04 unless the row says otherwise. Weights of mixtures are fitted on validation.
+brackets. `held_out_mass` is 0.04 unless the row says otherwise.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.experiments.log_probs import compute_perplexities, load_log_probs, measure_mixture
-from keras_nplm.experiments.paper import find_row
 from keras_nplm.experiments.rows import Row, read_row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import SPLITS, Column, Table, format_weights
+from keras_nplm.experiments.tables import SPLITS, Column, Table
 
 _FAR, _SLOW = "--order 61 --averages-after 4,10,20,40", "--learning-rate 1.2"
-_NGRAM_MODELS = ("kneser-ney-5", "trigram", "class-500-3")
 _CHANGES = {  # name: title, flags that change `brown-nce-quick`
     "far": ("n=61, averages after 4, 10, 20, 40; m=60, h=100, tanh, no dropout", _FAR),
     "far-none": ("no far context: n=5", ""),
@@ -44,7 +41,7 @@ NETWORKS = {  # the rows of each line of the first table, one for each seed
     name: [Row(f"{name}-{seed}", title, f"train --config {flags} --seed {seed}") for seed in range(1, seeds + 1)]
     for name, (title, flags, seeds) in _SEEDS.items()
 }
-ROWS = (*(row for rows in NETWORKS.values() for row in rows), *map(find_row, _NGRAM_MODELS))
+ROWS = [row for rows in NETWORKS.values() for row in rows]
 
 
 def _format_mean(figures: list[float]) -> str:
@@ -59,33 +56,14 @@ _SECONDS = [
     ("with validation", lambda row: np.mean(row["cpu_seconds"]), ",.0f"),
     ("million parameters", lambda row: row["parameters"] / 1e6, ".1f"),
 ]
-_MIXTURE = [("mixture, weights fitted on validation", "title", ""), *_MEANS]
-_WEIGHTS = ("weights", lambda row: np.mean(row["weights"], axis=0), format_weights)
-TABLES = (
-    Table("changes", [*_CHANGE, *_SECONDS], on_page=lambda row: row["name"] in ("far", "far-none", *_BEST)),
-    Table("mixtures", [*_MIXTURE, ("test, ratio to Kneser-Ney", "ratio", ".3f"), _WEIGHTS], on_page=lambda row: False),
-)
+TABLES = (Table("changes", [*_CHANGE, *_SECONDS], on_page=lambda row: row["name"] in ("far", "far-none", *_BEST)),)
 
 
 def _measure(directory: Path) -> dict:
     changes = [_measure_change(name, directory) for name in NETWORKS]
     for change in changes:
         change["change"] = float(np.mean(change["validation"]) - np.mean(changes[0]["validation"]))
-    names = [*(row.name for name in _BEST for row in NETWORKS[name]), *_NGRAM_MODELS]
-    columns = {name: load_log_probs(directory, name) for name in names}
-    kneser_ney = compute_perplexities(columns["kneser-ney-5"])
-    mixtures = []
-    for name, (title, _, number) in _BEST.items():
-        seeds, ngrams = [row.name for row in NETWORKS[name]], f" + {' + '.join(_NGRAM_MODELS)}"
-        groups = {f"{title}{ngrams}": [[seed, *_NGRAM_MODELS] for seed in seeds]}
-        if number > 1:
-            groups[f"{title}: {number} seeds"] = [seeds]
-            groups[f"{title}: {number} seeds{ngrams}"] = [[*seeds, *_NGRAM_MODELS]]
-        for group, members in groups.items():
-            parts = [measure_mixture(columns, components) for components in members]
-            row = {key: [part[key] for part in parts] for key in ("weights", *SPLITS)}
-            mixtures.append({"title": group, "ratio": float(np.mean(row["test"]) / kneser_ney["test"]), **row})
-    return {"changes": changes, "mixtures": mixtures, "kneser_ney": kneser_ney}
+    return {"changes": changes}
 
 
 def _measure_change(name: str, directory: Path) -> dict:
