@@ -44,15 +44,6 @@ class DynamicNPLM(NextWordModel):
         settings: see `DynamicSettings`.
         mean_squares: for the rule `"rms"`: see `measure_mean_squares`.
 
-    Example:
-
-    >>> network = NPLM(vocabulary_size=8, order=2, embedding_dim=2, hidden_units=3)
-    >>> contexts, targets = np.full((64, 1), 4), np.full(64, 5)
-    >>> dynamic = DynamicNPLM(network, DynamicSettings(chunk=8, rate=1.0))
-    >>> p = np.exp(dynamic.log_prob(contexts, targets))
-    >>> bool(np.allclose(p[:8], np.exp(network.log_prob(contexts, targets))[:8])), bool(p[-1] > 2 * p[0])
-    (True, True)
-
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
     """
@@ -78,18 +69,7 @@ class DynamicNPLM(NextWordModel):
         self._pending = np.zeros((0, self.order), np.int32)  # predicted n-grams of a chunk that is not whole yet
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context) of the next n-grams of the text, and learn from them.
-
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-            output_ids: int [B], predicted words, or `prob.listed` for the outside output of a short-list.
-
-        Returns:
-            float32 [B], nats.
-
-        Raises:
-            InputError: ids out of range, or shapes that do not match.
-        """
+        """Return ln P(output | context) of the next n-grams of the text, and learn from them."""
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
         held, chunk = len(self._pending), self.settings.chunk
@@ -136,14 +116,6 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
     """Return the mean square of each component of the gradient over chunks of training text.
 
         m = 1/N sum_c g_c²,    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t)
-
-    Args:
-        network: a trained NPLM.
-        ngrams: int [N B, n], consecutive n-grams of the training text, or of a sample of it.
-        chunk: int, B.
-
-    Returns:
-        float32 arrays, in the order of `network.trainable_weights`.
 
     Reference: Krause et al. (2018), section 4.
     """

@@ -25,12 +25,7 @@ _Blocks = Callable[[], Iterator[np.ndarray]]  # iterates over n-grams, int32 [B,
 
 
 class DiskColumn:
-    """A column of numbers in a file: appended to its end, then read from its beginning.
-
-    Args:
-        file: an empty file.
-        dtype: the type of the numbers.
-    """
+    """A column of numbers in a file: appended to its end, then read from its beginning."""
 
     def __init__(self, file: IO[bytes], dtype: Any):
         self.dtype = np.dtype(dtype)
@@ -67,18 +62,6 @@ class TemporaryColumns:
     """Columns in temporary files without a name, which are closed at the end of a `with` block.
 
     Nothing is left of them if the process is killed. A column of up to 1 MiB needs no file.
-
-    Args:
-        directory: the directory whose disk holds the files.
-
-    Example:
-
-    >>> with TemporaryColumns(getfixture("tmp_path")) as columns:
-    ...     column = columns.add(np.int64)
-    ...     column.append(np.array([4, 5, 6]))
-    ...     column.rewind()
-    ...     len(column), column.read(2)
-    (3, array([4, 5]))
     """
 
     def __init__(self, directory: Path):
@@ -102,25 +85,14 @@ class TemporaryColumns:
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """n-grams that were counted together in memory: those of some of the contexts that end with a split context.
-
-    Attributes:
-        num_ngrams: the number of n-grams of each order, from the lowest order in the partition to n.
-    """
+    """n-grams that were counted together in memory: those of some of the contexts that end with a split context."""
 
     num_ngrams: list[int]
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitContext:
-    """A context whose n-grams were counted in several partitions. The empty context is that of the whole text.
-
-    Attributes:
-        length: the number of its words.
-        number: its number among the contexts of this length; see `ContextTrie`. 0 for the empty context.
-        num_ngrams: the number of n-grams of order length + 1 that have this context.
-        children: the partitions and split contexts of the longer contexts that end with it, in their order.
-    """
+    """A context whose n-grams were counted in several partitions. The empty context is that of the whole text."""
 
     length: int
     number: int
@@ -129,32 +101,7 @@ class SplitContext:
 
 
 class PartitionedCounts:
-    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`.
-
-    Args:
-        parts: returns an iterator over the ids of the text, from its beginning: int32 arrays, cut at any place. Each
-            sentence is closed by `</s>`. It is called twice.
-        vocabulary_size: |V|; every id is below.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        columns: makes the temporary files.
-        max_rows: largest number of tokens whose n-grams are counted in memory at a time, 1 or more.
-        update: called with numbers of tokens as their n-grams are counted.
-
-    Attributes:
-        root: the tree of partitions.
-        contexts: for k = 2 … n-1 the keys of the contexts of k words.
-        keys: for k = 1 … n the keys of the n-grams.
-        counts: for k = 1 … n the continuation counts of the n-grams, at order n their counts.
-        suffixes: for k = 3 … n the place of each n-gram without its oldest word in the same partition. There is no
-            entry for the n-grams of the lowest order of a partition, and of split contexts.
-        frequencies: int64 [n, 6], the number of n-grams of each order with a (continuation) count of 0, 1, … 4, and of
-            5 or more.
-
-    Raises:
-        InputError: an option is out of range, or the text is empty.
-        OSError: the disk is full.
-    """
+    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`."""
 
     def __init__(
         self,
@@ -177,16 +124,7 @@ class PartitionedCounts:
         self.root = self._count_split(lambda: ngram_blocks(parts(), order, boundary, self._block), (), 0)[0]
 
     def _count_split(self, blocks: _Blocks, context: Sequence[int], number: int) -> tuple[SplitContext, np.ndarray]:
-        """Count the n-grams of a context, and those of the longer contexts that end with it.
-
-        Args:
-            blocks: the n-grams of order n that have the context, int32 [B, n].
-            context: the words of the context, the last one first.
-            number: its number.
-
-        Returns:
-            the split context, and the words that follow it.
-        """
+        """Count the n-grams of a context, and those of the longer contexts that end with it."""
         length, size = len(context), self.vocabulary_size
         begins_with_bos = length > 0 and context[-1] == BOS_ID
         is_longest = begins_with_bos or length == self.order - 1
@@ -209,15 +147,7 @@ class PartitionedCounts:
     def _count_longer(
         self, blocks: _Blocks, context: Sequence[int], number: int, num_older: np.ndarray
     ) -> tuple[list[Partition | SplitContext], np.ndarray]:
-        """Count the n-grams of the longer contexts that end with a context.
-
-        Args:
-            blocks, context, number: as in `_count_split`.
-            num_older: how often each word occurs before the context, int64 [|V|].
-
-        Returns:
-            the partitions and split contexts, and N1+(• context w) of each word w, int64 [|V|].
-        """
+        """Count the n-grams of the longer contexts that end with a context."""
         length, size = len(context), self.vocabulary_size
         children: list[Partition | SplitContext] = []
         num_preceding = np.zeros(size, np.int64)
@@ -241,12 +171,7 @@ class PartitionedCounts:
     def _distribute(
         self, blocks: _Blocks, length: int, num_older: np.ndarray, file: IO[bytes]
     ) -> list[tuple[np.ndarray, int, int]]:
-        """Write n-grams to a file, sorted by groups of the word before a context of a length.
-
-        Returns:
-            for each group its words, and its first row and number of rows in the file. A group has at most `max_rows`
-            rows, or one word.
-        """
+        """Write n-grams to a file, sorted by groups of the word before a context of a length."""
         words = np.flatnonzero(num_older)
         ends = np.cumsum(num_older[words])
         groups, first, start = [], 0, 0
@@ -286,14 +211,7 @@ class PartitionedCounts:
         self.frequencies[order - 1] += np.bincount(np.minimum(counts, 5), minlength=6)
 
     def _count_partition(self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray) -> Partition:
-        """Count n-grams in memory, and append those of the orders from `length` + 2 on.
-
-        Args:
-            ngrams: all n-grams of order n that have some of the contexts of `length` + 1 words, int32 [M, n].
-            length, number: of the context with which these contexts end.
-            num_preceding: N1+(• w_1 … w_k) of the n-grams of that context by w_k, int64 [|V|], to which those of this
-                partition are added.
-        """
+        """Count n-grams in memory, and append those of the orders from `length` + 2 on."""
         size, order = self.vocabulary_size, self.order
         contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
         bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words
