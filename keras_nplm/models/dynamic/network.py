@@ -154,10 +154,12 @@ class _Learner:
         self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
         self._scales: list = [None] * len(self._weights)
         if settings.rule == "rms" and mean_squares is not None:
-            mean = _mean_rms(mean_squares)
-            epsilons = [EPSILON_BIASES if groups[i] == "biases" else EPSILON for i in moving]
-            scales = [_scale(mean_squares[i], mean, epsilon) for i, epsilon in zip(moving, epsilons, strict=True)]
-            self._scales = [tf.constant(scale, network.prob.sum_dtype) for scale in scales]
+            roots = [np.sqrt(square) for square in mean_squares]
+            known = np.concatenate([root[root > 0] for root in roots])
+            mean = float(known.mean()) if len(known) else 1.0
+            for k, i in enumerate(moving):
+                least = (EPSILON_BIASES if groups[i] == "biases" else EPSILON) * mean
+                self._scales[k] = tf.constant(mean / np.maximum(roots[i], least), network.prob.sum_dtype)
 
     def reset(self) -> None:
         self._steps.assign(0)
@@ -254,16 +256,6 @@ def _tensor(ngrams: np.ndarray) -> "tf.Tensor":
     import tensorflow as tf
 
     return tf.constant(ngrams, tf.int32)
-
-
-def _mean_rms(mean_squares: Sequence[np.ndarray]) -> float:
-    """Return the mean RMS over all components that have a gradient."""
-    roots = np.concatenate([np.sqrt(m[m > 0]).ravel() for m in mean_squares])
-    return float(roots.mean()) if len(roots) else 1.0
-
-
-def _scale(mean_square: np.ndarray, mean: float, epsilon: float) -> np.ndarray:
-    return (mean / np.maximum(np.sqrt(mean_square), epsilon * mean)).astype(np.float32)
 
 
 def _mean(log_probs: Sequence[np.ndarray]) -> np.ndarray:

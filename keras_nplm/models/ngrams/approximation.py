@@ -10,6 +10,7 @@ from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
+from keras_nplm.models.ngrams.kneser_ney import compute_logs
 from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
 
 ORDER = 3  # higher orders gain little: most longer contexts of a new text were never seen
@@ -48,7 +49,7 @@ def approximate(
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
     keys, log_probs = _estimate_probabilities(text, tables)
-    return BackoffModel.normalised(text.contexts, _log(unigram / unigram.sum()), keys, log_probs, boundary)
+    return BackoffModel.normalised(text.contexts, compute_logs(unigram / unigram.sum()), keys, log_probs, boundary)
 
 
 def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
@@ -74,7 +75,7 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
         used = weight.sum() - np.bincount(words, weight[before], minlength=size)
         unigram = (rest + _UNSEEN_SHARE * marginal) / (used + _UNSEEN_SHARE)
         unigram /= unigram.sum()
-    return BackoffModel.normalised(model.contexts, _log(unigram), model.keys, model.log_probs, model.boundary)
+    return BackoffModel.normalised(model.contexts, compute_logs(unigram), model.keys, model.log_probs, model.boundary)
 
 
 def _find_distinct_contexts(
@@ -150,7 +151,11 @@ class _RunSums:
         self._number, self._sum = -1, np.zeros(vocabulary_size)
 
     def add(self, numbers: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Add rows, float32 [B, |V|], with their numbers, int64 [B]."""
+        """Add rows, float32 [B, |V|], with their numbers, int64 [B].
+
+        Return the number of each row that is a complete sum by itself, else -1, int64 [B]; and the numbers, int64 [R],
+        with the sums, float32 [R, |V|], of the other sums that are complete; -1 for the others.
+        """
         first = np.flatnonzero(np.diff(numbers, prepend=-2))
         length = np.diff(first, append=len(numbers))
         is_run = length > 1
@@ -170,14 +175,17 @@ class _RunSums:
 
 
 class _ExpectedCounts:
-    """The listed n-grams of one order, with their expected counts."""
+    """The listed n-grams of one order, with their expected counts: those of the text, and those above `min_count`."""
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
         self._text_keys, self._size, self._min_count = text_keys, vocabulary_size, min_count
         self._keys, self._counts = [], []
 
     def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray | None = None) -> None:
-        """Add the n-grams of contexts."""
+        """Add n-grams by the numbers of their contexts, int64 [R], and the expected count of every word, [R, |V|].
+
+        Rows with -1 are ignored. `above` are the flat places of counts above `min_count`, where known.
+        """
         above = np.flatnonzero(counts > self._min_count) if above is None else above
         rows, words = np.divmod(above, self._size)
         has_node = nodes[rows] >= 0
@@ -212,10 +220,5 @@ def _estimate_probabilities(
             keys, counts = keys[has_ending], counts[has_ending]
         context_counts = np.bincount(text.nodes(k), text.counts[k - 1], minlength=text.contexts.sizes[k - 2])
         all_keys.append(keys)
-        log_probs.append(np.minimum(_log(counts / context_counts[keys // size]), 0))
+        log_probs.append(np.minimum(compute_logs(counts / context_counts[keys // size]), 0))
     return all_keys, log_probs
-
-
-def _log(probabilities: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.log(probabilities).astype(np.float32)

@@ -56,12 +56,10 @@ class BackoffModel(NextWordModel):
 
     @property
     def order(self) -> int:
-        """n."""
         return len(self.keys) + 1
 
     @property
     def vocabulary_size(self) -> int:
-        """|V|."""
         return len(self.unigrams)
 
     @property
@@ -136,7 +134,7 @@ class BackoffModel(NextWordModel):
 
 
 def compute_backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
-    """Return ln P(w | h') of each listed n-gram h w of an order k, float64 [N_k]; only lower orders of `model` are used."""
+    """Return ln P(w | h') of each listed n-gram h w of an order k, float64 [N_k], from lower orders of `model`."""
     k, size = order, model.vocabulary_size
     nodes, words = np.divmod(model.keys[k - 2], size)
     trie = ContextTrie(size, model.contexts.keys[: max(k - 3, 0)])

@@ -47,12 +47,10 @@ class ClassBased(NextWordModel):
 
     @property
     def order(self) -> int:
-        """n."""
         return self.class_model.order
 
     @property
     def vocabulary_size(self) -> int:
-        """|V|."""
         return len(self.classes)
 
     @property

@@ -11,7 +11,15 @@ from keras_nplm.models.ngrams.tables import ContextTrie, find
 
 @dataclasses.dataclass(frozen=True)
 class NgramCounts:
-    """n-gram counts of orders 1 to n; the n-grams of an order are sorted by key, context number * |V| + last word."""
+    """n-gram counts of orders 1 to n; the n-grams of an order are sorted by key, context number * |V| + last word.
+
+    Attributes, lists with an entry for each order k = 1 … n:
+        keys: int64 [N_k]. The keys of order 1 are word ids.
+        counts: c(w_1 … w_k), how often each n-gram occurs.
+        continuation_counts: N1+(• w_1 … w_k), how many different words occur before the n-gram, at least 1. For an
+            n-gram that begins with `<s>`, and at order n: its count.
+        suffixes: the place of w_2 … w_k among the n-grams of order k-1 (empty for k = 1).
+    """
 
     contexts: ContextTrie
     keys: list[np.ndarray]
@@ -21,7 +29,6 @@ class NgramCounts:
 
     @property
     def order(self) -> int:
-        """n."""
         return len(self.keys)
 
     def look_up(self, ngrams: np.ndarray) -> np.ndarray:
@@ -82,7 +89,7 @@ def _count_continuations(counts: np.ndarray, begins_with_bos: np.ndarray, suffix
 
 @dataclasses.dataclass(frozen=True)
 class ContextFrequencies:
-    """Training frequencies of contexts of 1 to k words."""
+    """Training frequencies of contexts of 1 to k words: for each length int64, by the number of the context."""
 
     contexts: ContextTrie
     counts: list[np.ndarray]

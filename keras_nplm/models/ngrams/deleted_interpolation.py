@@ -47,12 +47,10 @@ class DeletedInterpolation(NextWordModel):
 
     @property
     def order(self) -> int:
-        """n."""
         return len(self.keys) + 1
 
     @property
     def vocabulary_size(self) -> int:
-        """|V|."""
         return len(self.unigrams)
 
     @property

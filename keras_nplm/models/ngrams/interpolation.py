@@ -79,7 +79,6 @@ class FrequencyBins:
 
     @property
     def number(self) -> int:
-        """The number of bins."""
         return self.bins_per_length * (len(self.frequencies.counts) if self.back_off else 1)
 
     @property

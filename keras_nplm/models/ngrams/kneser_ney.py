@@ -74,7 +74,10 @@ def kneser_ney(
 def discount(
     counts: np.ndarray, nodes: np.ndarray, num_contexts: int, discounts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the discounted relative frequency of each n-gram of an order, and γ of each context (1 if unseen)."""
+    """Return the discounted relative frequency of each n-gram of an order, and γ of each context (1 if unseen).
+
+    `counts` are (continuation) counts, `nodes` the context numbers, int64 [N]; `discounts` are D_1, D_2 and D_3+.
+    """
     subtracted = np.concatenate([[0.0], discounts])[np.minimum(counts, 3)]
     total = np.bincount(nodes, counts, minlength=num_contexts)
     gamma = np.bincount(nodes, subtracted, minlength=num_contexts) / np.maximum(total, 1)

@@ -106,7 +106,7 @@ class _SmoothedTables:
 
     def _smooth_partition(self, partition: Partition, length: int, lower: np.ndarray) -> None:
         """Smooth the n-grams of a partition; `length` and `lower` are of the split context above it."""
-        for k, number in enumerate(partition.num_ngrams, start=length + 2):
+        for k, number in enumerate(partition, start=length + 2):
             nodes, words, counts = self._read(k, number)
             suffix = words if k == length + 2 else self._counts.suffixes[k - 3].read(number)
             if not number:

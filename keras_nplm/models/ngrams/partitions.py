@@ -58,21 +58,15 @@ class DiskColumn:
         self._file.close()
 
 
-class TemporaryColumns:
+class TemporaryColumns(contextlib.ExitStack):
     """Columns in temporary files without a name, which are closed at the end of a `with` block.
 
     Nothing is left of them if the process is killed. A column of up to 1 MiB needs no file.
     """
 
     def __init__(self, directory: Path):
+        super().__init__()
         self._directory = directory
-        self._stack = contextlib.ExitStack()
-
-    def __enter__(self) -> "TemporaryColumns":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def open_file(self) -> IO[bytes]:
         """Open a temporary file, which the caller closes."""
@@ -80,19 +74,22 @@ class TemporaryColumns:
 
     def add(self, dtype: Any) -> DiskColumn:
         """Return a new column for numbers of a type."""
-        return DiskColumn(self._stack.enter_context(self.open_file()), dtype)
+        return DiskColumn(self.enter_context(self.open_file()), dtype)
 
 
-@dataclasses.dataclass(frozen=True)
-class Partition:
-    """n-grams that were counted together in memory: those of some of the contexts that end with a split context."""
-
-    num_ngrams: list[int]
+Partition = list[int]  # n-grams counted together in memory: their number for each order, from the lowest order to n
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitContext:
-    """A context whose n-grams were counted in several partitions. The empty context is that of the whole text."""
+    """A context whose n-grams were counted in several partitions. The empty context is that of the whole text.
+
+    Attributes:
+        length: the number of its words.
+        number: its number among the contexts of this length; see `ContextTrie`. 0 for the empty context.
+        num_ngrams: the number of n-grams of order length + 1 that have this context.
+        children: the partitions and split contexts of the longer contexts that end with it, in their order.
+    """
 
     length: int
     number: int
@@ -101,7 +98,16 @@ class SplitContext:
 
 
 class PartitionedCounts:
-    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`."""
+    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`; `parts` is called twice.
+
+    Attributes:
+        root: the tree of partitions.
+        contexts, keys, counts: as in `NgramCounts`, with the continuation counts below order n.
+        suffixes: for k = 3 … n the place of each n-gram without its oldest word in the same partition. There is no
+            entry for the n-grams of the lowest order of a partition, and of split contexts.
+        frequencies: int64 [n, 6], the number of n-grams of each order with a (continuation) count of 0, 1, … 4, and of
+            5 or more.
+    """
 
     def __init__(
         self,
@@ -111,7 +117,7 @@ class PartitionedCounts:
         boundary: str,
         columns: TemporaryColumns,
         max_rows: int,
-        update: Callable[[int], object] = lambda tokens: None,
+        update: Callable[[int], object],
     ):
         self.vocabulary_size, self.order = vocabulary_size, order
         self._columns, self._max_rows, self._update = columns, max_rows, update
@@ -124,7 +130,7 @@ class PartitionedCounts:
         self.root = self._count_split(lambda: ngram_blocks(parts(), order, boundary, self._block), (), 0)[0]
 
     def _count_split(self, blocks: _Blocks, context: Sequence[int], number: int) -> tuple[SplitContext, np.ndarray]:
-        """Count the n-grams of a context, and those of the longer contexts that end with it."""
+        """Count the n-grams of a context, its last word first, and of longer contexts; return the words that follow."""
         length, size = len(context), self.vocabulary_size
         begins_with_bos = length > 0 and context[-1] == BOS_ID
         is_longest = begins_with_bos or length == self.order - 1
@@ -147,7 +153,11 @@ class PartitionedCounts:
     def _count_longer(
         self, blocks: _Blocks, context: Sequence[int], number: int, num_older: np.ndarray
     ) -> tuple[list[Partition | SplitContext], np.ndarray]:
-        """Count the n-grams of the longer contexts that end with a context."""
+        """Count the n-grams of the longer contexts that end with a context.
+
+        `num_older` is how often each word occurs before the context. Returns the partitions and split contexts, and
+        N1+(• context w) of each word w: int64 [|V|], both.
+        """
         length, size = len(context), self.vocabulary_size
         children: list[Partition | SplitContext] = []
         num_preceding = np.zeros(size, np.int64)
@@ -171,7 +181,11 @@ class PartitionedCounts:
     def _distribute(
         self, blocks: _Blocks, length: int, num_older: np.ndarray, file: IO[bytes]
     ) -> list[tuple[np.ndarray, int, int]]:
-        """Write n-grams to a file, sorted by groups of the word before a context of a length."""
+        """Write n-grams to a file, sorted by groups of the word before a context of a length.
+
+        Return for each group its words, and its first row and number of rows in the file. A group has at most
+        `max_rows` rows, or one word.
+        """
         words = np.flatnonzero(num_older)
         ends = np.cumsum(num_older[words])
         groups, first, start = [], 0, 0
@@ -211,7 +225,10 @@ class PartitionedCounts:
         self.frequencies[order - 1] += np.bincount(np.minimum(counts, 5), minlength=6)
 
     def _count_partition(self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray) -> Partition:
-        """Count n-grams in memory, and append those of the orders from `length` + 2 on."""
+        """Count n-grams in memory, and append those of the orders from `length` + 2 on.
+
+        `length` and `number` are of the context with which all contexts end; its N1+(• w_1 … w_k) are added up.
+        """
         size, order = self.vocabulary_size, self.order
         contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
         bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words
@@ -225,4 +242,4 @@ class PartitionedCounts:
                 self.suffixes[k - 3].append(of_order.suffixes)
         num_preceding += np.bincount(sorted_ngrams[0].words, minlength=size)
         self._update(len(ngrams))
-        return Partition([len(of_order.words) for of_order in sorted_ngrams])
+        return [len(of_order.words) for of_order in sorted_ngrams]

@@ -19,7 +19,7 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a threshold.
 
     Perplexity is that on text which the model itself generates. Each n-gram is weighed by Stolcke's formula (see
-    `compute_perplexity_changes`) as if all others stayed. As n-grams are removed, γ changes, and the rest are weighed
+    `_Order.compute_changes`) as if all others stayed. As n-grams are removed, γ changes, and the rest are weighed
     again. Weighed once, all n-grams of a context that lists nearly every word would seem worthless: without any one of
     them γ stays the same. The beginning and the ending of a kept n-gram are kept, as readers of ARPA files need, and so
     are unigrams. Back-off weights are recomputed, so that every context has a distribution.
@@ -30,7 +30,8 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
-    check_threshold(threshold)
+    if not 0 <= threshold < math.inf:
+        raise InputError(f"The pruning threshold must be 0 or more. Received: {threshold}.")
     unigrams = model.num_ngrams[0]
     if max_ngrams is not None and max_ngrams < unigrams:
         raise InputError(
@@ -45,29 +46,9 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     return _restrict(model, kept)
 
 
-def check_threshold(threshold: float) -> None:
-    """Check the threshold of `prune`."""
-    if not 0 <= threshold < math.inf:
-        raise InputError(f"The pruning threshold must be 0 or more. Received: {threshold}.")
-
-
-def compute_perplexity_changes(model: BackoffModel) -> list[np.ndarray]:
-    """Return the relative rise of perplexity without each n-gram, all other n-grams staying.
-
-        D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u P(u|h)},    exp(D) - 1
-
-    D is the relative entropy of the model with and without h w. The sum is over the words u that are not listed after
-    h, and γ' is the back-off weight without h w. P(h) is the product of the model's probabilities of the words of h;
-    the probability of `<s>` is taken to be that of `</s>`.
-
-    Reference: Stolcke (1998), equations 2 to 5.
-    """
-    return [order.compute_changes()[0] for order in _weigh_orders(model)]
-
-
 @dataclasses.dataclass(frozen=True)
 class _Order:
-    """The n-grams h w of one order, with the probabilities that their perplexity changes depend on."""
+    """The n-grams h w of one order: the context number of h, P(w|h), P(w|h') and P(h), [N] each."""
 
     nodes: np.ndarray
     p: np.ndarray
@@ -76,7 +57,14 @@ class _Order:
     num_contexts: int
 
     def compute_changes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the perplexity change without each n-gram, and the unlisted mass of its context, float64 [N]."""
+        """Return the relative rise of perplexity without each n-gram, and the unlisted mass of its context, [N].
+
+            D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u P(u|h)},    exp(D) - 1
+
+        D is the relative entropy of the model with and without h w. The sum is over the words u that are not listed
+        after h, and γ' is the back-off weight without h w. P(h) is the product of the model's probabilities of the
+        words of h, with that of `</s>` for `<s>`. Reference: Stolcke (1998), equations 2 to 5.
+        """
         p, q, nodes = self.p, self.q, self.nodes
         above, below = (backoff_mass(nodes, listed, self.num_contexts)[nodes] for listed in (p, q))
         log_gamma, log_gamma_without = np.log(above / below), np.log((above + p) / (below + q))

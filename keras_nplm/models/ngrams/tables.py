@@ -30,7 +30,7 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def find_followers(keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find all n-grams of given contexts."""
+    """Return (owner, place), int64 [M]: the n-grams at `keys[place]` have the contexts `nodes[owner]`."""
     begin = np.searchsorted(keys, nodes * vocabulary_size)
     number = np.searchsorted(keys, (nodes + 1) * vocabulary_size) - begin
     owner = np.repeat(np.arange(len(nodes)), number)
@@ -50,7 +50,6 @@ class ContextTrie:
 
     @property
     def sizes(self) -> list[int]:
-        """The number of contexts of 1, 2, … words."""
         return [self.vocabulary_size, *map(len, self.keys)]
 
     def walk(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 
 from keras_nplm import InputError, evaluate
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, prune
-from keras_nplm.models.ngrams.pruning import compute_perplexity_changes
+from keras_nplm.models.ngrams.pruning import _weigh_orders
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 9
+
+
+def compute_perplexity_changes(model):
+    return [order.compute_changes()[0] for order in _weigh_orders(model)]
+
+
 BOUNDARIES = ("stream", "sentence")
 
 
