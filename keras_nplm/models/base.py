@@ -94,7 +94,10 @@ class NextWordModel:
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context), float [B, |V|], for checked int32 [B, n-1]."""
-        raise NotImplementedError
+        raise InputError(
+            f"{type(self).__name__} must be asked for the words of the text, with `log_prob`. Received: a request for "
+            "a distribution. Fix: ask a model that does not learn as it reads."
+        )
 
 
 def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_nplm.models.base as base
-from keras_nplm import NPLM, InputError, Mixture, Uniform
+from keras_nplm import NPLM, Mixture, Uniform
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import deleted_interpolation, kneser_ney
 
@@ -40,18 +40,6 @@ def test_rows_are_computed_in_blocks_and_joined_in_order(rows, blocks, monkeypat
     found = model.next_log_probs(contexts)
     np.testing.assert_array_equal(found, -(contexts + np.arange(9)))
     assert model.blocks == blocks * 2 and found.shape == (rows, 9) and found.dtype == np.float32
-
-
-def test_ids_and_shapes_are_checked_for_every_model():
-    for model in (Counting(), Uniform(9), kneser_ney(np.array([4, 5, 8, 3]), 9, 2)):
-        with pytest.raises(InputError, match="Ids must be 0 to 8"):
-            model.log_prob(np.array([[9]]), np.array([4]))
-        with pytest.raises(InputError, match="Ids must be 0 to 8"):
-            model.log_prob(np.array([[4]]), np.array([-1]))
-        with pytest.raises(InputError, match=r"`context_ids` must be \[B, 1\]"):
-            model.next_log_probs(np.array([[4, 5]]))
-        with pytest.raises(InputError, match=r"`target_ids` must be \[1\]"):
-            model.log_prob(np.array([[4]]), np.array([4, 5]))
 
 
 def test_ngram_models_import_neither_keras_nor_tensorflow():

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
 from keras_nplm.models.nplm import NPLM
@@ -88,14 +88,7 @@ class DynamicNPLM(NextWordModel):
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
-    def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """Refuse: the weights have read on since."""
-        raise InputError(
-            "A model that learns as it reads must be asked for the words of the text, with `log_prob`. Received: a "
-            "request for a distribution. Fix: ask `networks[0]`, which has the weights after the text so far."
-        )
-
-    _next_log_probs = next_output_log_probs
+    next_output_log_probs = NextWordModel._next_log_probs  # refused: the weights have read on since
 
 
 def copy_network(network: NPLM) -> NPLM:
