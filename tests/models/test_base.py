@@ -1,45 +1,12 @@
-"""The base class: blocks of rows, checks, and n-gram models without Keras."""
+"""The base class: descriptions, and n-gram models without Keras; see test_contract.py for the rest."""
 
 import subprocess
 import sys
 
 import numpy as np
-import pytest
 
-import keras_nplm.models.base as base
 from keras_nplm import NPLM, Mixture, Uniform
-from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import deleted_interpolation, kneser_ney
-
-
-class Counting(NextWordModel):
-    """ln P(w | v) = -(v + w), and the sizes of the blocks."""
-
-    order, vocabulary_size = 2, 9
-
-    def __init__(self):
-        self.blocks = []
-
-    def _log_prob(self, context_ids, target_ids):
-        self.blocks.append(len(target_ids))
-        return -(context_ids[:, 0] + target_ids).astype(np.float32)
-
-    def _next_log_probs(self, context_ids):
-        self.blocks.append(len(context_ids))
-        return -(context_ids + np.arange(9)).astype(np.float32)
-
-
-@pytest.mark.parametrize(("rows", "blocks"), [(0, [0]), (1, [1]), (4, [4]), (9, [4, 4, 1])])
-def test_rows_are_computed_in_blocks_and_joined_in_order(rows, blocks, monkeypatch):
-    monkeypatch.setattr(base, "NGRAM_ROWS", 4)
-    monkeypatch.setattr(base, "DISTRIBUTION_ROWS", 4)
-    contexts, targets = np.arange(rows)[:, None] % 9, np.arange(rows) * 2 % 9
-    model = Counting()
-    np.testing.assert_array_equal(model.log_prob(contexts, targets), -(contexts[:, 0] + targets))
-    assert model.blocks == blocks
-    found = model.next_log_probs(contexts)
-    np.testing.assert_array_equal(found, -(contexts + np.arange(9)))
-    assert model.blocks == blocks * 2 and found.shape == (rows, 9) and found.dtype == np.float32
 
 
 def test_ngram_models_import_neither_keras_nor_tensorflow():
