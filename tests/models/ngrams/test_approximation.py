@@ -103,7 +103,7 @@ def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypat
             assert table[ngram] == pytest.approx(p, rel=2e-5)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data(), st.sampled_from(BOUNDARIES), st.integers(2, 4), st.sampled_from([1e-3, 0.1, 1.0]), st.integers(0, 9))
 def test_every_context_has_a_distribution_even_after_pruning(texts, data, boundary, order, least, seed):
     ids = data.draw(texts)
@@ -117,7 +117,7 @@ def test_every_context_has_a_distribution_even_after_pruning(texts, data, bounda
         assert (np.delete(p, never, axis=1) > 0).all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data(), st.sampled_from(BOUNDARIES), st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([0, 1e-4, 1e-2]))
 def test_beginnings_and_endings_of_ngrams_are_listed(texts, data, boundary, least, threshold):
     ids = data.draw(texts)

@@ -210,6 +210,14 @@ def test_context_with_a_pruned_ending_keeps_its_back_off(tmp_path):
     assert model.log_prob([[2, sat, on]], [the])[0] / LN10 == pytest.approx(-0.2)
 
 
+def test_a_listed_ngram_of_probability_0_does_not_back_off(tmp_path):
+    path = tmp_path / "model.arpa"
+    path.write_text(SRILM.replace("-0.25\tthe cat", "-99\tthe cat"), encoding="utf-8")
+    model, vocabulary = read_arpa(path)
+    the, cat = vocabulary.encode(["the", "cat"]).tolist()
+    assert np.isneginf([model.log_prob([[0, the]], [cat])[0], model.next_log_probs([[0, the]])[0, cat]]).all()
+
+
 def test_unk_in_capitals_is_the_unknown_word(tmp_path):
     path = tmp_path / "model.arpa"
     path.write_text(SRILM.replace("<unk>", "<UNK>"), encoding="utf-8")

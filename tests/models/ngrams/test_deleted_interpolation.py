@@ -51,6 +51,9 @@ def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, d
         expected.append(row)
     found = np.exp(model.next_log_probs(pad_contexts(contexts, 3)))
     np.testing.assert_allclose(found, expected, atol=1e-9)
+    targets = np.arange(len(contexts)) % V
+    one = np.exp(model.log_prob(pad_contexts(contexts, 3), targets))
+    np.testing.assert_allclose(one, found[np.arange(len(contexts)), targets], atol=1e-9)
 
 
 def test_words_in_neither_text_keep_a_probability():

@@ -66,7 +66,7 @@ def test_changes_equal_the_entropy_of_removing_the_ngram(boundary):
     assert tested > 30 and max(map(np.max, compute_perplexity_changes(model))) > 1e-4
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 999), st.sampled_from(BOUNDARIES), st.sampled_from([1e-5, 1e-3, 1e-2]), st.integers(2, 4))
 def test_kept_ngrams_keep_their_parts_and_probabilities(seed, boundary, threshold, order):
     model = kneser_ney(_text(boundary, seed), V, order, boundary)
