@@ -11,7 +11,7 @@ from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import choose_boundary
+from keras_nplm.models.base import resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.nplm import NPLM
 
@@ -89,7 +89,7 @@ def adapt_network(
 
     Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of the weights.
     """
-    boundary = choose_boundary(network, boundary)
+    boundary = resolve_boundary([network], boundary) or "sentence"
     fitting = _Fitting(network, train_ids, held_out_ids, boundary, epochs, seed)
     before = fitting.measure(fitting.trained, 1.0)
     with open_progress("Adapting", unit=" rates") as progress:

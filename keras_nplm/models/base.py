@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
@@ -62,10 +61,9 @@ class NextWordModel:
             InputError: ids are out of range, or the shapes do not match.
         """
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
-        if len(target_ids) <= NGRAM_ROWS:
-            return self._log_prob(context_ids, target_ids)
-        blocks = row_blocks(len(target_ids), NGRAM_ROWS)
-        return np.concatenate([self._log_prob(context_ids[block], target_ids[block]) for block in blocks])
+        blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
+        parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, the distribution over the next word.
@@ -96,17 +94,14 @@ class NextWordModel:
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context), float [B, |V|], for checked int32 [B, n-1]."""
-        raise NotImplementedError
+        raise InputError(
+            f"{type(self).__name__} must be asked for the words of the text, with `log_prob`. Received: a request for "
+            "a distribution. Fix: ask a model that does not learn as it reads."
+        )
 
 
 def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:
-    """Yield slices of at most `block_size` rows that cover `num_rows` rows.
-
-    Example:
-
-    >>> list(row_blocks(5, 2))
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
-    """
+    """Yield slices of at most `block_size` rows that cover `num_rows` rows."""
     return (slice(start, start + block_size) for start in range(0, num_rows, block_size))
 
 
@@ -115,45 +110,22 @@ def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
     return context_ids[:, context_ids.shape[1] - (model.order - 1) :]
 
 
-def infer_boundary(predicted: np.ndarray) -> str:
-    """Return the boundary of a model from the words that have a probability: `"sentence"` if `</s>` is among them.
+def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:
+    """Return the boundary of models, which must be one and the same, and equal to `boundary` where that is given.
 
-    Args:
-        predicted: bool [|V|], which words the model predicts.
-    """
-    return "sentence" if len(predicted) > EOS_ID and predicted[EOS_ID] else "stream"
-
-
-def choose_boundary(model: NextWordModel, boundary: str | None = None) -> str:
-    """Return the boundary with which a text is scored: the boundary of the model's training.
-
-    Args:
-        model: any language model. Without a `boundary`, or with None there, it takes every boundary.
-        boundary: `"sentence"` or `"stream"`. Default: `model.boundary`, or `"sentence"` where that is not known.
-
-    Raises:
-        InputError: `boundary` differs from `model.boundary`: the result would not be the model's perplexity.
-    """
-    trained = getattr(model, "boundary", None)
-    if boundary is not None and trained is not None and boundary != trained:
-        raise InputError(
-            f"`boundary` must be {trained!r}, as the model was trained. Received: {boundary!r}. "
-            "Fix: leave `boundary` out, or train a model with that boundary."
-        )
-    return boundary or trained or "sentence"
-
-
-def shared_boundary(models: Sequence[NextWordModel]) -> str | None:
-    """Return the boundary that models have in common; None where no model has a known one.
-
-    Raises:
-        InputError: the models were trained with different boundaries.
+    A model without a `boundary` takes every boundary. The result is None where no boundary is known.
     """
     boundaries = [getattr(model, "boundary", None) for model in models]
-    known = sorted({boundary for boundary in boundaries if boundary is not None})
+    known = {name for name in boundaries if name is not None}
     if len(known) > 1:
         raise InputError(
             f"Models that are combined must have one `boundary`. Received: {', '.join(map(str, boundaries))}. "
             "Fix: train them with the same `boundary`."
         )
-    return known[0] if known else None
+    trained = next(iter(known), None)
+    if None not in (boundary, trained) and boundary != trained:
+        raise InputError(
+            f"`boundary` must be {trained!r}, as the model was trained. Received: {boundary!r}. "
+            "Fix: leave `boundary` out, or train a model with that boundary."
+        )
+    return boundary or trained

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import BOUNDARIES, find_distinct_rows, predicted_ids
-from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import Option
 from keras_nplm.models.base import NextWordModel, row_blocks
@@ -85,98 +84,7 @@ class _Cache(NextWordModel):
             return np.log(np.where(totals > 0, parts / totals, self._is_word[ids] * self._uniform))
 
 
-class _DecayingCache(_Cache):
-    """Base class of caches whose words lose weight with their distance, and gain it if the words before them match."""
-
-    def __init__(self, vocabulary_size: int, boundary: str, decay: float, length: int, factors: Sequence[float] = ()):
-        check_argument("boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary))
-        DECAY.check(decay)
-        super().__init__(vocabulary_size, boundary, length, before=len(factors) + 1)
-        self.decay = float(decay)
-        self.factors = tuple(map(float, factors))
-        self._weights = np.exp(np.maximum(-np.arange(self.length - 1, -1, -1) / self.decay, _LOWEST))
-
-    def _describe_parts(self) -> str:
-        factors = ", ".join(f"{factor:g}" for factor in self.factors)
-        return f"decay={self.decay:g}" + (f", factors=({factors})" if factors else "")
-
-    def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        for rows in row_blocks(len(context_ids), _ROWS):
-            words = context_ids[rows, len(self.factors) :]
-            weights = self._is_word[words] * self._weights
-            for row, column, factor in self._match(context_ids[rows]):
-                weights[row, column] *= factor
-            yield rows, words, weights
-
-    def _match(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
-        """For k = 1 … K yield (rows, columns, f_k) of the cached words after the last k words of their contexts."""
-        before = len(self.factors)
-        row = column = np.zeros(0, np.int64)
-        for back, factor in enumerate(self.factors, start=1):
-            if back == 1:
-                previous = context_ids[:, before - 1 : before - 1 + self.length]
-                row, column = np.divmod(np.flatnonzero(previous == context_ids[:, -1:]), self.length)
-            else:
-                goes_on = context_ids[row, column + before - back] == context_ids[row, -back]
-                row, column = row[goes_on], column[goes_on]
-            yield row, column, factor
-
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """As in the base class, with work for few words of a window only: the target, special tokens, matches."""
-        parts, totals = np.zeros(len(target_ids)), np.full(len(target_ids), self._weights.sum())
-        for rows in row_blocks(len(target_ids), _ROWS):
-            context, targets = context_ids[rows], target_ids[rows]
-            words = context[:, len(self.factors) :]
-            row, column = np.divmod(np.flatnonzero(words == targets[:, None]), self.length)
-            parts[rows] = np.bincount(row, self._weights[column], len(targets))
-            row, column = np.divmod(np.flatnonzero(words <= EOS_ID), self.length)
-            with_special = np.unique(row[~self._is_word[words[row, column]]])
-            totals[rows.start + with_special] = self._is_word[words[with_special]] @ self._weights
-            product = 1.0
-            for row, column, factor in self._match(context):
-                matched = words[row, column]
-                more = self._weights[column] * self._is_word[matched] * (product * (factor - 1))
-                totals[rows] += np.bincount(row, more, len(targets))
-                parts[rows] += np.bincount(row, more * (matched == targets[row]), len(targets))
-                product *= factor
-        return self._log_share(parts * self._is_word[target_ids], totals, target_ids)
-
-
-class UnigramCache(_DecayingCache):
-    """Unigram cache with exponential decay: recent words, the last ones with the most weight (Kuhn & De Mori 1990).
-
-        P(w | w_{t-L} … w_{t-1}) = sum_i λ^i [w_{t-i} = w] / sum_i λ^i,    λ = exp(-1 / decay), i = 1 … L
-
-    The sums run over the words that can be predicted, `<unk>` included: not over `<pad>`, `<s>`, and `</s>` of a
-    stream. Where the window has no such word, P is uniform.
-
-    Args:
-        vocabulary_size: |V|.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`. In sentences, the cache sees one sentence.
-        decay: number of words after which a word weighs 1/e, 1 or more.
-        length: L, number of words in the cache, 1 to 65,535. The order of the model is L + 1.
-
-    Raises:
-        InputError: an argument is out of range.
-
-    Example:
-
-    >>> cache = UnigramCache(8, "stream", decay=2, length=3)
-    >>> np.exp(cache.next_log_probs([[0, 5, 6], [5, 6, 5], [0, 0, 0]])).round(3)
-    array([[0.   , 0.   , 0.   , 0.   , 0.   , 0.378, 0.622, 0.   ],
-           [0.   , 0.   , 0.   , 0.   , 0.   , 0.693, 0.307, 0.   ],
-           [0.   , 0.2  , 0.   , 0.   , 0.2  , 0.2  , 0.2  , 0.2  ]])
-
-    Reference: Kuhn & De Mori (1990); Clarkson & Robinson (1997).
-    """
-
-    kind = "unigram-cache"
-
-    def __init__(self, vocabulary_size: int, boundary: str = "sentence", decay: float = 300.0, length: int = 500):
-        super().__init__(vocabulary_size, boundary, decay, length)
-
-
-class NgramCache(_DecayingCache):
+class NgramCache(_Cache):
     """N-gram cache: the words that followed the last words in the recent text (Jelinek et al. 1991).
 
         P(w | w_{t-L-K} … w_{t-1}) = sum_i λ^i F_m(i) [w_{t-i} = w] / sum_i λ^i F_m(i),    i = 1 … L
@@ -184,13 +92,16 @@ class NgramCache(_DecayingCache):
 
     m(i), at most K, is the number of words before w_{t-i} that equal the words before the target, counted backwards
     from both. So a word weighs more if it followed the last word, and more again if it followed the last two. Where no
-    word did, this is the unigram cache. The sums run over the words that can be predicted, as in `UnigramCache`.
+    word did, and without factors, this is the unigram cache. The sums run over the words that can be predicted,
+    `<unk>` included: not over `<pad>`, `<s>`, and `</s>` of a stream. Where the window has no such word, P is uniform.
 
     Args:
-        vocabulary_size, boundary, decay: as in `UnigramCache`.
+        vocabulary_size: |V|.
+        boundary: `"sentence"` or `"stream"`; see `ngram_positions`. In sentences, the cache sees one sentence.
+        decay: number of words after which a word weighs 1/e, 1 or more.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + K + 1.
-        factors: f_1 … f_K, 1 to 16 numbers from 1 to 1,000,000. The default is the best of a few on validation text of
-            Brown, mixed with a network and a Kneser-Ney model.
+        factors: f_1 … f_K, at most 16 numbers from 1 to 1,000,000. The default is the best of a few on validation text
+            of Brown, mixed with a network and a Kneser-Ney model.
 
     Raises:
         InputError: an argument is out of range.
@@ -215,14 +126,66 @@ class NgramCache(_DecayingCache):
         length: int = 500,
         factors: Sequence[float] = FACTORS,
     ):
-        listed = isinstance(factors, list | tuple) and 1 <= len(factors) <= _MOST_FACTORS
-        fits = listed and all(
+        check_argument("boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary))
+        DECAY.check(decay)
+        fits = isinstance(factors, list | tuple) and len(factors) <= _MOST_FACTORS
+        fits = fits and all(
             isinstance(factor, numbers.Real) and not isinstance(factor, bool) and 1 <= factor <= _HIGHEST_FACTOR
             for factor in factors
         )
-        expected = f"a list of 1 to {_MOST_FACTORS} numbers from 1 to {_HIGHEST_FACTOR:,}"
+        expected = f"a list of at most {_MOST_FACTORS} numbers from 1 to {_HIGHEST_FACTOR:,}"
         check_argument("factors", fits, expected, factors, "pass (1000, 10, 10).")
-        super().__init__(vocabulary_size, boundary, decay, length, factors)
+        super().__init__(vocabulary_size, boundary, length, before=len(factors) + 1)
+        self.decay = float(decay)
+        self.factors = tuple(map(float, factors))
+        self._weights = np.exp(np.maximum(-np.arange(self.length - 1, -1, -1) / self.decay, _LOWEST))
+
+    def _describe_parts(self) -> str:
+        factors = ", ".join(f"{factor:g}" for factor in self.factors)
+        return f"decay={self.decay:g}" + (f", factors=({factors})" if factors else "")
+
+    def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        before = len(self.factors)
+        for rows in row_blocks(len(context_ids), _ROWS):
+            contexts = context_ids[rows]
+            words = contexts[:, before:]
+            weights = self._is_word[words] * self._weights
+            row, column = np.divmod(np.arange(words.size), self.length)
+            for back, factor in enumerate(self.factors, start=1):  # the words after the last `back` words of a context
+                matches = contexts[row, column + before - back] == contexts[row, -back]
+                row, column = row[matches], column[matches]
+                weights[row, column] *= factor
+            yield rows, words, weights
+
+
+class UnigramCache(NgramCache):
+    """Unigram cache with exponential decay: recent words, the last ones with the most weight (Kuhn & De Mori 1990).
+
+        P(w | w_{t-L} … w_{t-1}) = sum_i λ^i [w_{t-i} = w] / sum_i λ^i,    λ = exp(-1 / decay), i = 1 … L
+
+    An `NgramCache` without factors: its order is L + 1.
+
+    Args:
+        vocabulary_size, boundary, decay, length: as in `NgramCache`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+
+    >>> cache = UnigramCache(8, "stream", decay=2, length=3)
+    >>> np.exp(cache.next_log_probs([[0, 5, 6], [5, 6, 5], [0, 0, 0]])).round(3)
+    array([[0.   , 0.   , 0.   , 0.   , 0.   , 0.378, 0.622, 0.   ],
+           [0.   , 0.   , 0.   , 0.   , 0.   , 0.693, 0.307, 0.   ],
+           [0.   , 0.2  , 0.   , 0.   , 0.2  , 0.2  , 0.2  , 0.2  ]])
+
+    Reference: Kuhn & De Mori (1990); Clarkson & Robinson (1997).
+    """
+
+    kind = "unigram-cache"
+
+    def __init__(self, vocabulary_size: int, boundary: str = "sentence", decay: float = 300.0, length: int = 500):
+        super().__init__(vocabulary_size, boundary, decay, length, factors=())
 
 
 class ContinuousCache(_Cache):
@@ -231,7 +194,7 @@ class ContinuousCache(_Cache):
         P(w | context) = sum_i exp(θ h_t · h_i) [w_{t-i} = w] / sum_i exp(θ h_t · h_i),    i = 1 … L
 
     h_i are the features of a network (`NPLM.features`, its hidden activations) after the n-1 words before w_{t-i}, and
-    h_t after the last n-1 words. The sums run over the words that can be predicted, as in `UnigramCache`. The window
+    h_t after the last n-1 words. The sums run over the words that can be predicted, as in `NgramCache`. The window
     has L + n-1 words, so that each cached word has its whole context.
 
     The features of n-grams in text order are computed once per word of the text, not per word of each window.

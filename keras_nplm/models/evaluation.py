@@ -13,7 +13,7 @@ from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.data.tokenizers import parse_tokenizer
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import RunError
-from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 _BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
@@ -24,25 +24,19 @@ _PART_SIZE = 1 << 20  # ids of an array that are arranged as n-grams at a time
 def log_probs(
     model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the log-probability of every n-gram of a text, in the order of the text, in blocks.
+    """Yield the log-probability of every n-gram of a text, in the order of the text, in blocks."""
+    for ngrams in _ngram_blocks(model, ids, boundary):
+        yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
 
-    Args:
-        model: any language model; `order` and `log_prob` suffice.
-        ids: as in `evaluate`.
-        boundary: `"sentence"` or `"stream"`. Default: the model's; see `evaluate`.
 
-    Yields:
-        (log_prob float [B] in nats, target_ids int32 [B]).
-
-    Raises:
-        InputError: the text is empty, or `boundary` differs from the model's.
-    """
+def _ngram_blocks(
+    model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None
+) -> Iterator[np.ndarray]:
     if not isinstance(ids, Iterator):
         whole = convert_ids(ids)
         ids = (whole[part] for part in row_blocks(len(whole), _PART_SIZE))
     size = min(_BLOCK_SIZE, max(1, _BLOCK_IDS // model.order))
-    for ngrams in ngram_blocks(ids, model.order, choose_boundary(model, boundary), size):
-        yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
+    return ngram_blocks(ids, model.order, resolve_boundary([model], boundary) or "sentence", size)
 
 
 def evaluate(
@@ -91,23 +85,11 @@ def evaluate_both(
 ) -> tuple[dict, dict]:
     """Return the figures of `evaluate` for a model, and for its copy that learns as it reads, in one pass."""
     fix = "use a smaller rate, or tune it: delete `dynamic.json`."
-    sums = _Sums(type(model).__name__), _Sums(type(dynamic).__name__, fix)
-    both = _Both(model, dynamic, sums[1])
-    for log_prob, target_ids in log_probs(both, ids, boundary):
-        sums[0].add(log_prob, target_ids)
-    return sums[0].compute_figures(), sums[1].compute_figures()
-
-
-class _Both(NextWordModel):
-    """A model that asks a second model for the same n-grams, and sums up the answers of the second."""
-
-    def __init__(self, model: NextWordModel, dynamic: NextWordModel, sums: "_Sums"):
-        self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
-        self._model, self._dynamic, self._sums = model, dynamic, sums
-
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        self._sums.add(self._dynamic.log_prob(context_ids, target_ids), target_ids)
-        return self._model.log_prob(context_ids, target_ids)
+    static, learned = _Sums(type(model).__name__), _Sums(type(dynamic).__name__, fix)
+    for ngrams in _ngram_blocks(model, ids, boundary):
+        for each, sums in ((model, static), (dynamic, learned)):
+            sums.add(each.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1])
+    return static.compute_figures(), learned.compute_figures()
 
 
 class _Sums:
@@ -154,16 +136,7 @@ class _Sums:
 
 @dataclasses.dataclass(frozen=True)
 class TextSize:
-    """The size of a text in characters and words, and the cost of spelling its out-of-vocabulary words.
-
-    Attributes:
-        characters: Unicode code points of the lines; see `keras_nplm.data.text_counts.TextCounter`. With the boundary
-            `"sentence"` each line end counts as one more. In a stream, line ends are neither predicted nor counted.
-        words: runs of characters other than white space. With the boundary `"sentence"` each line end is one more.
-        spelling_log_prob: sum over the `<unk>` tokens of ln P(spelling | <unk>), in nats.
-        missing: why figures of the text cannot be computed. None: they can.
-        normalised: normalisation steps of the tokens. The figures are those of the normalised text then.
-    """
+    """The size of a text in characters and words, and the cost of spelling its out-of-vocabulary words."""
 
     characters: int | None = None
     words: int | None = None
@@ -179,20 +152,7 @@ class TextSize:
         tokenizer: str,
         spelling_log_prob: float | None,
     ) -> "TextSize":
-        """Return the size of a text.
-
-        Args:
-            counts: `characters` and `words` without line ends, `sentences` and `unk_tokens` of the text.
-            boundary: `"sentence"` or `"stream"`.
-            tokenizer: name of the tokenizer.
-            spelling_log_prob: see above; None without a spelling model.
-
-        Example:
-
-        >>> counts = {"characters": 7, "words": 2, "sentences": 1, "unk_tokens": 0}
-        >>> TextSize.of_text(counts, "sentence", "words", None)
-        TextSize(characters=8, words=3, spelling_log_prob=0.0, missing=None, normalised=())
-        """
+        """Return the size of a text."""
         ends = counts["sentences"] if boundary == "sentence" else 0
         size, missing = (counts["characters"] + ends, counts["words"] + ends), None
         if not counts["unk_tokens"]:
@@ -226,20 +186,6 @@ def compute_text_figures(log_prob: float, size: TextSize) -> dict[str, float | i
     ln P(spelling | <unk>). So a word model pays for all of its text. Two costs are not included: a tokenizer of words
     loses the spacing of its text, and normalisation the difference between the text and the normalised text.
 
-    Args:
-        log_prob: ln P(tokens), in nats.
-        size: the size of the same text.
-
-    Returns:
-        `bits_per_character` and `perplexity_per_word`, None with a reason `bits_per_character_missing` if they cannot
-        be computed; `characters`, `words` and `spelling_log_prob` (nats) of the text; `normalised`, the steps, if any.
-
-    Example:
-
-    >>> figures = compute_text_figures(-12 * math.log(2), TextSize(8, 3, -4 * math.log(2)))
-    >>> figures["bits_per_character"], round(figures["perplexity_per_word"], 6) == round(2 ** (16 / 3), 6)
-    (2.0, True)
-
     Reference: Gao et al., Language Model Evaluation Harness (https://github.com/EleutherAI/lm-evaluation-harness),
     whose word perplexity has the same words.
     """
@@ -264,7 +210,7 @@ def evaluate_split(
 ) -> dict:
     """Return all figures of a split: those of `measure`, and those of `compute_text_figures`."""
     figures = measure(model, encoded.ids(split), boundary)
-    size = TextSize.of_split(encoded, split, choose_boundary(model, boundary), spelling)
+    size = TextSize.of_split(encoded, split, resolve_boundary([model], boundary) or "sentence", spelling)
     return figures | compute_text_figures(figures["log_prob"], size)
 
 
@@ -273,11 +219,5 @@ def _exp(x: float) -> float:
 
 
 def format_perplexity(perplexity: float | None, digits: int = 2) -> str:
-    """Format a perplexity for a table: two decimals, a dash where it is None.
-
-    Example:
-
-    >>> format_perplexity(61.368), format_perplexity(None)
-    ('61.37', '–')
-    """
+    """Format a perplexity for a table: two decimals, a dash where it is None."""
     return "–" if perplexity is None else f"{perplexity:.{digits}f}"

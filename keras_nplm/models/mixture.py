@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, predicted_ids
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import NextWordModel, choose_boundary, cut_contexts, shared_boundary
+from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights
 
@@ -105,7 +105,7 @@ class Mixture(NextWordModel):
         self.bins = bins
         self.order = max(model.order for model in models)
         self.vocabulary_size = sizes[0]
-        self.boundary = shared_boundary(models)
+        self.boundary = resolve_boundary(models)
 
     def _describe_parts(self) -> str:
         weights = self.weights.mean(axis=0) if self.bins else self.weights[0]
@@ -114,20 +114,20 @@ class Mixture(NextWordModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models]
-        return combine(np.stack(parts, axis=1), self._weights(context_ids))
+        return combine(np.stack(parts, axis=1), self.weights[self.find_bins(context_ids)])
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
-        return combine(np.stack(parts, axis=2), self._weights(context_ids)[:, None])
+        return combine(np.stack(parts, axis=2), self.weights[self.find_bins(context_ids)][:, None])
 
     def components(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, NextWordModel, np.ndarray]]:
         """Yield for each model (its weight in each context float64 [B], the model, the contexts cut to its order)."""
-        for weights, model in zip(self._weights(context_ids).T, self.models, strict=True):
+        for weights, model in zip(self.weights[self.find_bins(context_ids)].T, self.models, strict=True):
             yield weights, model, cut_contexts(model, context_ids)
 
-    def _weights(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return α of each context, float64 [B, K]."""
-        return self.weights[self.bins.find_bins(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)]
+    def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return the row of the weights of each context, int64 [B]."""
+        return self.bins.find_bins(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)
 
 
 def fit_mixture(
@@ -160,7 +160,7 @@ def fit_mixture(
     candidates = [list(model) if isinstance(model, list | tuple) else [model] for model in models]
     equal = np.full((bins.number if bins else 1, len(models)), 1 / max(len(models), 1))
     mixture = Mixture([first for first, *_ in candidates], equal, bins)
-    boundary = choose_boundary(mixture, boundary)
+    boundary = resolve_boundary([mixture], boundary) or "sentence"
     chosen: dict[int, tuple[NextWordModel, np.ndarray]] = {}  # by place: the model and its ln P of each token
     for place in sorted(range(len(candidates)), key=lambda place: len(candidates[place]) > 1):
         best, known = -np.inf, [column for _, column in chosen.values()]

@@ -7,7 +7,7 @@ import numpy as np
 from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import NextWordModel, cut_contexts, shared_boundary
+from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.ngrams.mass import build_mass
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Shortlist(NextWordModel):
         self.listed = network.prob.listed  # ids below this are in the list
         self.order = max(network.order, background.order)
         self.vocabulary_size = network.vocabulary_size
-        self.boundary = shared_boundary([network, background])
+        self.boundary = resolve_boundary([network, background])
         self.mass = build_mass(background, np.arange(self.vocabulary_size) >= self.listed)
 
     def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:

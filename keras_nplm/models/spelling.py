@@ -36,19 +36,6 @@ class SpellingModel:
     training word has, or none, is spelled as an escape and then uniformly: P(escape | context) / number of all other
     Unicode code points. The probabilities of all strings sum to 1.
 
-    Args:
-        counts: the training words with their counts, which are cut to 16.
-
-    Raises:
-        InputError: there is no word, or a word is empty.
-
-    Example:
-
-    >>> spelling = SpellingModel({"cat": 2, "cut": 1, "act": 1})
-    >>> cat, xyz = spelling.log_prob(["cat", "xyz"])
-    >>> bool(cat > xyz), bool(np.isfinite(xyz))
-    (True, True)
-
     Reference: Kneser-Ney: see `keras_nplm.models.ngrams.kneser_ney`. Brown et al. (1992), An estimate of an upper bound
     for the entropy of English, spell unknown words by characters in the same way.
     """
@@ -66,15 +53,6 @@ class SpellingModel:
 
         The training words are the out-of-vocabulary words of the training text, with their counts, and the vocabulary.
         65,536 words suffice: the most frequent out-of-vocabulary words, then the rarest words of the vocabulary.
-
-        Args:
-            vocabulary: words in the order of their ids, the most frequent first.
-            unknown_words: out-of-vocabulary words with their counts, in one dictionary or several.
-
-        Example:
-
-        >>> SpellingModel.from_vocabulary(Vocabulary(["the", "cat"]), [{"dog": 3}]).counts
-        {'dog': 3, 'cat': 1, 'the': 1}
         """
         counts: Counter[str] = Counter()
         for part in check_items(unknown_words, "unknown_words", Mapping, "an iterable of dictionaries of counts"):
@@ -109,16 +87,7 @@ class SpellingModel:
         return ids.astype(np.int32)
 
     def log_prob(self, words: Sequence[str]) -> np.ndarray:
-        """Return ln P(spelling | <unk>) of each word, float64 [N], in nats.
-
-        Args:
-            words: N words; the empty string is the end of the word alone.
-
-        Example:
-
-        >>> float(np.exp(SpellingModel({"a": 1, "aa": 1}).log_prob(["", "a", "aa", "aaa"])).sum()) < 1
-        True
-        """
+        """Return ln P(spelling | <unk>) of each word, float64 [N], in nats."""
         words = list(check_lines(words, "words"))
         result = np.zeros(len(words))
         if not len(words):
@@ -144,20 +113,12 @@ class SpellingModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "SpellingModel":
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: the file is absent or damaged.
-        """
+        """Read what `save` wrote."""
         return cls(read_word_counts(path)[0])
 
 
 def load_spelling(directory: Path) -> SpellingModel | None:
-    """Load the spelling model of a model directory, or return None if an older version wrote the directory.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """Load the spelling model of a model directory, or return None if an older version wrote the directory."""
     path = directory / SPELLING_FILE
     return SpellingModel.load(path) if path.is_file() else None
 

@@ -1,57 +1,12 @@
-"""The base class: blocks of rows, checks, and n-gram models without Keras."""
+"""The base class: descriptions, and n-gram models without Keras; see test_contract.py for the rest."""
 
 import subprocess
 import sys
 
 import numpy as np
-import pytest
 
-import keras_nplm.models.base as base
-from keras_nplm import NPLM, InputError, Mixture, Uniform
-from keras_nplm.models.base import NextWordModel
+from keras_nplm import NPLM, Mixture, Uniform
 from keras_nplm.models.ngrams import deleted_interpolation, kneser_ney
-
-
-class Counting(NextWordModel):
-    """ln P(w | v) = -(v + w), and the sizes of the blocks."""
-
-    order, vocabulary_size = 2, 9
-
-    def __init__(self):
-        self.blocks = []
-
-    def _log_prob(self, context_ids, target_ids):
-        self.blocks.append(len(target_ids))
-        return -(context_ids[:, 0] + target_ids).astype(np.float32)
-
-    def _next_log_probs(self, context_ids):
-        self.blocks.append(len(context_ids))
-        return -(context_ids + np.arange(9)).astype(np.float32)
-
-
-@pytest.mark.parametrize(("rows", "blocks"), [(0, [0]), (1, [1]), (4, [4]), (9, [4, 4, 1])])
-def test_rows_are_computed_in_blocks_and_joined_in_order(rows, blocks, monkeypatch):
-    monkeypatch.setattr(base, "NGRAM_ROWS", 4)
-    monkeypatch.setattr(base, "DISTRIBUTION_ROWS", 4)
-    contexts, targets = np.arange(rows)[:, None] % 9, np.arange(rows) * 2 % 9
-    model = Counting()
-    np.testing.assert_array_equal(model.log_prob(contexts, targets), -(contexts[:, 0] + targets))
-    assert model.blocks == blocks
-    found = model.next_log_probs(contexts)
-    np.testing.assert_array_equal(found, -(contexts + np.arange(9)))
-    assert model.blocks == blocks * 2 and found.shape == (rows, 9) and found.dtype == np.float32
-
-
-def test_ids_and_shapes_are_checked_for_every_model():
-    for model in (Counting(), Uniform(9), kneser_ney(np.array([4, 5, 8, 3]), 9, 2)):
-        with pytest.raises(InputError, match="Ids must be 0 to 8"):
-            model.log_prob(np.array([[9]]), np.array([4]))
-        with pytest.raises(InputError, match="Ids must be 0 to 8"):
-            model.log_prob(np.array([[4]]), np.array([-1]))
-        with pytest.raises(InputError, match=r"`context_ids` must be \[B, 1\]"):
-            model.next_log_probs(np.array([[4, 5]]))
-        with pytest.raises(InputError, match=r"`target_ids` must be \[1\]"):
-            model.log_prob(np.array([[4]]), np.array([4, 5]))
 
 
 def test_ngram_models_import_neither_keras_nor_tensorflow():

@@ -1,6 +1,7 @@
 """Caches: the formulas, exact normalisation, contexts in any order, contexts of one text, saving."""
 
 import functools
+import json
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from keras_nplm import (
     NgramCache,
     UnigramCache,
     Vocabulary,
-    evaluate,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.models import caches
@@ -25,7 +25,6 @@ from keras_nplm.models.evaluation import log_probs
 V, N, LENGTH = 12, 3, 7
 boundaries = st.sampled_from(["stream", "sentence"])
 FACTORS = (3.0, 5.0, 2.0)
-OF_FACTORS = "`factors` must be a list of 1 to 16 numbers from 1 to 1,000,000"
 kinds = pytest.mark.parametrize("kind", ["unigram", "ngram", "continuous"])
 windows = st.lists(st.integers(0, V - 1), min_size=LENGTH + len(FACTORS), max_size=LENGTH + len(FACTORS))
 
@@ -96,7 +95,6 @@ def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
     expected = np.stack([_predict_plainly(cache, context) for context in contexts.tolist()])
     found = np.exp(cache.next_log_probs(contexts))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
     for word in range(V):
         targets = np.full(len(contexts), word)
         np.testing.assert_allclose(np.exp(cache.log_prob(contexts, targets)), found[:, word], rtol=1e-5)
@@ -152,38 +150,20 @@ def test_old_words_keep_a_weight_above_0():
     assert cache.log_prob(context, np.array([5]))[0] == 0
 
 
-def test_caches_improve_a_text_that_repeats_its_words():
-    text = np.concatenate([np.random.default_rng(topic).choice(8, 3, replace=False)[
-        np.random.default_rng(topic).integers(0, 3, 100)] + 4 for topic in range(6)]).astype(np.int32)  # fmt: skip
-    network = _network("stream")
-    alone = evaluate(network, text)["perplexity"]
-    for kind in ("unigram", "ngram", "continuous"):
-        mixture = Mixture([network, _build(kind, "stream", 30)], [0.3, 0.7])
-        assert evaluate(mixture, text)["perplexity"] < 0.6 * alone
-
-
-@kinds
-def test_cache_in_a_model_directory_is_the_same(tmp_path, kind):
-    cache = _build(kind, "sentence")
-    mixture = Mixture([_network("sentence"), cache], [0.6, 0.4])
-    for model in (mixture, cache):
-        directory = tmp_path / type(model).__name__
-        LanguageModel(model, Vocabulary(list("abcdefgh")), "whitespace", "sentence").save(directory)
-        loaded = LanguageModel.load(directory).model
-        assert repr(loaded) == repr(model)
-        contexts = np.random.default_rng(3).integers(0, V, (20, model.order - 1))
-        np.testing.assert_array_equal(loaded.next_log_probs(contexts), model.next_log_probs(contexts))
-    (directory / "cache.json").write_text('{"decay": 0, "flatness": -1, "length": 7, "factors": [2]}')
-    with pytest.raises(InputError, match="must be (1|0) or more"):
-        LanguageModel.load(directory)
-    if kind == "ngram":
-        assert "factors=(" in repr(cache)
-        (directory / "cache.json").write_text('{"decay": 1, "length": 7, "factors": [0.5]}')
-        with pytest.raises(InputError, match="`factors` must be a list of 1 to 16 numbers"):
-            LanguageModel.load(directory)
-    (directory / "cache.json").write_text('{"decay": 1, "flatness": 1}')
-    with pytest.raises(InputError, match="must have the field 'length'"):
-        LanguageModel.load(directory)
+@pytest.mark.parametrize(
+    "kind, content, message",
+    [
+        ("unigram", {"decay": 0, "length": 7}, "must be 1 or more"),
+        ("continuous", {"flatness": -1, "length": 7}, "must be 0 or more"),
+        ("ngram", {"decay": 1, "length": 7, "factors": [0.5]}, "`factors` must be a list"),
+        ("ngram", {"decay": 1, "factors": [2]}, "must have the field 'length'"),
+    ],
+)
+def test_damaged_files_of_caches_are_refused(tmp_path, kind, content, message):
+    LanguageModel(_build(kind, "stream"), Vocabulary(list("abcdefgh")), "whitespace", "stream").save(tmp_path / "model")
+    (tmp_path / "model" / "cache.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=message):
+        LanguageModel.load(tmp_path / "model")
 
 
 def test_text_is_scored_and_continued_with_caches(tmp_path):
@@ -196,26 +176,3 @@ def test_text_is_scored_and_continued_with_caches(tmp_path):
         ngrams = extract_ngrams(ids, mixture.order, "stream") if len(ids) else np.zeros((0, mixture.order), np.int32)
         assert log_prob == pytest.approx(mixture.log_prob(ngrams[:, :-1], ngrams[:, -1]).sum(), rel=1e-6)
     assert dict(model.next_words("g g g g", top_k=3))["g"] > 0.5
-
-
-@pytest.mark.parametrize(
-    "build, message",
-    [
-        (lambda: UnigramCache(V, "book"), "`boundary` must be one of stream, sentence. Received: 'book'"),
-        (lambda: UnigramCache(V, "stream", decay=0.5), "`decay` must be 1 or more. Received: 0.5"),
-        (lambda: UnigramCache(V, "stream", length=0), "`length` must be 1 to 65,535. Received: 0"),
-        (lambda: UnigramCache(V, "stream", length="many"), "`length` must be an integer"),
-        (lambda: NgramCache(V, "stream", factors=(2, 0.5)), OF_FACTORS),
-        (lambda: NgramCache(V, "stream", factors=["2"]), OF_FACTORS),
-        (lambda: NgramCache(V, "stream", factors=()), OF_FACTORS),
-        (lambda: NgramCache(V, "stream", factors=(1e200, 1e200)), OF_FACTORS),
-        (lambda: NgramCache(V, "stream", factors=(10**400,)), OF_FACTORS),
-        (lambda: NgramCache(V, "stream", factors=(True,)), OF_FACTORS),
-        (lambda: NgramCache(V, "stream", factors=(2,) * 17), OF_FACTORS),
-        (lambda: ContinuousCache(_network("stream"), -0.1), "`flatness` must be 0 or more. Received: -0.1"),
-        (lambda: ContinuousCache(UnigramCache(V, "stream")), "`network` must be an NPLM. Received: UnigramCache"),
-    ],
-)
-def test_options_out_of_range_are_refused(build, message):
-    with pytest.raises(InputError, match=message):
-        build()

@@ -1,14 +1,14 @@
-"""Perplexity by hand, the boundary of a model, and texts without words to predict."""
+"""Perplexity by hand, cuts of the text, and texts without words to predict."""
 
 import math
 
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, Mixture, Uniform, evaluate
+from keras_nplm import InputError, evaluate
 from keras_nplm.io.errors import RunError
-from keras_nplm.models.evaluation import format_perplexity
-from keras_nplm.models.ngrams import class_based, deleted_interpolation, kneser_ney
+from keras_nplm.models.evaluation import evaluate_both, format_perplexity
+from keras_nplm.models.ngrams import kneser_ney
 
 V = 8
 TEXT = np.array([4, 5, 6, 3, 4, 5, 3, 7, 4, 5, 3], np.int32)
@@ -21,13 +21,6 @@ class Bigram:
 
     def log_prob(self, context_ids, target_ids):
         return -np.log1p(context_ids[:, 0].astype(np.float64))
-
-
-class OfUnknownBoundary:
-    """A language model without its boundary, with `order` and `log_prob` only."""
-
-    def __init__(self, model):
-        self.order, self.log_prob = model.order, model.log_prob
 
 
 def test_perplexity_by_hand():
@@ -67,12 +60,12 @@ def test_empty_text_is_refused():
 def test_figures_do_not_depend_on_where_a_text_is_cut(boundary, monkeypatch):
     monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
     ids = np.random.default_rng(0).choice([1, 3, 4, 5, 6, 7], 2000).astype(np.int32)
-    for model in _models(boundary):
-        whole = evaluate(model, ids)
-        for cuts in ([1000], range(1, 2000), [3, 3, 1999]):
-            assert evaluate(model, iter(np.split(ids, cuts))) == whole
-        monkeypatch.setattr("keras_nplm.models.evaluation._PART_SIZE", 7)
-        assert evaluate(model, ids) == whole
+    model = kneser_ney(TEXT, V, 3, boundary)
+    whole = evaluate(model, ids)
+    other = kneser_ney(TEXT[::-1], V, 3, boundary)
+    assert evaluate_both(model, other, ids) == (whole, evaluate(other, ids))
+    for cuts in ([1000], range(1, 2000), [3, 3, 1999]):
+        assert evaluate(model, iter(np.split(ids, cuts))) == whole
 
 
 @pytest.mark.parametrize(("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")])
@@ -87,42 +80,3 @@ def test_perplexity_beyond_float64_is_infinite(monkeypatch):
     result = evaluate(Bigram(), TEXT)
     assert result["perplexity"] == result["perplexity_without_unk"] == math.inf
     assert result["bits_per_word"] == pytest.approx(800 / math.log(2))
-
-
-def _models(boundary):
-    kneser = kneser_ney(TEXT, V, 3, boundary)
-    classes = np.array([0, 4, 2, 3, 4, 5, 5, 4], np.int32)
-    return [
-        kneser,
-        deleted_interpolation(TEXT, TEXT, V, 3, boundary),
-        class_based(TEXT, TEXT, classes, 3, boundary),
-        Uniform(V, boundary),
-        Mixture([kneser, Uniform(V, boundary)], [0.5, 0.5]),
-    ]
-
-
-@pytest.mark.parametrize(("boundary", "other"), [("sentence", "stream"), ("stream", "sentence")])
-def test_boundary_is_that_of_the_models_training(boundary, other):
-    for model in _models(boundary):
-        assert model.boundary == boundary
-        assert evaluate(model, TEXT) == evaluate(model, TEXT, boundary)
-        with pytest.raises(InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"):
-            evaluate(model, TEXT, other)
-
-
-def test_refused_boundary_would_give_a_wrong_perplexity():
-    for model in _models("sentence"):
-        right = evaluate(model, TEXT)["perplexity"]
-        assert evaluate(OfUnknownBoundary(model), TEXT)["perplexity"] == right
-        if model.order > 2:  # every context of `Uniform` has one distribution
-            wrong = evaluate(OfUnknownBoundary(model), TEXT, "stream")["perplexity"]
-            assert abs(wrong - right) > 0.05 * right
-    for model in _models("stream"):  # </s> has probability 0
-        with pytest.raises(RunError, match="probability 0"):
-            evaluate(OfUnknownBoundary(model), TEXT)
-
-
-def test_default_boundary_is_sentence():
-    classes = np.array([0, 4, 2, 3, 4, 5, 5, 4], np.int32)
-    models = kneser_ney(TEXT, V, 3), deleted_interpolation(TEXT, TEXT, V), class_based(TEXT, TEXT, classes, 3)
-    assert [model.boundary for model in (*models, Uniform(V))] == ["sentence"] * 4

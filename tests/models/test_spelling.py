@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError, Vocabulary
@@ -31,9 +31,9 @@ def test_log_prob_is_that_of_a_character_model():
 
 
 def test_probabilities_of_all_strings_sum_to_one():
-    """All strings of up to 8 of `a`, `b` and an escape, which stands for each other code point, and longer ones."""
+    """All strings of up to 6 of `a`, `b` and an escape, which stands for each other code point, and longer ones."""
     model, ended, running = SpellingModel(WORDS), 0.0, {(): 1.0}
-    for length in range(9):
+    for length in range(7):
         words = ["".join(word) for word in itertools.product("abX", repeat=length)]
         others = np.array([(CODE_POINTS - 2.0) ** word.count("X") for word in words])
         ended += float(np.exp(model.log_prob(words)) @ others)
@@ -55,13 +55,7 @@ def test_a_rare_character_becomes_an_escape():
     assert x == rare < model.log_prob(["ab"])[0] - 10
 
 
-def test_an_escape_is_shared_by_the_other_characters():
-    word = "".join(chr(0x4E00 + i) for i in range(20_000))
-    model = SpellingModel({word: 1, word[::-1]: 1})
-    escape, end = model._model.log_prob(np.array([[2] * 5, [2] * 4 + [1]]), np.array([1, 3]))
-    assert model.log_prob(["X"])[0] == pytest.approx(escape + end - math.log(CODE_POINTS - 20_000), abs=1e-5)
-
-
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=5), st.data())
 def test_every_string_has_a_probability(words, data):
     model = SpellingModel(dict.fromkeys(words, 1))
@@ -111,9 +105,3 @@ def test_a_saved_model_gives_the_same_probabilities(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"ab\t3", b"ab\t4"))
     with pytest.raises(InputError, match="spelling.tsv is damaged"):
         load_spelling(tmp_path)
-
-
-@pytest.mark.parametrize("counts", [{}, {"": 1}])
-def test_words_must_not_be_empty(counts):
-    with pytest.raises(InputError, match="needs words of 1 character or more"):
-        SpellingModel(counts)

@@ -22,16 +22,6 @@ class DynamicMixture(NextWordModel):
         chunk: int, B, n-grams that are predicted before the weights move.
         rate: float in [0, 1), ρ. 0 leaves the weights as they are.
 
-    Example:
-
-    >>> from keras_nplm.models.mixture import Uniform
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> bigram = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=2)
-    >>> dynamic = DynamicMixture(Mixture([bigram, Uniform(8)], [0.5, 0.5]), chunk=2, rate=0.1)
-    >>> p = np.exp(dynamic.log_prob(np.full((6, 1), 4), np.full(6, 7)))
-    >>> p.round(4), dynamic.weights.round(3)
-    (array([0.1042, 0.1042, 0.1079, 0.1079, 0.1115, 0.1115]), array([[0.414, 0.586]]))
-
     Reference: Cesa-Bianchi & Lugosi (2006), Prediction, learning, and games, chapter 2, for weights that follow the
     likelihood; Neal & Hinton (1998), A view of the EM algorithm that justifies incremental variants.
     """
@@ -54,27 +44,17 @@ class DynamicMixture(NextWordModel):
                 model.reset()
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        return self._weights.combine(self.part_log_probs(context_ids, target_ids), self.find_bins(context_ids))
+        bins = self.mixture.find_bins(context_ids)
+        return self._weights.combine(self.part_log_probs(context_ids, target_ids), bins)
 
     def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P_k of n-grams, float64 [B, K]; the models learn from them."""
         parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.mixture.models]
         return np.stack(parts, axis=1).astype(np.float64)
 
-    def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the row of the weights of each context, int [B]."""
-        bins = self.mixture.bins
-        return bins.find_bins(context_ids) if bins else np.zeros(len(context_ids), np.int64)
-
 
 class FollowingWeights:
-    """Interpolation weights that follow a text; see `DynamicMixture`.
-
-    Args:
-        weights: α_0, float [bins, K].
-        chunk: int, B.
-        rate: float, ρ.
-    """
+    """Interpolation weights that follow a text; see `DynamicMixture`."""
 
     def __init__(self, weights: np.ndarray, chunk: int, rate: float):
         self.weights, self._chunk, self._rate = weights.copy(), chunk, rate

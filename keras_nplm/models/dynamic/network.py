@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
 from keras_nplm.models.nplm import NPLM
@@ -44,15 +44,6 @@ class DynamicNPLM(NextWordModel):
         settings: see `DynamicSettings`.
         mean_squares: for the rule `"rms"`: see `measure_mean_squares`.
 
-    Example:
-
-    >>> network = NPLM(vocabulary_size=8, order=2, embedding_dim=2, hidden_units=3)
-    >>> contexts, targets = np.full((64, 1), 4), np.full(64, 5)
-    >>> dynamic = DynamicNPLM(network, DynamicSettings(chunk=8, rate=1.0))
-    >>> p = np.exp(dynamic.log_prob(contexts, targets))
-    >>> bool(np.allclose(p[:8], np.exp(network.log_prob(contexts, targets))[:8])), bool(p[-1] > 2 * p[0])
-    (True, True)
-
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
     """
@@ -78,18 +69,7 @@ class DynamicNPLM(NextWordModel):
         self._pending = np.zeros((0, self.order), np.int32)  # predicted n-grams of a chunk that is not whole yet
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context) of the next n-grams of the text, and learn from them.
-
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-            output_ids: int [B], predicted words, or `prob.listed` for the outside output of a short-list.
-
-        Returns:
-            float32 [B], nats.
-
-        Raises:
-            InputError: ids out of range, or shapes that do not match.
-        """
+        """Return ln P(output | context) of the next n-grams of the text, and learn from them."""
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
         held, chunk = len(self._pending), self.settings.chunk
@@ -108,14 +88,7 @@ class DynamicNPLM(NextWordModel):
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
-    def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """Refuse: the weights have read on since."""
-        raise InputError(
-            "A model that learns as it reads must be asked for the words of the text, with `log_prob`. Received: a "
-            "request for a distribution. Fix: ask `networks[0]`, which has the weights after the text so far."
-        )
-
-    _next_log_probs = next_output_log_probs
+    next_output_log_probs = NextWordModel._next_log_probs  # refused: the weights have read on since
 
 
 def copy_network(network: NPLM) -> NPLM:
@@ -136,14 +109,6 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
     """Return the mean square of each component of the gradient over chunks of training text.
 
         m = 1/N sum_c g_c²,    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t)
-
-    Args:
-        network: a trained NPLM.
-        ngrams: int [N B, n], consecutive n-grams of the training text, or of a sample of it.
-        chunk: int, B.
-
-    Returns:
-        float32 arrays, in the order of `network.trainable_weights`.
 
     Reference: Krause et al. (2018), section 4.
     """
@@ -182,10 +147,12 @@ class _Learner:
         self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
         self._scales: list = [None] * len(self._weights)
         if settings.rule == "rms" and mean_squares is not None:
-            mean = _mean_rms(mean_squares)
-            epsilons = [EPSILON_BIASES if groups[i] == "biases" else EPSILON for i in moving]
-            scales = [_scale(mean_squares[i], mean, epsilon) for i, epsilon in zip(moving, epsilons, strict=True)]
-            self._scales = [tf.constant(scale, network.prob.sum_dtype) for scale in scales]
+            roots = [np.sqrt(square) for square in mean_squares]
+            known = np.concatenate([root[root > 0] for root in roots])
+            mean = float(known.mean()) if len(known) else 1.0
+            for k, i in enumerate(moving):
+                least = (EPSILON_BIASES if groups[i] == "biases" else EPSILON) * mean
+                self._scales[k] = tf.constant(mean / np.maximum(roots[i], least), network.prob.sum_dtype)
 
     def reset(self) -> None:
         self._steps.assign(0)
@@ -282,16 +249,6 @@ def _tensor(ngrams: np.ndarray) -> "tf.Tensor":
     import tensorflow as tf
 
     return tf.constant(ngrams, tf.int32)
-
-
-def _mean_rms(mean_squares: Sequence[np.ndarray]) -> float:
-    """Return the mean RMS over all components that have a gradient."""
-    roots = np.concatenate([np.sqrt(m[m > 0]).ravel() for m in mean_squares])
-    return float(roots.mean()) if len(roots) else 1.0
-
-
-def _scale(mean_square: np.ndarray, mean: float, epsilon: float) -> np.ndarray:
-    return (mean / np.maximum(np.sqrt(mean_square), epsilon * mean)).astype(np.float32)
 
 
 def _mean(log_probs: Sequence[np.ndarray]) -> np.ndarray:

@@ -9,7 +9,7 @@ from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, choose_boundary
+from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.search import STILL, TOKENS, SettingsSearch
 from keras_nplm.models.dynamic.settings import RULES, DynamicSettings
@@ -25,17 +25,7 @@ MeanSquares = list[list[np.ndarray]]  # for each network, for each of its traina
 
 @dataclasses.dataclass(frozen=True)
 class TunedDynamics:
-    """The result of `tune_dynamic`.
-
-    Args:
-        settings: the settings with the lowest perplexity.
-        mean_squares: of the gradients in training, for the rule `"rms"`; else None.
-        static: perplexity of the tuning text without learning.
-        dynamic: its perplexity with the settings.
-        tokens: number of its predicted tokens.
-        tried: number of settings that were tried.
-        weights: the digest of the weights that they belong to.
-    """
+    """The result of `tune_dynamic`."""
 
     settings: DynamicSettings
     mean_squares: MeanSquares | None
@@ -147,11 +137,10 @@ def tune_dynamic(
     Raises:
         InputError: the text is empty, or nothing in the model can learn.
     """
-    boundary = choose_boundary(model, boundary)
+    boundary = resolve_boundary([model], boundary) or "sentence"
     ngrams = extract_ngrams(_head(held_out_ids, tokens), model.order, boundary)[:tokens]
-    networks, best = find_networks(model), STILL
+    networks, mean_squares, best = find_networks(model), None, STILL
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
-        mean_squares = None
         if train_ids is not None and networks:
             mean_squares = [_measure(network, train_ids, boundary) for network in networks]
 
@@ -164,30 +153,25 @@ def tune_dynamic(
             best = search.find_best()
         if best.rate and len(ngrams) < tokens:  # on the beginning of a long text, forgetting seems better than it is
             best = search.choose([best, *(dataclasses.replace(best, decay=decay) for decay in _DECAYS)])
+        static, dynamic = search.measure(STILL), search.measure(best)
+        tried = len(search.measured)
         if isinstance(model, Mixture):
-            best = _tune_mixture(search, model, make_dynamic(model, best, mean_squares), best, ngrams)
-        return TunedDynamics(
-            best,
-            mean_squares if best.rule == "rms" else None,
-            static=search.measure(STILL),
-            dynamic=search.measure(best),
-            tokens=len(ngrams),
-            tried=search.tried,
-            weights=digest_weights(model),
-        )
+            rate, dynamic = _tune_mixture(model, make_dynamic(model, best, mean_squares), ngrams)
+            best, tried = dataclasses.replace(best, mixture_rate=rate), tried + len(_MIXTURE_RATES)
+        kept = mean_squares if best.rule == "rms" else None
+        return TunedDynamics(best, kept, static, dynamic, len(ngrams), tried, digest_weights(model))
 
 
-def _tune_mixture(
-    search: SettingsSearch, model: Mixture, dynamic: DynamicMixture, best: DynamicSettings, ngrams: np.ndarray
-) -> DynamicSettings:
-    """Return the settings with the best rate of the mixture. The models are asked once for all rates."""
+def _tune_mixture(model: Mixture, dynamic: DynamicMixture, ngrams: np.ndarray) -> tuple[float, float]:
+    """Return the best rate of the mixture and its perplexity. The models are asked once for all rates."""
     log_probs = dynamic.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
-    bins = dynamic.find_bins(ngrams[:, :-1])
-    candidates = [dataclasses.replace(best, mixture_rate=rate) for rate in _MIXTURE_RATES]
-    for settings in candidates:
-        weights = FollowingWeights(model.weights, settings.chunk, settings.mixture_rate)
-        search.record(np.exp(-np.mean(weights.combine(log_probs, bins))), settings)
-    return search.choose([best, *candidates])
+    bins = model.find_bins(ngrams[:, :-1])
+    perplexities = {}
+    for rate in (0.0, *_MIXTURE_RATES):
+        weights = FollowingWeights(model.weights, dynamic.chunk, rate)
+        perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
+    best = min(perplexities, key=perplexities.__getitem__)
+    return best, perplexities[best]
 
 
 def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> list[np.ndarray]:

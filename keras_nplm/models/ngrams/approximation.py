@@ -6,10 +6,11 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predict
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, choose_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.models.ngrams.backoff import BackoffModel, compute_unlisted_mass
+from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
+from keras_nplm.models.ngrams.kneser_ney import compute_logs
 from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
 
 ORDER = 3  # higher orders gain little: most longer contexts of a new text were never seen
@@ -37,31 +38,6 @@ def approximate(
     context goes to the other words in proportion to the shorter context. The model's probability of ids that are never
     predicted is dropped. `prune` then selects n-grams, and `fit_unigrams` fits the unigrams below them.
 
-    Args:
-        model: any language model with `next_log_probs`.
-        ids: the text, int32 [T], each sentence closed by `</s>`: the training text, or a similar text.
-        order: n, 2 to the model's order.
-        boundary: `"sentence"` or `"stream"`. Default: the boundary of the model's training.
-        min_expected_count: the smallest expected count of a listed n-gram that is not in the text. A lower value lists
-            more n-grams.
-
-    Returns:
-        the back-off model, a distribution in every context.
-
-    Raises:
-        InputError: an option is out of range, or the text is empty.
-
-    Example:
-
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> text = np.array([4, 5, 6, 4, 5, 4, 3])
-    >>> whole = kneser_ney(text, vocabulary_size=8, order=4, boundary="stream")
-    >>> print(np.exp(whole.next_log_probs(np.array([[0, 4, 5], [6, 4, 5]]))).mean(axis=0)[[4, 6]].round(3))
-    [0.597 0.323]
-    >>> model = approximate(whole, text, order=2)
-    >>> print(np.exp(model.next_log_probs(np.array([[5]])))[0, [4, 6]].round(3))
-    [0.597 0.323]
-
     Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models into back-off
     language models for efficient decoding in automatic speech recognition.
     """
@@ -69,11 +45,11 @@ def approximate(
         raise InputError(f"`order` must be 2 to {model.order}, the order of the model. Received: {order}.")
     if not min_expected_count > 0:
         raise InputError(f"`min_expected_count` must be above 0. Received: {min_expected_count}.")
-    boundary = choose_boundary(model, boundary)
+    boundary = resolve_boundary([model], boundary) or "sentence"
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
     keys, log_probs = _estimate_probabilities(text, tables)
-    return BackoffModel.normalised(text.contexts, _log(unigram / unigram.sum()), keys, log_probs, boundary)
+    return BackoffModel.normalised(text.contexts, compute_logs(unigram / unigram.sum()), keys, log_probs, boundary)
 
 
 def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
@@ -85,24 +61,6 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     as Kneser-Ney's lower orders are, and not to all of P(w). Frequent words are listed after most words and get less,
     rare words get more. A share of 0.02 of the text is assumed to follow words that list no n-gram.
 
-    Args:
-        model: the pruned model, whose n-grams stay.
-        marginals: ln P(w), float32 [|V|]: the unigrams of the model before pruning.
-
-    Returns:
-        the model with these unigrams, and back-off weights recomputed.
-
-    Example:
-
-    >>> from keras_nplm.models.evaluation import evaluate
-    >>> from keras_nplm.models.ngrams import kneser_ney, prune
-    >>> text = np.random.default_rng(0).zipf(1.5, 2000) % 90 + 4
-    >>> whole = approximate(kneser_ney(text, 94, order=3, boundary="stream"), text, order=2)
-    >>> pruned = prune(whole, 3e-4)
-    >>> fitted = fit_unigrams(pruned, whole.unigrams)
-    >>> bool(evaluate(fitted, text)["perplexity"] < evaluate(pruned, text)["perplexity"])
-    True
-
     Reference: Kneser & Ney (1995), Improved backing-off for m-gram language modeling.
     """
     before, words = np.divmod(model.keys[0], model.vocabulary_size)
@@ -111,13 +69,13 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     context = marginal.copy()
     context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0  # each </s> but the last is followed by <s>
     rest = np.maximum(marginal - np.bincount(words, context[before] * p, minlength=size), 0)
-    unigram, above = marginal, compute_unlisted_mass(before, p, size)
+    unigram, above = marginal, backoff_mass(before, p, size)
     for _ in range(_FITTING_ROUNDS):
-        weight = context * above / compute_unlisted_mass(before, unigram[words], size)  # P(v) γ(v)
+        weight = context * above / backoff_mass(before, unigram[words], size)  # P(v) γ(v)
         used = weight.sum() - np.bincount(words, weight[before], minlength=size)
         unigram = (rest + _UNSEEN_SHARE * marginal) / (used + _UNSEEN_SHARE)
         unigram /= unigram.sum()
-    return BackoffModel.normalised(model.contexts, _log(unigram), model.keys, model.log_probs, model.boundary)
+    return BackoffModel.normalised(model.contexts, compute_logs(unigram), model.keys, model.log_probs, model.boundary)
 
 
 def _find_distinct_contexts(
@@ -195,9 +153,8 @@ class _RunSums:
     def add(self, numbers: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Add rows, float32 [B, |V|], with their numbers, int64 [B].
 
-        Returns:
-            (alone, ends, sums): alone int64 [B], the number of each row that is a complete sum by itself, else -1;
-            ends int64 [R] and sums float32 [R, |V|], the numbers of the other sums that are complete, else -1.
+        Return the number of each row that is a complete sum by itself, else -1, int64 [B]; and the numbers, int64 [R],
+        with the sums, float32 [R, |V|], of the other sums that are complete; -1 for the others.
         """
         first = np.flatnonzero(np.diff(numbers, prepend=-2))
         length = np.diff(first, append=len(numbers))
@@ -218,25 +175,16 @@ class _RunSums:
 
 
 class _ExpectedCounts:
-    """The listed n-grams of one order, with their expected counts.
-
-    Args:
-        text_keys: the keys of the n-grams of the text, which are all listed.
-        vocabulary_size: |V|.
-        min_count: n-grams that are not in the text are listed above this expected count.
-    """
+    """The listed n-grams of one order, with their expected counts: those of the text, and those above `min_count`."""
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
         self._text_keys, self._size, self._min_count = text_keys, vocabulary_size, min_count
         self._keys, self._counts = [], []
 
     def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray | None = None) -> None:
-        """Add the n-grams of contexts.
+        """Add n-grams by the numbers of their contexts, int64 [R], and the expected count of every word, [R, |V|].
 
-        Args:
-            nodes: the context numbers, int64 [R]; rows with -1 are ignored.
-            counts: the expected count of every word after each context, float32 [R, |V|].
-            above: the flat places of counts above `min_count`, int64, where known.
+        Rows with -1 are ignored. `above` are the flat places of counts above `min_count`, where known.
         """
         above = np.flatnonzero(counts > self._min_count) if above is None else above
         rows, words = np.divmod(above, self._size)
@@ -272,10 +220,5 @@ def _estimate_probabilities(
             keys, counts = keys[has_ending], counts[has_ending]
         context_counts = np.bincount(text.nodes(k), text.counts[k - 1], minlength=text.contexts.sizes[k - 2])
         all_keys.append(keys)
-        log_probs.append(np.minimum(_log(counts / context_counts[keys // size]), 0))
+        log_probs.append(np.minimum(compute_logs(counts / context_counts[keys // size]), 0))
     return all_keys, log_probs
-
-
-def _log(probabilities: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.log(probabilities).astype(np.float32)

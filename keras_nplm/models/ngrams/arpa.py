@@ -11,6 +11,7 @@ import numpy as np
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
+from keras_nplm.io.text import open_text
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
@@ -23,7 +24,6 @@ _ROUNDING = 0.01  # relative, by which the probabilities after a context may sum
 _DIGITS = 1e-3  # the same for what a back-off weight multiplies: some tools write four digits
 _BLOCK = 1 << 16  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
-_SPECIAL_WORDS = {*SPECIALS, _UNK}
 
 
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
@@ -149,13 +149,14 @@ def read_arpa(
 
     Reference: the format is that of SRILM's ngram-format(5).
     """
-    with ArpaLines(path) as lines:
+    with open_text(path) as file:
+        lines = ArpaLines(Path(path), file)
         numbers = read_header(lines)
-        unigrams = read_section(lines, 1, numbers[0], len(numbers))
+        words = SPECIALS if vocabulary is None else vocabulary.words
+        place = {word: i for i, word in enumerate(words)} | {_UNK: UNK_ID}
+        unigrams = read_section(lines, 1, numbers[0], len(numbers), place, adds_words=vocabulary is None)
         if vocabulary is None:
-            vocabulary = Vocabulary([*dict.fromkeys(word for word in unigrams.words if word not in _SPECIAL_WORDS)])
-        place = {word: i for i, word in enumerate(vocabulary.words)} | {_UNK: UNK_ID}
-        unigrams.set_ids(place, lines)
+            vocabulary = Vocabulary([word for word, i in place.items() if i >= len(SPECIALS)])
         size, ids = len(vocabulary), unigrams.ids[:, 0]
         lines.refuse_repeated(unigrams, ids, vocabulary.words)
         log_prob = np.full(size, -np.inf)
@@ -168,8 +169,7 @@ def read_arpa(
         sections = [read_section(lines, k, n, len(numbers), place) for k, n in enumerate(numbers[1:], start=2)]
         lines.expect("\\end\\")
         if not sections:  # a context has a word at least, which an order of 1 never sees
-            nothing = np.zeros((0, 2), np.int32)
-            sections = [Section(2, nothing[:, 0], [], nothing, np.zeros(0), np.zeros(0))]
+            sections = [Section(np.zeros(0, np.int64), np.zeros((0, 2), np.int32), np.zeros(0), np.zeros(0))]
         model = _build(lines, vocabulary, log_prob, backoff, sections, boundary)
         if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
             _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], vocabulary.words)

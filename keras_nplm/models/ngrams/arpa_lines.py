@@ -2,73 +2,47 @@
 
 import dataclasses
 import itertools
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.text import MAX_LINE_BYTES, SPACES, decode, open_text, split_fields
+from keras_nplm.io.text import MAX_LINE_BYTES, SPACES, decode, split_fields
 
 _BLOCK = 1 << 20  # bytes that are read at a time
 
 
 @dataclasses.dataclass
 class Section:
-    """The n-grams of one order.
+    """The n-grams of one order k, in the order of the file.
 
     Attributes:
-        order: k.
         numbers: the line of each n-gram, int64 [N].
-        words: the words of unigrams. For higher orders there are ids instead.
-        ids: the ids of the words of each n-gram, int32 [N, k].
-        log10_probs: log10 of the probabilities, float64 [N].
-        log10_backoffs: log10 of the back-off weights, 0 where the file has none, float64 [N].
+        ids: the ids of its words, int32 [N, k].
+        log10_probs: log10 of its probability, float64 [N].
+        log10_backoffs: log10 of its back-off weight, 0 where the file has none, float64 [N].
     """
 
-    order: int
     numbers: np.ndarray
-    words: list[str]
     ids: np.ndarray
     log10_probs: np.ndarray
     log10_backoffs: np.ndarray
 
-    def set_ids(self, place: Mapping[str, int], lines: "ArpaLines") -> None:
-        """Set the ids of unigrams, by the id of each word."""
-        self.ids = np.array([place.get(word, -1) for word in self.words], np.int32).reshape(-1, 1)
-        if (self.ids < 0).any():
-            row = int(np.argmax(self.ids < 0))
-            expected = f"words of the vocabulary, and {self.words[row]!r} is not one"
-            raise lines.error(self.numbers[row], expected, self.words[row])
-
 
 class ArpaLines:
-    """The lines of an ARPA file, compressed or not, read in order, a block of the file in memory at a time.
+    """The lines of an ARPA file, read in order, a block of the file in memory at a time."""
 
-    Attributes:
-        path: the file.
-        number: the number of lines that were read.
-    """
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self.number = 0
-        self._open = open_text(self.path)
+    def __init__(self, path: Path, file: BinaryIO):
+        self.path, self._file = path, file
+        self.number = 0  # lines that were read
         self._lines: list[str] = []  # of the block
         self._next = 0  # place of the next line in the block
         self._rest = b""  # the beginning of the line that goes on in the next block
         self._position = 0  # bytes of all lines before the next block
         self._is_at_end = False
-
-    def __enter__(self) -> "ArpaLines":
-        self._file = self._open.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._open.__exit__(*error)
 
     def _read_block(self) -> bool:
         """Read the next block of lines, and return whether there was one."""
@@ -151,94 +125,70 @@ def read_header(lines: ArpaLines) -> list[int]:
 
 
 def read_section(
-    lines: ArpaLines, order: int, number: int, highest: int, place: Mapping[str, int] | None = None
+    lines: ArpaLines, order: int, number: int, highest: int, place: dict[str, int], adds_words: bool = False
 ) -> Section:
-    r"""Read the n-grams under `\ORDER-grams:`, as many as the header says."""
+    r"""Read the n-grams under `\ORDER-grams:`, as many as the header says; `place` has the id of each word.
+
+    With `adds_words` new words get the next ids in `place`, which has one more word than ids; else they are refused.
+    """
     lines.expect(f"\\{order}-grams:")
-    words: list[str] = []
-    numbers, ids = [np.zeros(0, np.int64)], [np.zeros((0, order), np.int32)]
-    log10_probs, log10_backoffs = [np.zeros(0)], [np.zeros(0)]
-    parser = _SectionParser(lines, order, order == highest)
+    optional = "" if order == highest else " and perhaps log10 back-off"
+    expected = f"log10 probability, {order} word{'s' * (order > 1)}{optional}"
+    nothing = np.zeros(0)
+    sections = [Section(np.zeros(0, np.int64), np.zeros((0, order), np.int32), nothing, nothing)]
     left = number
     while left:
         first = lines.number + 1
         block = lines.take(left)
         if not block:
-            raise lines.error(first, parser.expected)
-        part = parser.parse(block, first)
-        left -= len(part.numbers)
-        numbers.append(part.numbers)
-        log10_probs.append(part.log10_probs)
-        log10_backoffs.append(part.log10_backoffs)
-        if place is None:
-            words += [row[1] for row in part.rows]
-        else:
-            ids.append(parser.look_up_words(part, place))
+            raise lines.error(first, expected)
+        rows = {i: fields for i, line in enumerate(block, first) if (fields := split_fields(line))}
+        for i, row in rows.items():
+            if len(row) not in (order + 1, order + 2):
+                raise lines.error(i, expected, " ".join(row))
+            if adds_words:
+                place.setdefault(row[1], len(place) - 1)
+        sections.append(_parse_rows(lines, rows, order, order == highest, place))
+        left -= len(rows)
     if lines.peek() and not lines.peek().startswith("\\"):
         expected = f"the end of the {number} {order}-grams that the header lists"
         raise lines.error(lines.number + 1, expected, lines.peek())
-    probs, backoffs = np.concatenate(log10_probs), np.concatenate(log10_backoffs)
-    return Section(order, np.concatenate(numbers), words, np.concatenate(ids), probs, backoffs)
+    columns = zip(*([*vars(section).values()] for section in sections), strict=True)
+    return Section(*map(np.concatenate, columns))
 
 
-class _Part(NamedTuple):
-    """Some lines of n-grams: their numbers and fields, and the numbers among their fields."""
+def _parse_rows(
+    lines: ArpaLines, rows: dict[int, list[str]], order: int, is_highest: bool, place: Mapping[str, int]
+) -> Section:
+    """Parse the fields of lines of n-grams, by the number of the line."""
+    numbers, fields = np.array([*rows], np.int64), [*rows.values()]
 
-    numbers: np.ndarray
-    rows: list[list[str]]
-    log10_probs: np.ndarray
-    log10_backoffs: np.ndarray
-
-
-class _SectionParser:
-    """Parser of the lines of n-grams of one order; errors name the line."""
-
-    def __init__(self, lines: ArpaLines, order: int, is_highest: bool):
-        self._lines = lines
-        self._order = order
-        self._is_highest = is_highest
-        optional = "" if is_highest else " and perhaps log10 back-off"
-        self.expected = f"log10 probability, {order} word{'s' * (order > 1)}{optional}"
-
-    def parse(self, block: list[str], first: int) -> _Part:
-        """Parse lines, of which the first has the number `first`. Blank lines are skipped."""
-        rows, width = list(map(split_fields, block)), self._order + 2
-        numbers = np.arange(first, first + len(rows))
-        if not all(rows):
-            numbers = numbers[[bool(row) for row in rows]]
-            rows = [row for row in rows if row]
-        for number, row in zip(numbers, rows, strict=True):
-            if len(row) not in (width - 1, width):
-                raise self._lines.error(number, self.expected, " ".join(row))
-        log10_probs = self._parse_numbers(numbers, rows, [row[0] for row in rows])
-        backoffs = self._parse_numbers(numbers, rows, [row[-1] if len(row) == width else "0" for row in rows])
-        self._refuse(log10_probs > 0, numbers, rows, "a log10 probability of 0 or less")
-        if self._is_highest:
-            self._refuse(backoffs != 0, numbers, rows, f"no back-off, since {self._order} is the highest order")
-        return _Part(numbers, rows, log10_probs, backoffs)
-
-    def _refuse(self, is_wrong: np.ndarray, numbers: np.ndarray, rows: list[list[str]], expected: str) -> None:
+    def refuse(is_wrong: np.ndarray, expected: str) -> None:
         if is_wrong.any():
             i = int(np.argmax(is_wrong))
-            raise self._lines.error(numbers[i], expected, "\t".join(rows[i]))
+            raise lines.error(numbers[i], expected, "\t".join(fields[i]))
 
-    def _parse_numbers(self, numbers: np.ndarray, rows: list[list[str]], column: list[str]) -> np.ndarray:
-        try:
-            values = np.array(column, np.float64)
-        except ValueError:
-            values = np.array([_parse_number(text) for text in column])
-        self._refuse(np.isnan(values) | np.isposinf(values), numbers, rows, "a number")
-        return values
+    log10_probs = _parse_numbers([row[0] for row in fields])
+    refuse(~(log10_probs < np.inf), "a number")
+    backoffs = _parse_numbers([row[-1] if len(row) == order + 2 else "0" for row in fields])
+    refuse(~(backoffs < np.inf), "a number")
+    refuse(log10_probs > 0, "a log10 probability of 0 or less")
+    if is_highest:
+        refuse(backoffs != 0, f"no back-off, since {order} is the highest order")
+    words = [word for row in fields for word in row[1 : order + 1]]
+    ids = np.fromiter(map(place.get, words, itertools.repeat(-1)), np.int32).reshape(-1, order)
+    if (ids < 0).any():
+        unknown = words[int(np.argmax(ids.ravel() < 0))]
+        refuse((ids < 0).any(axis=1), f"words of the vocabulary, and {unknown!r} is not one")
+    return Section(numbers, ids, log10_probs, backoffs)
 
-    def look_up_words(self, part: _Part, place: Mapping[str, int]) -> np.ndarray:
-        """Return the ids of the words of each line, int32 [N, k]."""
-        words = itertools.chain.from_iterable(row[1 : self._order + 1] for row in part.rows)
-        ids = np.fromiter(map(place.get, words, itertools.repeat(-1)), np.int32).reshape(-1, self._order)
-        if (ids < 0).any():
-            row, column = np.argwhere(ids < 0)[0].tolist()
-            expected = f"words of the vocabulary, and {part.rows[row][column + 1]!r} is not one"
-            self._refuse((ids < 0).any(axis=1), part.numbers, part.rows, expected)
-        return ids
+
+def _parse_numbers(column: list[str]) -> np.ndarray:
+    """Return numbers, float64; NaN for other text."""
+    try:
+        return np.array(column, np.float64)
+    except ValueError:
+        return np.array([_parse_number(text) for text in column])
 
 
 def _parse_number(text: str) -> float:

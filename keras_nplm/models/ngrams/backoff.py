@@ -5,9 +5,10 @@ import os
 
 import numpy as np
 
+from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.arrays import free_mapped_pages
 from keras_nplm.io.files import check_is_file, number_blocks, read_arrays, write_arrays
-from keras_nplm.models.base import NextWordModel, infer_boundary
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.tables import ContextTrie, check_tables, find, find_followers, refuse_unless
 
 _MIN_MASS = 1e-9  # of the words that a context does not list
@@ -32,14 +33,6 @@ class BackoffModel(NextWordModel):
         boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. Default: `"sentence"` if
             `</s>` has a probability, else `"stream"`.
 
-    Example:
-
-    >>> unigrams = np.log(np.array([0.5, 0.5], np.float32))
-    >>> backoff = np.log(np.array([0.8, 1], np.float32))
-    >>> model = BackoffModel(ContextTrie(2, []), unigrams, [np.array([0 * 2 + 1])], [np.log([0.6])], [backoff])
-    >>> np.exp(model.next_log_probs(np.array([[1]]))).round(2)
-    array([[0.5, 0.5]], dtype=float32)
-
     Reference: Katz (1987), Estimation of probabilities from sparse data for the language model component of a speech
     recognizer.
     """
@@ -55,19 +48,18 @@ class BackoffModel(NextWordModel):
 
     def __post_init__(self) -> None:
         if self.boundary is None:
-            object.__setattr__(self, "boundary", infer_boundary(np.isfinite(self.unigrams)))
+            predicts_end = np.isfinite(self.unigrams[EOS_ID : EOS_ID + 1]).any()
+            object.__setattr__(self, "boundary", "sentence" if predicts_end else "stream")
 
     def _describe_parts(self) -> str:
         return f"n-grams={sum(self.num_ngrams):,}"
 
     @property
     def order(self) -> int:
-        """n."""
         return len(self.keys) + 1
 
     @property
     def vocabulary_size(self) -> int:
-        """|V|."""
         return len(self.unigrams)
 
     @property
@@ -107,24 +99,13 @@ class BackoffModel(NextWordModel):
     ) -> "BackoffModel":
         """Build a model from listed n-grams, with the back-off weights that make every context a distribution.
 
-            γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
-
-        Args:
-            contexts, unigrams, keys, log_probs, boundary: as for the class. The unigrams sum to 1, the n-grams of a
-                context to less.
-
-        Example:
-
-        >>> unigrams = np.log(np.array([0.5, 0.3, 0.2], np.float32))
-        >>> model = BackoffModel.normalised(ContextTrie(3, []), unigrams, [np.array([1 * 3 + 1])], [np.log([0.6])])
-        >>> np.exp(model.next_log_probs(np.array([[1]]))).round(3)
-        array([[0.286, 0.6  , 0.114]], dtype=float32)
+        γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
         """
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
         for k, number in enumerate(contexts.sizes, start=2):
             nodes = keys[k - 2] // len(unigrams)
-            above = compute_unlisted_mass(nodes, np.exp(log_probs[k - 2], dtype=np.float64), number)
-            below = compute_unlisted_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), number)
+            above = backoff_mass(nodes, np.exp(log_probs[k - 2], dtype=np.float64), number)
+            below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), number)
             model.backoffs.append(np.log(above / below).astype(np.float32))
         return model
 
@@ -139,16 +120,7 @@ class BackoffModel(NextWordModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "BackoffModel":
-        """Read the tables that `save` wrote. Those of a file of 256 MiB or more are checked and then memory-mapped.
-
-        Args:
-            path: the file (.npz).
-            boundary: the boundary of the model's training. Default: `"sentence"` if `</s>` has a probability, else
-                `"stream"`.
-
-        Raises:
-            InputError: the file is absent, damaged, or holds a model of a different kind.
-        """
+        """Read the tables that `save` wrote. Those of a file of 256 MiB or more are checked and then memory-mapped."""
         check_is_file(path)
         is_large = os.path.getsize(path) >= MAPPED_FROM
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large)
@@ -162,15 +134,7 @@ class BackoffModel(NextWordModel):
 
 
 def compute_backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
-    """Return ln P(w | h') of each listed n-gram h w of an order: its log-probability if it were unlisted, without γ(h).
-
-    Args:
-        model: only its orders below `order` are used.
-        order: k, 2 or more.
-
-    Returns:
-        float64 [N_k], nats.
-    """
+    """Return ln P(w | h') of each listed n-gram h w of an order k, float64 [N_k], from lower orders of `model`."""
     k, size = order, model.vocabulary_size
     nodes, words = np.divmod(model.keys[k - 2], size)
     trie = ContextTrie(size, model.contexts.keys[: max(k - 3, 0)])
@@ -178,15 +142,10 @@ def compute_backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
     return lower.log_prob(model.contexts.words(k - 1)[nodes, 1:], words).astype(np.float64)
 
 
-def compute_unlisted_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
+def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
     """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts].
 
     The result is at least 1e-9: rounding puts the mass of a context that lists every word on either side of 0.
-
-    Args:
-        nodes: the context number of each n-gram, int64 [N].
-        probabilities: P of each n-gram, float64 [N].
-        num_contexts: the number of contexts.
     """
     return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)
 

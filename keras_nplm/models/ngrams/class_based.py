@@ -10,7 +10,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays, write_arrays
-from keras_nplm.models.base import NextWordModel, infer_boundary
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights, is_distribution
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
@@ -47,18 +47,16 @@ class ClassBased(NextWordModel):
 
     @property
     def order(self) -> int:
-        """n."""
         return self.class_model.order
 
     @property
     def vocabulary_size(self) -> int:
-        """|V|."""
         return len(self.classes)
 
     @property
     def boundary(self) -> str:
         """`"sentence"` if `</s>` is predicted, else `"stream"`."""
-        return infer_boundary(np.isfinite(self.uniform))
+        return "sentence" if np.isfinite(self.uniform[EOS_ID]) else "stream"
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -88,11 +86,7 @@ class ClassBased(NextWordModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "ClassBased":
-        """Read the tables that `save` wrote.
-
-        Raises:
-            InputError: the file is absent, damaged, or holds a model of a different kind.
-        """
+        """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
         class_model, classes = BackoffModel.load(path), tables["classes"]
         logs, weight = [tables["word_log_probs"], tables["uniform"]], tables["uniform_weight"]

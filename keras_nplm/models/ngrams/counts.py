@@ -14,7 +14,6 @@ class NgramCounts:
     """n-gram counts of orders 1 to n; the n-grams of an order are sorted by key, context number * |V| + last word.
 
     Attributes, lists with an entry for each order k = 1 … n:
-        contexts: the trie of the contexts.
         keys: int64 [N_k]. The keys of order 1 are word ids.
         counts: c(w_1 … w_k), how often each n-gram occurs.
         continuation_counts: N1+(• w_1 … w_k), how many different words occur before the n-gram, at least 1. For an
@@ -30,7 +29,6 @@ class NgramCounts:
 
     @property
     def order(self) -> int:
-        """n."""
         return len(self.keys)
 
     def look_up(self, ngrams: np.ndarray) -> np.ndarray:
@@ -48,23 +46,7 @@ class NgramCounts:
 
 
 def count_ngrams(ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence") -> NgramCounts:
-    """Count the n-grams of orders 1 to n of a text: one sort for each order, no loop over n-grams.
-
-    Args:
-        ids: int32 [T], each sentence closed by `</s>`.
-        vocabulary_size: |V|; every id is below.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-
-    Raises:
-        InputError: an option is out of range, or the text is empty.
-
-    Example:
-
-    >>> counts = count_ngrams(np.array([4, 5, 4, 5, 3]), vocabulary_size=6, order=2, boundary="stream")
-    >>> counts.keys[1] // 6, counts.keys[1] % 6, counts.counts[1]
-    (array([4, 5]), array([5, 4]), array([2, 1]))
-    """
+    """Count the n-grams of orders 1 to n of a text: one sort for each order, no loop over n-grams."""
     tokens, positions = ngram_positions(ids, order, boundary)
     targets = tokens[positions].astype(np.int64)
     context_keys, keys, counts, continuations, suffixes = [], [], [], [], []
@@ -107,20 +89,7 @@ def _count_continuations(counts: np.ndarray, begins_with_bos: np.ndarray, suffix
 
 @dataclasses.dataclass(frozen=True)
 class ContextFrequencies:
-    """Training frequencies of contexts of 1 to k words.
-
-    Args:
-        contexts: the trie.
-        counts: for each length 1 … k the frequency of each context, by its number, int64.
-
-    Example:
-
-    >>> counts = count_ngrams(np.array([4, 5, 4, 5, 3]), vocabulary_size=6, order=3, boundary="stream")
-    >>> ContextFrequencies.from_counts(counts).look_up(np.array([[5, 4], [4, 4], [5, 2]]))
-    array([[2, 1],
-           [2, 0],
-           [0, 0]])
-    """
+    """Training frequencies of contexts of 1 to k words: for each length int64, by the number of the context."""
 
     contexts: ContextTrie
     counts: list[np.ndarray]
@@ -138,11 +107,7 @@ class ContextFrequencies:
         return max(1, int(self.counts[0].sum()))
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the frequency of the last 1, 2, … k words of each context, int64 [B, k].
-
-        Args:
-            context_ids: int [B, n-1], oldest word first. The frequency is 0 where a context has fewer words.
-        """
+        """Return the frequency of the last 1, 2, … k words of each context, int64 [B, k]."""
         frequencies = np.zeros((len(context_ids), len(self.counts)), np.int64)
         for length, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             frequencies[rows, length] = self.counts[length][nodes]

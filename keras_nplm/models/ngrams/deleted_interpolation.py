@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
+from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.files import read_arrays, write_arrays
-from keras_nplm.models.base import NextWordModel, infer_boundary
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights, is_distribution
 from keras_nplm.models.ngrams.tables import are_counts, check_tables, find, find_followers, refuse_unless
@@ -46,18 +47,16 @@ class DeletedInterpolation(NextWordModel):
 
     @property
     def order(self) -> int:
-        """n."""
         return len(self.keys) + 1
 
     @property
     def vocabulary_size(self) -> int:
-        """|V|."""
         return len(self.unigrams)
 
     @property
     def boundary(self) -> str:
         """`"sentence"` if `</s>` is predicted, else `"stream"`."""
-        return infer_boundary(self.uniform + self.unigrams > 0)
+        return "sentence" if self.uniform[EOS_ID] + self.unigrams[EOS_ID] > 0 else "stream"
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -111,11 +110,7 @@ class DeletedInterpolation(NextWordModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "DeletedInterpolation":
-        """Read the tables that `save` wrote.
-
-        Raises:
-            InputError: the file is absent, damaged, or holds a model of a different kind.
-        """
+        """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
         bins, orders, weights = FrequencyBins.load(path), len(tables["keys"]), tables["weights"]
         contexts, counts = bins.frequencies.contexts, tables["counts"]

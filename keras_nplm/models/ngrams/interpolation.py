@@ -15,17 +15,7 @@ _TOLERANCE = 1e-6  # of the largest change of a weight
 
 
 def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return ln sum_k weight_k P_k, the log-probability of an interpolation, computed stably: float64 [T].
-
-    Args:
-        log_probs: ln P_k of each event, float [T, K], in nats; -inf is allowed.
-        weights: float [K], or [T, K] with a row for each event.
-
-    Example:
-
-    >>> combine(np.log([[0.5, 0.1]]), np.array([0.25, 0.75])).round(4)
-    array([-1.6094])
-    """
+    """Return ln sum_k weight_k P_k, the log-probability of an interpolation, computed stably: float64 [T]."""
     log_probs = np.asarray(log_probs, np.float64)
     highest = np.max(log_probs, axis=-1, keepdims=True)
     highest = np.where(np.isfinite(highest), highest, 0)
@@ -44,22 +34,6 @@ def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins:
         r_tk = w_k P_k(t) / sum_j w_j P_j(t),    w_k <- (1/K + sum_t r_tk) / (1 + T), over the T events of the bin
 
     The prior of one event, shared by the K components, keeps every weight above 0 where there are few held-out events.
-
-    Args:
-        log_probs: ln P_k of each event, float [T, K], in nats.
-        bins: the bin of each event, int [T], 0 to `num_bins` - 1. Default: one bin for all events.
-        num_bins: the number of bins. A bin without events keeps equal weights.
-
-    Returns:
-        float64 [num_bins, K], each row sums to 1.
-
-    Raises:
-        InputError: there are no events, or every P_k gives an event probability 0.
-
-    Example:
-
-    >>> fit_weights(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])).round(3)
-    array([[0.636, 0.364]])
 
     Reference: Jelinek & Mercer (1980), Interpolated estimation of Markov source parameters from sparse data.
     """
@@ -97,16 +71,6 @@ class FrequencyBins:
     In the paper (`back_off=False`) x is the frequency of the last k words, so that all unseen contexts are in one bin.
     With `back_off`, the bin of an unseen context depends on the frequency of its last k-1 words, and so on.
 
-    Args:
-        frequencies: training frequencies of contexts of 1 to k words.
-        back_off: whether unseen contexts are binned by the frequency of a shorter context.
-
-    Example:
-
-    >>> trie, counts = ContextTrie(6, [np.array([5 * 6 + 4])]), [np.array([0, 0, 0, 0, 200, 600]), np.array([5])]
-    >>> FrequencyBins(ContextFrequencies(trie, counts)).find_bins(np.array([[4, 5], [4, 4], [5, 2]]))
-    array([ 5, 10, 15])
-
     Reference: Bengio et al. (2003), section 4.1.
     """
 
@@ -115,7 +79,6 @@ class FrequencyBins:
 
     @property
     def number(self) -> int:
-        """The number of bins."""
         return self.bins_per_length * (len(self.frequencies.counts) if self.back_off else 1)
 
     @property
@@ -141,11 +104,7 @@ class FrequencyBins:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "FrequencyBins":
-        """Read the bins from a file that holds the arrays of `arrays()`.
-
-        Raises:
-            InputError: the file is absent or damaged, or an array is missing.
-        """
+        """Read the bins from a file that holds the arrays of `arrays()`."""
         stored = read_arrays(path, ["back_off", "context_counts.0"], ["contexts", "context_counts"])
         counts = stored["context_counts"]
         trie = ContextTrie(counts[0].size, stored["contexts"])

@@ -76,14 +76,7 @@ def discount(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the discounted relative frequency of each n-gram of an order, and γ of each context (1 if unseen).
 
-    Args:
-        counts: the (continuation) count of each n-gram, int64 [N].
-        nodes: the number of each n-gram's context, int64 [N].
-        num_contexts: the number of contexts.
-        discounts: D_1, D_2 and D_3+, float64 [3].
-
-    Returns:
-        float64 [N] and float64 [num_contexts].
+    `counts` are (continuation) counts, `nodes` the context numbers, int64 [N]; `discounts` are D_1, D_2 and D_3+.
     """
     subtracted = np.concatenate([[0.0], discounts])[np.minimum(counts, 3)]
     total = np.bincount(nodes, counts, minlength=num_contexts)
@@ -96,11 +89,6 @@ def estimate_discounts(counts: np.ndarray) -> np.ndarray:
 
     The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_3 is 0 or a D_j is outside (0, j]. If only t_4 is
     0, D_3+ is 3. Both are as in KenLM's `lmplz`.
-
-    Example:
-
-    >>> estimate_discounts(np.repeat([1, 2, 3, 4], [100, 40, 20, 10])).round(3)
-    array([0.556, 1.167, 1.889])
     """
     return compute_discounts(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64))
 

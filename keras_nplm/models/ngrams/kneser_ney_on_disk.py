@@ -35,28 +35,6 @@ def kneser_ney_on_disk(
     Counts and tables are temporary files beside `path`, without a name: nothing is left of them after an interruption.
     For order 5 these and the model take up to 100 bytes of disk for each token, the model alone up to 45.
 
-    Args:
-        path: the file to write; see `BackoffModel.load`.
-        parts: returns an iterator over the ids of the text, from its beginning: int32 arrays, cut at any place. Each
-            sentence is closed by `</s>`. It is called twice.
-        num_tokens: the number of ids, for the progress bar.
-        vocabulary_size: |V|.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        memory: bytes of memory for the n-grams that are counted at a time. Larger is not faster.
-
-    Raises:
-        InputError: an option is out of range, or the text is empty.
-        RunError: the disk is full.
-
-    Example:
-
-    >>> from keras_nplm.models.ngrams import BackoffModel
-    >>> path, ids = getfixture("tmp_path") / "ngrams.npz", np.array([4, 5, 6, 4, 5, 4, 3], np.int32)
-    >>> kneser_ney_on_disk(path, lambda: iter([ids]), len(ids), vocabulary_size=8, order=3)
-    >>> BackoffModel.load(path).num_ngrams
-    [6, 6, 6]
-
     Reference: as `kneser_ney`.
     """
     max_rows = max(1, memory // (_BYTES_PER_WORD * order))
@@ -84,14 +62,7 @@ def _move_columns(archive: ArchiveWriter, name: str, columns: Sequence[DiskColum
 
 
 class _SmoothedTables:
-    """Log-probabilities and back-off weights on disk, in the order of the n-grams and contexts of the counts.
-
-    Attributes:
-        unigrams: ln p(w), float32 [|V|].
-        first_backoffs: ln γ of the contexts of one word, float32 [|V|].
-        log_probs: for k = 2 … n ln p of the n-grams.
-        backoffs: for k = 2 … n-1 ln γ of the contexts of k words.
-    """
+    """Log-probabilities and back-off weights on disk, in the order of the n-grams and contexts of the counts."""
 
     def __init__(
         self, counts: PartitionedCounts, boundary: str, columns: TemporaryColumns, update: Callable[[int], object]
@@ -117,12 +88,7 @@ class _SmoothedTables:
         return *np.divmod(keys, self._counts.vocabulary_size), counts
 
     def _smooth_split(self, context: SplitContext, lower: np.ndarray) -> None:
-        """Smooth the n-grams of a context, and those of the longer contexts that end with it.
-
-        Args:
-            context: the context.
-            lower: P(w | h') of each word w, where h' is the context without its oldest word, float64 [|V|].
-        """
+        """Smooth the n-grams of a context, and those of the longer contexts that end with it."""
         _, words, counts = self._read(context.length + 1, context.num_ngrams)
         discounted, gamma = discount(counts, np.zeros(len(counts), np.int64), 1, self._discounts[context.length])
         probability = gamma * lower
@@ -140,7 +106,7 @@ class _SmoothedTables:
 
     def _smooth_partition(self, partition: Partition, length: int, lower: np.ndarray) -> None:
         """Smooth the n-grams of a partition; `length` and `lower` are of the split context above it."""
-        for k, number in enumerate(partition.num_ngrams, start=length + 2):
+        for k, number in enumerate(partition, start=length + 2):
             nodes, words, counts = self._read(k, number)
             suffix = words if k == length + 2 else self._counts.suffixes[k - 3].read(number)
             if not number:

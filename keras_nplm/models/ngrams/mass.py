@@ -19,22 +19,6 @@ class BackoffMass:
     γ(h) is the back-off weight, and h' is h without its oldest word. The mass depends only on the longest listed end of
     the context. So the masses of all listed contexts are computed once, from the shortest length to the longest.
 
-    Args:
-        model: the back-off model.
-        chosen: which words are in the set, bool [|V|].
-
-    Attributes:
-        empty: M without a context, float.
-        masses: M of the listed contexts of 1 … n-1 words, by context number, float64.
-
-    Example:
-
-    >>> from keras_nplm.models.ngrams.kneser_ney import kneser_ney
-    >>> model = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3)
-    >>> mass, contexts = BackoffMass(model, np.arange(8) >= 6), np.array([[4, 5], [7, 7]])
-    >>> bool(np.allclose(mass.look_up(contexts), np.exp(model.next_log_probs(contexts))[:, 6:].sum(axis=1)))
-    True
-
     Reference: Schwenk & Gauvain (2004), Neural network language models for conversational speech recognition.
     """
 
@@ -82,11 +66,7 @@ def _log_prob_at_nodes(model: BackoffModel, length: int, nodes: np.ndarray | Non
 class SummedMass:
     """Probability mass of a set of words under any language model: the distribution is summed once for each context.
 
-        M(h) = sum_{w in set} P(w | h)
-
-    Args:
-        model: any language model.
-        chosen: which words are in the set, bool [|V|].
+    M(h) = sum_{w in set} P(w | h)
     """
 
     def __init__(self, model: NextWordModel, chosen: np.ndarray):

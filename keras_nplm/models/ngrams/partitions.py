@@ -25,12 +25,7 @@ _Blocks = Callable[[], Iterator[np.ndarray]]  # iterates over n-grams, int32 [B,
 
 
 class DiskColumn:
-    """A column of numbers in a file: appended to its end, then read from its beginning.
-
-    Args:
-        file: an empty file.
-        dtype: the type of the numbers.
-    """
+    """A column of numbers in a file: appended to its end, then read from its beginning."""
 
     def __init__(self, file: IO[bytes], dtype: Any):
         self.dtype = np.dtype(dtype)
@@ -63,33 +58,15 @@ class DiskColumn:
         self._file.close()
 
 
-class TemporaryColumns:
+class TemporaryColumns(contextlib.ExitStack):
     """Columns in temporary files without a name, which are closed at the end of a `with` block.
 
     Nothing is left of them if the process is killed. A column of up to 1 MiB needs no file.
-
-    Args:
-        directory: the directory whose disk holds the files.
-
-    Example:
-
-    >>> with TemporaryColumns(getfixture("tmp_path")) as columns:
-    ...     column = columns.add(np.int64)
-    ...     column.append(np.array([4, 5, 6]))
-    ...     column.rewind()
-    ...     len(column), column.read(2)
-    (3, array([4, 5]))
     """
 
     def __init__(self, directory: Path):
+        super().__init__()
         self._directory = directory
-        self._stack = contextlib.ExitStack()
-
-    def __enter__(self) -> "TemporaryColumns":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def open_file(self) -> IO[bytes]:
         """Open a temporary file, which the caller closes."""
@@ -97,18 +74,10 @@ class TemporaryColumns:
 
     def add(self, dtype: Any) -> DiskColumn:
         """Return a new column for numbers of a type."""
-        return DiskColumn(self._stack.enter_context(self.open_file()), dtype)
+        return DiskColumn(self.enter_context(self.open_file()), dtype)
 
 
-@dataclasses.dataclass(frozen=True)
-class Partition:
-    """n-grams that were counted together in memory: those of some of the contexts that end with a split context.
-
-    Attributes:
-        num_ngrams: the number of n-grams of each order, from the lowest order in the partition to n.
-    """
-
-    num_ngrams: list[int]
+Partition = list[int]  # n-grams counted together in memory: their number for each order, from the lowest order to n
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,31 +98,15 @@ class SplitContext:
 
 
 class PartitionedCounts:
-    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`.
-
-    Args:
-        parts: returns an iterator over the ids of the text, from its beginning: int32 arrays, cut at any place. Each
-            sentence is closed by `</s>`. It is called twice.
-        vocabulary_size: |V|; every id is below.
-        order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        columns: makes the temporary files.
-        max_rows: largest number of tokens whose n-grams are counted in memory at a time, 1 or more.
-        update: called with numbers of tokens as their n-grams are counted.
+    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`; `parts` is called twice.
 
     Attributes:
         root: the tree of partitions.
-        contexts: for k = 2 … n-1 the keys of the contexts of k words.
-        keys: for k = 1 … n the keys of the n-grams.
-        counts: for k = 1 … n the continuation counts of the n-grams, at order n their counts.
+        contexts, keys, counts: as in `NgramCounts`, with the continuation counts below order n.
         suffixes: for k = 3 … n the place of each n-gram without its oldest word in the same partition. There is no
             entry for the n-grams of the lowest order of a partition, and of split contexts.
         frequencies: int64 [n, 6], the number of n-grams of each order with a (continuation) count of 0, 1, … 4, and of
             5 or more.
-
-    Raises:
-        InputError: an option is out of range, or the text is empty.
-        OSError: the disk is full.
     """
 
     def __init__(
@@ -164,7 +117,7 @@ class PartitionedCounts:
         boundary: str,
         columns: TemporaryColumns,
         max_rows: int,
-        update: Callable[[int], object] = lambda tokens: None,
+        update: Callable[[int], object],
     ):
         self.vocabulary_size, self.order = vocabulary_size, order
         self._columns, self._max_rows, self._update = columns, max_rows, update
@@ -177,16 +130,7 @@ class PartitionedCounts:
         self.root = self._count_split(lambda: ngram_blocks(parts(), order, boundary, self._block), (), 0)[0]
 
     def _count_split(self, blocks: _Blocks, context: Sequence[int], number: int) -> tuple[SplitContext, np.ndarray]:
-        """Count the n-grams of a context, and those of the longer contexts that end with it.
-
-        Args:
-            blocks: the n-grams of order n that have the context, int32 [B, n].
-            context: the words of the context, the last one first.
-            number: its number.
-
-        Returns:
-            the split context, and the words that follow it.
-        """
+        """Count the n-grams of a context, its last word first, and of longer contexts; return the words that follow."""
         length, size = len(context), self.vocabulary_size
         begins_with_bos = length > 0 and context[-1] == BOS_ID
         is_longest = begins_with_bos or length == self.order - 1
@@ -211,12 +155,8 @@ class PartitionedCounts:
     ) -> tuple[list[Partition | SplitContext], np.ndarray]:
         """Count the n-grams of the longer contexts that end with a context.
 
-        Args:
-            blocks, context, number: as in `_count_split`.
-            num_older: how often each word occurs before the context, int64 [|V|].
-
-        Returns:
-            the partitions and split contexts, and N1+(• context w) of each word w, int64 [|V|].
+        `num_older` is how often each word occurs before the context. Returns the partitions and split contexts, and
+        N1+(• context w) of each word w: int64 [|V|], both.
         """
         length, size = len(context), self.vocabulary_size
         children: list[Partition | SplitContext] = []
@@ -243,9 +183,8 @@ class PartitionedCounts:
     ) -> list[tuple[np.ndarray, int, int]]:
         """Write n-grams to a file, sorted by groups of the word before a context of a length.
 
-        Returns:
-            for each group its words, and its first row and number of rows in the file. A group has at most `max_rows`
-            rows, or one word.
+        Return for each group its words, and its first row and number of rows in the file. A group has at most
+        `max_rows` rows, or one word.
         """
         words = np.flatnonzero(num_older)
         ends = np.cumsum(num_older[words])
@@ -288,11 +227,7 @@ class PartitionedCounts:
     def _count_partition(self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray) -> Partition:
         """Count n-grams in memory, and append those of the orders from `length` + 2 on.
 
-        Args:
-            ngrams: all n-grams of order n that have some of the contexts of `length` + 1 words, int32 [M, n].
-            length, number: of the context with which these contexts end.
-            num_preceding: N1+(• w_1 … w_k) of the n-grams of that context by w_k, int64 [|V|], to which those of this
-                partition are added.
+        `length` and `number` are of the context with which all contexts end; its N1+(• w_1 … w_k) are added up.
         """
         size, order = self.vocabulary_size, self.order
         contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
@@ -307,4 +242,4 @@ class PartitionedCounts:
                 self.suffixes[k - 3].append(of_order.suffixes)
         num_preceding += np.bincount(sorted_ngrams[0].words, minlength=size)
         self._update(len(ngrams))
-        return Partition([len(of_order.words) for of_order in sorted_ngrams])
+        return [len(of_order.words) for of_order in sorted_ngrams]

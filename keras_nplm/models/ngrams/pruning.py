@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs, compute_unlisted_mass
+from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
 _MIN_THRESHOLD = 1e-12
@@ -19,7 +19,7 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a threshold.
 
     Perplexity is that on text which the model itself generates. Each n-gram is weighed by Stolcke's formula (see
-    `compute_perplexity_changes`) as if all others stayed. As n-grams are removed, γ changes, and the rest are weighed
+    `_Order.compute_changes`) as if all others stayed. As n-grams are removed, γ changes, and the rest are weighed
     again. Weighed once, all n-grams of a context that lists nearly every word would seem worthless: without any one of
     them γ stays the same. The beginning and the ending of a kept n-gram are kept, as readers of ARPA files need, and so
     are unigrams. Back-off weights are recomputed, so that every context has a distribution.
@@ -27,26 +27,11 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     P(h) is the model's own. That is right where lower orders are marginals, as in the result of `approximate`. It is
     poor for Kneser-Ney, whose lower orders are not marginals.
 
-    Args:
-        model: any back-off model.
-        threshold: θ, the relative change of perplexity below which an n-gram is removed; 0 keeps all n-grams.
-        max_ngrams: raise the threshold until at most this many n-grams of all orders are left. Default: no limit.
-
-    Raises:
-        InputError: an option is out of range, or there are more unigrams than `max_ngrams`.
-
-    Example:
-
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> text = np.random.default_rng(0).zipf(1.5, 2000) % 90 + 4
-    >>> model = kneser_ney(text, vocabulary_size=94, order=3, boundary="stream")
-    >>> model.num_ngrams, prune(model, 1e-4).num_ngrams, prune(model, max_ngrams=300).num_ngrams
-    ([91, 561, 1179], [91, 501, 259], [91, 172, 35])
-
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
-    check_threshold(threshold)
+    if not 0 <= threshold < math.inf:
+        raise InputError(f"The pruning threshold must be 0 or more. Received: {threshold}.")
     unigrams = model.num_ngrams[0]
     if max_ngrams is not None and max_ngrams < unigrams:
         raise InputError(
@@ -61,44 +46,9 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     return _restrict(model, kept)
 
 
-def check_threshold(threshold: float) -> None:
-    """Check the threshold of `prune`.
-
-    Raises:
-        InputError: `threshold` is negative or not finite.
-    """
-    if not 0 <= threshold < math.inf:
-        raise InputError(f"The pruning threshold must be 0 or more. Received: {threshold}.")
-
-
-def compute_perplexity_changes(model: BackoffModel) -> list[np.ndarray]:
-    """Return the relative rise of perplexity without each n-gram, all other n-grams staying.
-
-        D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u P(u|h)},    exp(D) - 1
-
-    D is the relative entropy of the model with and without h w. The sum is over the words u that are not listed after
-    h, and γ' is the back-off weight without h w. P(h) is the product of the model's probabilities of the words of h;
-    the probability of `<s>` is taken to be that of `</s>`.
-
-    Returns:
-        for k = 2 … n float64 [N_k], in the order of `model.keys`.
-
-    Reference: Stolcke (1998), equations 2 to 5.
-    """
-    return [order.compute_changes()[0] for order in _weigh_orders(model)]
-
-
 @dataclasses.dataclass(frozen=True)
 class _Order:
-    """The n-grams h w of one order, with the probabilities that their perplexity changes depend on.
-
-    Attributes:
-        nodes: the context number of h, int64 [N].
-        p: P(w|h).
-        q: P(w|h').
-        history: P(h).
-        num_contexts: the number of contexts.
-    """
+    """The n-grams h w of one order: the context number of h, P(w|h), P(w|h') and P(h), [N] each."""
 
     nodes: np.ndarray
     p: np.ndarray
@@ -107,9 +57,16 @@ class _Order:
     num_contexts: int
 
     def compute_changes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the perplexity change without each n-gram, and the unlisted mass of its context, float64 [N]."""
+        """Return the relative rise of perplexity without each n-gram, and the unlisted mass of its context, [N].
+
+            D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u P(u|h)},    exp(D) - 1
+
+        D is the relative entropy of the model with and without h w. The sum is over the words u that are not listed
+        after h, and γ' is the back-off weight without h w. P(h) is the product of the model's probabilities of the
+        words of h, with that of `</s>` for `<s>`. Reference: Stolcke (1998), equations 2 to 5.
+        """
         p, q, nodes = self.p, self.q, self.nodes
-        above, below = (compute_unlisted_mass(nodes, listed, self.num_contexts)[nodes] for listed in (p, q))
+        above, below = (backoff_mass(nodes, listed, self.num_contexts)[nodes] for listed in (p, q))
         log_gamma, log_gamma_without = np.log(above / below), np.log((above + p) / (below + q))
         with np.errstate(divide="ignore", invalid="ignore"):  # a word of probability 0 costs nothing
             entropy = -p * (np.log(q / p) + log_gamma_without) - above * (log_gamma_without - log_gamma)

@@ -12,11 +12,9 @@ _KEY_BITS = 63  # of int64
 
 @dataclasses.dataclass(frozen=True)
 class SortedContexts:
-    """The distinct contexts of one length, sorted from their last word backwards.
+    """The distinct contexts of one length, sorted from their last word backwards: int64 [C], both.
 
-    Attributes:
-        parents: the place of each context without its oldest word among the contexts of the length below, int64 [C].
-        oldest: the oldest word of each context, int64 [C].
+    `parents` is the place of each context without its `oldest` word among the contexts of the length below.
     """
 
     parents: np.ndarray
@@ -25,15 +23,13 @@ class SortedContexts:
 
 @dataclasses.dataclass(frozen=True)
 class SortedNgrams:
-    """The distinct n-grams of one order, sorted by context and last word.
+    """The distinct n-grams of one order, sorted by context and last word: int64 [N], all.
 
     Attributes:
-        nodes: the place of each n-gram's context among the contexts of its length, int64 [N]. For a context of one word
-            it is the word.
-        words: the last word, int64 [N].
+        nodes: the place of each n-gram's context among the contexts of its length; a context of one word is the word.
+        words: the last word.
         counts: at the highest order, and for n-grams that begin with `<s>`, the count; else the continuation count.
-        suffixes: the place of each n-gram without its oldest word among the n-grams of the order below, int64 [N].
-            Empty for the lowest order.
+        suffixes: the place of each n-gram without its oldest word in the order below. Empty for the lowest order.
     """
 
     nodes: np.ndarray
@@ -48,27 +44,9 @@ def sort_ngrams(
     """Sort and count the n-grams of the orders from `length` + 2 to n, with their contexts.
 
     n-grams of order n are sorted first. The n-grams of each order below are those without their oldest word: fewer are
-    sorted than by sorting the text for each order.
-
-    Args:
-        ngrams: n-grams of order n, one for each token, whose last `length` context words are the same and none is
-            `<s>`. The word before these is not `<pad>`. int32 [M, n].
-        length: 0 to n-2.
-        vocabulary_size: |V|.
-
-    Returns:
-        the contexts of `length` + 1 to n-1 words, and the n-grams of order `length` + 2 to n. Contexts of one word are
-        left out. The parents of the shortest contexts are 0.
-
-    Example:
-
-    >>> contexts, (bigrams, trigrams) = sort_ngrams(np.array([[4, 5, 6], [7, 5, 6], [4, 5, 6]], np.int32), 0, 8)
-    >>> contexts[0].parents, contexts[0].oldest
-    (array([5, 5]), array([4, 7]))
-    >>> trigrams.nodes, trigrams.words, trigrams.counts, trigrams.suffixes
-    (array([0, 1]), array([6, 6]), array([2, 1]), array([0, 0]))
-    >>> bigrams.nodes, bigrams.words, bigrams.counts
-    (array([5]), array([6]), array([2]))
+    sorted than by sorting the text for each order. `ngrams`, int32 [M, n], have one row for each token. Their last
+    `length` context words are the same, and none is `<s>`. The word before these is not `<pad>`. The result is the
+    contexts of `length` + 1 to n-1 words, without those of one word, and the n-grams of order `length` + 2 to n.
     """
     bits = max(1, (vocabulary_size - 1).bit_length())
     columns = _mask_columns([ngrams[:, -2 - i] for i in range(length, ngrams.shape[1] - 1)])
@@ -147,14 +125,10 @@ def _find_starts(sorted_keys: np.ndarray) -> np.ndarray:
 def _number_contexts(
     columns: Sequence[np.ndarray], is_single_word: bool
 ) -> tuple[list[SortedContexts], list[np.ndarray]]:
-    """Number the distinct contexts of each length, of tokens sorted by their context.
+    """Number the distinct contexts of each length, of tokens sorted by their context; columns from the last word.
 
-    Args:
-        columns: the context words of each token, the last word first; `<pad>` where a context has fewer words.
-        is_single_word: whether the first column alone is the context; it is its number then.
-
-    Returns:
-        the contexts, and for each column the number of each token's context, int64 [M].
+    With `is_single_word` the first column alone is the context, and its number. Returns the contexts, and for each
+    column the number of each token's context, int64 [M].
     """
     contexts, nodes = [], []
     changes = np.zeros(len(columns[0]), bool)
@@ -173,10 +147,9 @@ def _number_contexts(
 
 
 def _count_keys(keys: np.ndarray, num_counted: int, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count equal keys; keys from `num_counted` on do not count where others are equal.
+    """Return the distinct keys, their counts, and the place of each key among the distinct keys.
 
-    Returns:
-        the distinct keys, their counts, and the place of each key among the distinct keys.
+    Keys from `num_counted` on do not count where others are equal.
     """
     by_key = _argsort(keys, bits)
     sorted_keys = keys[by_key]

@@ -16,13 +16,7 @@ _SORT_FROM = 1 << 12  # look-ups from which sorting them pays: neighbours share 
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the place of each wanted key in the sorted `keys`, or -1: int64.
-
-    Example:
-
-    >>> find(np.array([2, 5, 9]), np.array([9, 3, 2]))
-    array([ 2, -1,  0])
-    """
+    """Return the place of each wanted key in the sorted `keys`, or -1: int64."""
     if not len(keys):
         return np.full(len(wanted), -1)
     if len(wanted) >= _SORT_FROM:
@@ -36,21 +30,7 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def find_followers(keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find all n-grams of given contexts.
-
-    Args:
-        keys: of the n-grams, context number * |V| + word, sorted.
-        nodes: the context numbers, int64 [R].
-        vocabulary_size: |V|.
-
-    Returns:
-        (owner, place), int64 [M]: the n-gram at `keys[place]` has the context `nodes[owner]`.
-
-    Example:
-
-    >>> find_followers(np.array([4, 7, 12, 25]), np.array([0, 2]), vocabulary_size=10)
-    (array([0, 0, 1]), array([0, 1, 3]))
-    """
+    """Return (owner, place), int64 [M]: the n-grams at `keys[place]` have the contexts `nodes[owner]`."""
     begin = np.searchsorted(keys, nodes * vocabulary_size)
     number = np.searchsorted(keys, (nodes + 1) * vocabulary_size) - begin
     owner = np.repeat(np.arange(len(nodes)), number)
@@ -63,18 +43,6 @@ class ContextTrie:
 
     The number of a context of one word is the word's id. A context of k words is the child of its last k-1 words. Its
     number is the place of its key, parent * |V| + oldest word, in the sorted `keys[k - 2]`.
-
-    Args:
-        vocabulary_size: |V|.
-        keys: for k = 2, 3, … the keys of the contexts of k words, sorted, int64.
-
-    Example:
-
-    >>> trie = ContextTrie(10, [np.array([5 * 10 + 4, 6 * 10 + 4])])  # the contexts (4, 5) and (4, 6)
-    >>> for rows, nodes in trie.walk(np.array([[4, 6], [6, 5]])):
-    ...     print(rows, nodes)
-    [0 1] [6 5]
-    [0] [1]
     """
 
     vocabulary_size: int
@@ -82,19 +50,10 @@ class ContextTrie:
 
     @property
     def sizes(self) -> list[int]:
-        """The number of contexts of 1, 2, … words."""
         return [self.vocabulary_size, *map(len, self.keys)]
 
     def walk(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Look up the last 1, 2, … words of contexts, until no row has a known context.
-
-        Args:
-            context_ids: int [B, k], oldest word first. A context begins after the last `<pad>`, or with the last `<s>`.
-
-        Yields:
-            (rows int64 [R] ascending, nodes int64 [R]): the rows that have a known context of that length, and its
-            number.
-        """
+        """Look up the last 1, 2, … words of contexts, until no row has a known context."""
         rows, nodes = np.arange(len(context_ids)), np.zeros(0, np.int64)
         for length in range(1, min(len(self.keys) + 1, context_ids.shape[1]) + 1):
             words = context_ids[rows, -length].astype(np.int64)
@@ -115,12 +74,7 @@ class ContextTrie:
         return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
 
     def words(self, length: int, nodes: np.ndarray | None = None) -> np.ndarray:
-        """The words of contexts of a length, oldest first: int64 [contexts, length].
-
-        Args:
-            length: the number of words.
-            nodes: the numbers of the contexts, int64. Default: all contexts, in their order.
-        """
+        """The words of contexts of a length, oldest first: int64 [contexts, length]."""
         nodes = np.arange(self.sizes[length - 1]) if nodes is None else nodes
         columns = []
         for k in range(length, 1, -1):
@@ -136,18 +90,7 @@ def check_tables(
     keys: list[np.ndarray],
     values: list[np.ndarray],
 ) -> None:
-    """Check n-gram tables read from a file: keys sorted, of listed contexts, one value each, for every order.
-
-    Args:
-        path: the file.
-        vocabulary_size: |V|.
-        contexts: for k = 2 … n-1 the keys of the contexts of k words.
-        keys: for k = 2 … n the keys of the n-grams.
-        values: for k = 2 … n one value for each n-gram.
-
-    Raises:
-        InputError: a table is damaged, or the tables do not fit together.
-    """
+    """Check n-gram tables read from a file: keys sorted, of listed contexts, one value each, for every order."""
     check_contexts(path, vocabulary_size, contexts)
     sizes = [vocabulary_size, *map(len, contexts)]
     is_complete = len(keys) == len(sizes) and [key.shape for key in keys] == [value.shape for value in values]
@@ -155,11 +98,7 @@ def check_tables(
 
 
 def check_contexts(path: str | os.PathLike, vocabulary_size: int, contexts: list[np.ndarray]) -> None:
-    """Check the contexts read from a file: keys sorted, of listed shorter contexts.
-
-    Raises:
-        InputError: a table of contexts is damaged, or the tables do not fit together.
-    """
+    """Check the contexts read from a file: keys sorted, of listed shorter contexts."""
     num_parents = vocabulary_size
     for keys in contexts:
         refuse_unless(path, _is_table(keys, num_parents, vocabulary_size))
@@ -180,11 +119,7 @@ def are_counts(array: np.ndarray) -> bool:
 
 
 def refuse_unless(path: str | os.PathLike, is_valid: bool) -> None:
-    """Refuse the n-gram tables of a file.
-
-    Raises:
-        InputError: `is_valid` is False.
-    """
+    """Refuse the n-gram tables of a file."""
     if not is_valid:
         raise InputError(
             f"{path} must hold n-gram tables that fit together. Received: damaged or foreign tables. "

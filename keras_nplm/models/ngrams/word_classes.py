@@ -34,30 +34,6 @@ def exchange_classes(
     Each sweep takes the words by falling frequency, and moves each to the class with the highest ln L, until few words
     move. A sweep costs as many operations as there are bigram types times classes.
 
-    Args:
-        ids: int32 [T], each sentence closed by `</s>`.
-        vocabulary_size: |V|.
-        num_classes: the number of classes.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-        start: initial classes, as this function returns them, to resume an interrupted run. Default: each frequent word
-            has its own class, and the last class has all remaining words.
-        after_sweep: called with the classes and the number of moved words after each sweep.
-
-    Returns:
-        the class of each word, int32 [|V|], 4 to `num_classes` + 3. `<pad>`, `<s>` and `</s>` keep the ids 0, 2 and 3,
-        so that n-grams of classes are counts like n-grams of words. Words that are not in the text get the class with
-        the most words of the lowest frequency: as contexts they act like rare words.
-
-    Raises:
-        InputError: an option is out of range, or the text is empty.
-
-    Example:
-
-    >>> text = np.array([4, 6, 5, 7, 4, 7, 5, 6, 4, 6, 5, 7, 4, 7, 5, 6, 3])  # 4 and 5 stand before 6 and 7
-    >>> classes = exchange_classes(text, vocabulary_size=8, num_classes=2, boundary="stream")
-    >>> bool(classes[4] == classes[5] != classes[6] == classes[7])
-    True
-
     Reference: Kneser & Ney (1993), Improved clustering techniques for class-based statistical language modelling;
     Martin, Liermann & Ney (1998), Algorithms for bigram and trigram word clustering.
     """
@@ -186,19 +162,7 @@ def save_classes(path: str | os.PathLike, classes: np.ndarray, vocabulary: Vocab
 
 
 def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
-    """Read the classes of words from a file of `save_classes` or `mkcls`, in the form of `exchange_classes`.
-
-    Raises:
-        InputError: the file is absent, not UTF-8 or malformed, or has no word of the vocabulary.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "word_classes.tsv"
-    >>> _ = path.write_text("the\\t0\\na\\t0\\ncat\\t1\\n")
-    >>> load_classes(path, Vocabulary(["the", "cat", "sat"]))
-    array([0, 1, 2, 3, 4, 5, 1], dtype=int32)
-    """
+    """Read the classes of words from a file of `save_classes` or `mkcls`, in the form of `exchange_classes`."""
     place = {word: i for i, word in enumerate(vocabulary.words)}
     classes = _empty_classes(len(vocabulary))
     for number, line in enumerate(read_lines(path), start=1):

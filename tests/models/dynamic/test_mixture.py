@@ -47,13 +47,6 @@ def test_weights_follow_the_text(cuts):
     assert np.array_equal(dynamic.weights, start)
 
 
-def test_rate_0_is_the_static_mixture():
-    mixture = Mixture(_parts(), [0.5, 0.2, 0.3])
-    dynamic = make_dynamic(mixture, DynamicSettings(mixture_rate=0))
-    arguments = NGRAMS[:, :-1], NGRAMS[:, -1]
-    assert np.array_equal(dynamic.log_prob(*arguments), mixture.log_prob(*arguments))
-
-
 def test_a_word_that_is_impossible_everywhere_moves_nothing():
     dynamic = DynamicMixture(Mixture([Uniform(V, "stream")] * 2, [0.5, 0.5]), chunk=2, rate=0.5)
     assert dynamic.log_prob(np.array([[4], [4]]), np.array([3, 3])).tolist() == [-np.inf, -np.inf]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 
-from keras_nplm import NPLM, InputError
+from keras_nplm import NPLM
 from keras_nplm.layers.outputs import FullSoftmax, NoiseContrastive
-from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
+from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import DynamicNPLM, group_weights, measure_mean_squares
 
 V, ORDER, M, H = 9, 3, 2, 4
@@ -117,7 +117,7 @@ def test_steps_in_units_of_the_training_gradient():
     assert np.allclose(_read(dynamic, NGRAMS), expected, atol=1e-3)
 
 
-_LONG = ("full", "rank", "adaptive", "energy")  # the plain loop, above, has full softmax
+_LONG = ("full", "tied", "rank", "nce", "adaptive", "energy")  # the plain loop, above, has full softmax
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,6 @@ def test_every_output_learns_after_it_predicts(name):
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
     dynamic.reset()
     assert np.array_equal(_read(dynamic, NGRAMS), whole)
-
-
-def test_a_repeated_text_is_learned():
-    model = _network()
-    text = np.tile(NGRAMS[:10], (12, 1))
-    learned = _read(DynamicNPLM(model, DynamicSettings(chunk=5, rate=0.5)), text)
-    assert learned[-10:].mean() > learned[:10].mean() + 1
 
 
 @settings(max_examples=12, deadline=None)
@@ -176,45 +169,22 @@ def _dynamic_and_whole_text() -> tuple[DynamicNPLM, np.ndarray]:
     return dynamic, _read(dynamic, NGRAMS)
 
 
-def test_only_the_chosen_weights_move():
-    model = _network()
-    names = {"embedding": {"C"}, "hidden": {"H", "d"}, "output": {"UW"}, "biases": {"b"}}
-    for group, expected in names.items():
-        factors = dict.fromkeys(names, 0.0) | {group: 1.0}
-        dynamic = DynamicNPLM(model, DynamicSettings(chunk=5, rate=0.5, **factors))
-        _read(dynamic, NGRAMS)
-        pairs = zip(model.trainable_weights, dynamic.networks[0].trainable_weights, strict=True)
-        moved = {old.name for old, new in pairs if not np.array_equal(old.numpy(), new.numpy())}
-        assert moved == expected
-
-
 def test_groups_have_their_own_rates():
     model = _network()
-    factors = {"embedding": 0.5, "hidden": 2.0, "output": 0.25, "biases": 4.0}
-    scales = {"C": 0.5, "H": 2.0, "d": 2.0, "UW": 0.25, "b": 4.0}
+    factors = {"embedding": 0.5, "hidden": 2.0, "output": 0.0, "biases": 4.0}
+    scales = {"C": 0.5, "H": 2.0, "d": 2.0, "UW": 0.0, "b": 4.0}
     expected = _Oracle(model).read(NGRAMS, 4, 0.3, scales=scales)
     dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.3, **factors))
     assert np.allclose(_read(dynamic, NGRAMS), expected, atol=2e-5)
+    assert np.array_equal(dynamic.networks[0].prob.kernel, model.prob.kernel)
     tied = group_weights(_network(OUTPUTS["tied"], direct_connections=False))
     assert sorted(tied) == ["biases", "embedding", "hidden", "hidden", "output"]
 
 
 def test_copies_learn_at_their_own_rates():
     model = _network()
-    rates = (0.8, 0.4, 0.2)
+    rates = (0.8, 0.4)
     alone = [_read(DynamicNPLM(model, DynamicSettings(chunk=4, rate=rate)), NGRAMS) for rate in rates]
-    dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.8, copies=3))
+    dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.8, copies=2))
     whole = _read(dynamic, NGRAMS, (3, 30, 31))
     assert np.allclose(whole, np.log(np.mean(np.exp(alone), axis=0)), atol=1e-5)
-    dynamic.reset()
-    assert np.allclose(_read(dynamic, NGRAMS), whole, atol=1e-6)
-
-
-def test_misuse_is_refused():
-    model = _network()
-    with pytest.raises(InputError, match="mean_squares"):
-        DynamicNPLM(model, DynamicSettings(rule="rms"))
-    with pytest.raises(InputError, match="`rate` must be 0 or more"):
-        DynamicSettings(rate=-1)
-    with pytest.raises(InputError, match="must be asked for the words of the text"):
-        make_dynamic(model, DynamicSettings()).next_log_probs(NGRAMS[:, :-1])

@@ -2,9 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from keras_nplm import Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data.ngram_arrays import ngram_positions
+
+
+@pytest.fixture(scope="session")
+def texts():
+    """Hypothesis strategy of texts over 9 ids, of which the last is never seen; each sentence is closed by `</s>`."""
+    sentence = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9).map(lambda ids: [*ids, 3])
+    return st.lists(sentence, min_size=1, max_size=12).map(lambda s: np.concatenate(s).astype(np.int32))
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_nplm import InputError
 from keras_nplm.data.ngram_arrays import predicted_ids
 from keras_nplm.models.ngrams import class_based, kneser_ney
 
@@ -34,12 +33,3 @@ def test_model_follows_the_formula(boundary):
         expected[:, word] += model.uniform_weight / len(predicted)
     found = np.exp(model.next_log_probs(contexts))
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
-    targets = rng.choice(predicted, 20)
-    np.testing.assert_allclose(np.exp(model.log_prob(contexts, targets)), found[np.arange(20), targets], rtol=1e-9)
-
-
-def test_words_without_a_class_are_refused():
-    ids, classes = np.array([4, 7, 3], np.int32), np.array([0, 4, 2, 3, 4, 5, 5, 1, 5], np.int32)
-    with pytest.raises(InputError, match="1 words of the text have no class"):
-        class_based(ids, ids, classes, 3)

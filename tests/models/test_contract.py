@@ -1,0 +1,221 @@
+"""What every language model keeps: sums of 1, one probability by both methods, blocks, files, boundary, refusals."""
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import keras_nplm.models.base as base
+from keras_nplm import (
+    NPLM,
+    ContinuousCache,
+    FullSoftmax,
+    InputError,
+    LanguageModel,
+    Mixture,
+    NgramCache,
+    RunError,
+    Shortlist,
+    Uniform,
+    UnigramCache,
+    Vocabulary,
+    evaluate,
+    read_arpa,
+    write_arpa,
+)
+from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
+from keras_nplm.models.evaluation import log_probs
+from keras_nplm.models.ngrams import (
+    ContextFrequencies,
+    FrequencyBins,
+    class_based,
+    count_ngrams,
+    deleted_interpolation,
+    kneser_ney,
+    prune,
+)
+from keras_nplm.models.ngrams.approximation import approximate
+from keras_nplm.models.self_normalised import SelfNormalised
+
+V = 12
+VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
+CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
+BOUNDARIES = ("stream", "sentence")
+
+
+def _text(seed: int, tokens: int = 400) -> np.ndarray:
+    ids = np.random.default_rng(seed).choice([1, 4, 4, 5, 6, 7, 8, 9, 10], tokens).astype(np.int32)  # 11 is never seen
+    ids[6::7] = 3
+    return np.append(ids, 3).astype(np.int32)
+
+
+TEXT, HELD_OUT = _text(1), _text(2, 150)
+
+
+def _network(boundary, **options):
+    network = NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary, **options)
+    rng = np.random.default_rng(0)
+    for weight in network.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return network
+
+
+def _shortlist(boundary, outside, background):
+    output = FullSoftmax(V, shortlist_size=3, outside_output=outside)
+    return Shortlist(_network(boundary, output=output), build(background, boundary))
+
+
+def _reread(boundary, tmp=None):
+    import pathlib
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "model.arpa"
+        write_arpa(path, build("kneser-ney", boundary), VOCABULARY)
+        return read_arpa(path, VOCABULARY, boundary)[0]
+
+
+def _mixture(boundary, binned=False):
+    names = ["nplm", "kneser-ney", "n-gram cache", "uniform"]
+    bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 3, boundary))) if binned else None
+    weights = np.random.default_rng(0).dirichlet([1] * 4, bins.number if binned else 1)
+    return Mixture([build(name, boundary) for name in names], weights, bins)
+
+
+BUILDERS = {
+    "nplm": _network,
+    "short-list": lambda boundary: _shortlist(boundary, False, "kneser-ney"),
+    "short-list with an outside output": lambda boundary: _shortlist(boundary, True, "interpolation"),
+    "kneser-ney": lambda boundary: kneser_ney(TEXT, V, 4, boundary),
+    "interpolation": lambda boundary: deleted_interpolation(TEXT, HELD_OUT, V, 3, boundary),
+    "class-based": lambda boundary: class_based(TEXT, HELD_OUT, CLASSES, 3, boundary),
+    "arpa": _reread,
+    "approximation": lambda boundary: prune(approximate(build("nplm", boundary), TEXT, 3), 1e-4),
+    "mixture": _mixture,
+    "mixture with bins": lambda boundary: _mixture(boundary, True),
+    "unigram cache": lambda boundary: UnigramCache(V, boundary, 3, 9),
+    "n-gram cache": lambda boundary: NgramCache(V, boundary, 3, 9, (3, 2)),
+    "continuous cache": lambda boundary: ContinuousCache(build("nplm", boundary), 1.5, 9),
+    "uniform": lambda boundary: Uniform(V, boundary),
+    "self-normalised": lambda boundary: SelfNormalised(build("nplm", boundary)),
+    "dynamic": lambda boundary: make_dynamic(build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5)),
+    "dynamic mixture": lambda boundary: make_dynamic(
+        Mixture([build("interpolation", boundary), build("uniform", boundary)], [0.5, 0.5]),
+        DynamicSettings(chunk=8, mixture_rate=0.1),
+    ),
+}
+DYNAMIC = {"dynamic", "dynamic mixture"}
+of_every_model = pytest.mark.parametrize("name", BUILDERS)
+of_every_static_model = pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC])
+of_both_boundaries = pytest.mark.parametrize("boundary", BOUNDARIES)
+
+
+@functools.cache
+def build(name: str, boundary: str):
+    return BUILDERS[name](boundary)
+
+
+def _contexts(model, rows=40):
+    contexts = np.random.default_rng(3).choice([1, *range(4, V)], (rows, model.order - 1)).astype(np.int32)
+    contexts[: rows // 4, : model.order // 2] = 0
+    return contexts
+
+
+@of_every_static_model
+@of_both_boundaries
+def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
+    model = build(name, boundary)
+    contexts, rows = _contexts(model), np.arange(40)
+    found = model.next_log_probs(contexts)
+    assert found.shape == (40, V)
+    np.testing.assert_allclose(np.exp(found.astype(np.float64)).sum(axis=1), 1, atol=2e-5)
+    targets = rows % V
+    log_prob = model.log_prob(contexts, targets)
+    if name == "self-normalised":  # scores without log Z, which is one number for each context
+        np.testing.assert_allclose(found, build("nplm", boundary).next_log_probs(contexts), atol=1e-5)
+        contexts, targets = contexts[[0] * V], np.arange(V)
+        difference = model.log_prob(contexts, targets) - found[0]
+        np.testing.assert_allclose(difference, difference[0], atol=1e-5)
+        return
+    np.testing.assert_allclose(np.exp(log_prob), np.exp(found[rows, targets]), rtol=1e-4, atol=1e-7)
+
+
+@of_every_static_model
+def test_blocks_of_rows_change_nothing(name, monkeypatch):
+    model = build(name, "stream")
+    contexts, targets = _contexts(model), np.arange(40) % (V - 4) + 4
+    whole, distributions = model.log_prob(contexts, targets), model.next_log_probs(contexts)
+    monkeypatch.setattr(base, "NGRAM_ROWS", 16)
+    monkeypatch.setattr(base, "DISTRIBUTION_ROWS", 16)
+    np.testing.assert_allclose(model.log_prob(contexts, targets), whole, rtol=1e-5, atol=1e-6)
+    in_blocks = model.next_log_probs(contexts)
+    np.testing.assert_allclose(in_blocks, distributions, rtol=1e-5, atol=1e-6)
+    assert in_blocks.dtype == distributions.dtype
+    assert model.log_prob(contexts[:0], targets[:0]).shape == (0,)
+    assert model.next_log_probs(contexts[:0]).shape == (0, V)
+
+
+@of_every_model
+@of_both_boundaries
+def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
+    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 60)
+    model, text = build(name, boundary), _text(5)
+
+    def measure(ids):
+        if name in DYNAMIC:
+            model.reset()
+        return np.concatenate([log_prob for log_prob, _ in log_probs(model, ids)])
+
+    whole = measure(text)
+    for cuts in ([200], range(1, 400), [3, 3, 390]):
+        np.testing.assert_allclose(measure(iter(np.split(text, cuts))), whole, rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr("keras_nplm.models.evaluation._PART_SIZE", 7)
+    np.testing.assert_allclose(measure(text), whole, rtol=1e-4, atol=1e-5)
+
+
+@of_every_model
+@of_both_boundaries
+def test_boundary_is_that_of_the_training(name, boundary):
+    model, other = build(name, boundary), BOUNDARIES[boundary == "stream"]
+    assert model.boundary == boundary
+    with pytest.raises(InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"):
+        evaluate(model, TEXT, other)
+
+
+@pytest.mark.parametrize("name", ["kneser-ney", "interpolation", "class-based", "mixture with bins"])
+def test_a_wrong_boundary_would_give_a_wrong_perplexity(name):
+    blind = [SimpleNamespace(order=m.order, log_prob=m.log_prob) for m in (build(name, b) for b in BOUNDARIES)]
+    right = evaluate(build(name, "sentence"), TEXT)["perplexity"]
+    assert evaluate(blind[1], TEXT)["perplexity"] == right  # sentence is the default
+    assert evaluate(blind[1], TEXT, "stream")["perplexity"] != pytest.approx(right, rel=0.03)
+    if name != "mixture with bins":  # </s> has probability 0
+        with pytest.raises(RunError, match="probability 0"):
+            evaluate(blind[0], TEXT)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC | {"self-normalised"}])
+@of_both_boundaries
+def test_a_saved_model_gives_the_same_numbers(name, boundary, tmp_path):
+    model = build(name, boundary)
+    LanguageModel(model, VOCABULARY, "whitespace", boundary).save(tmp_path / "model")
+    loaded = LanguageModel.load(tmp_path / "model").model
+    assert (repr(loaded), loaded.order, loaded.boundary) == (repr(model), model.order, boundary)
+    contexts = _contexts(model)
+    np.testing.assert_allclose(loaded.next_log_probs(contexts), model.next_log_probs(contexts), rtol=1e-12)
+
+
+@of_every_model
+def test_wrong_ids_and_shapes_are_refused(name):
+    model = build(name, "stream")
+    row, word = np.full((1, model.order - 1), 4), np.array([4])
+    for context, target, message in (
+        (row + V, word, f"Ids must be 0 to {V - 1}"),
+        (row, word - 5, f"Ids must be 0 to {V - 1}"),
+        (row[:, 1:], word, rf"`context_ids` must be \[B, {model.order - 1}\]"),
+        (row, np.array([4, 5]), r"`target_ids` must be \[1\]"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.log_prob(context, target)
+    with pytest.raises(InputError, match="must be asked for the words" if name in DYNAMIC else "`context_ids` must be"):
+        model.next_log_probs(row if name in DYNAMIC else np.full((1, model.order), 4))
