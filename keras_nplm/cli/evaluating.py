@@ -88,7 +88,7 @@ def _evaluate(options: argparse.Namespace) -> dict:
 def _ensure_dynamics(model: "LanguageModel", directory: Path) -> None:
     """Tune dynamic evaluation and write `dynamic.json`, unless the model directory has it."""
     from keras_nplm.io.paths import check_output_path
-    from keras_nplm.io.remote import name_source, upload
+    from keras_nplm.io.remote import display_url, upload
     from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 
     if model.dynamics is None:
@@ -99,7 +99,7 @@ def _ensure_dynamics(model: "LanguageModel", directory: Path) -> None:
             upload(written)
         print(
             f"Tuned on {tuned.tokens:,} tokens of validation text: {tuned.settings}. Perplexity there: "
-            f"{tuned.static:.2f} static, {tuned.dynamic:.2f} dynamic. Written to {name_source(path)}.",
+            f"{tuned.static:.2f} static, {tuned.dynamic:.2f} dynamic. Written to {display_url(path)}.",
             file=sys.stderr,
         )
 

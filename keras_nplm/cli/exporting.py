@@ -68,7 +68,7 @@ def _export(options: argparse.Namespace) -> dict:
 def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
     """Write the files of a format to a local path."""
     from keras_nplm.io.paths import check_output_path
-    from keras_nplm.io.remote import name_source
+    from keras_nplm.io.remote import display_url
     from keras_nplm.language_model.directory import check_output_file
 
     check_output_path(target)
@@ -93,7 +93,7 @@ def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
         written = [target]
     else:
         written = _export_graph(options, format, language_model, target)
-    return result | {"written": list(map(name_source, written))}
+    return result | {"written": list(map(display_url, written))}
 
 
 def _export_graph(

@@ -19,7 +19,7 @@ from keras_nplm.cli import (
 )
 from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
-from keras_nplm.io.errors import InputError, RunError, check_argument, follows_error
+from keras_nplm.io.errors import InputError, RunError, check_argument, was_caused_by
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.startup import hide_messages
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (KeyboardInterrupt, Exception) as error:
         # an interruption within a library may come out as its own error, such as a file that cannot be read
-        if follows_error(error, KeyboardInterrupt) and not isinstance(error, RunError | OSError | MemoryError):
+        if was_caused_by(error, KeyboardInterrupt) and not isinstance(error, RunError | OSError | MemoryError):
             print_error(options.command, f"interrupted{options.after_interrupt}")
             return 130
         message = str(error)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from keras_nplm.cli.printing import print_error
-from keras_nplm.io.errors import InputError, follows_error
+from keras_nplm.io.errors import InputError, was_caused_by
 
 _GRACE = 1.0  # seconds until the main thread runs Python code again; an update that takes longer is lost
 
@@ -47,7 +47,7 @@ def end_on_signals(options: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        status = 130 if follows_error(error, KeyboardInterrupt) else 2 if isinstance(error, InputError) else 1
+        status = 130 if was_caused_by(error, KeyboardInterrupt) else 2 if isinstance(error, InputError) else 1
         atexit.register(_end_process, status)
         raise
 

@@ -85,7 +85,7 @@ def _map(options: argparse.Namespace) -> dict:
 
 def _write_map(options: argparse.Namespace, target: Path) -> dict:
     from keras_nplm.io.files import replace_file
-    from keras_nplm.io.remote import name_source
+    from keras_nplm.io.remote import display_url
     from keras_nplm.language_model.directory import check_output_file
 
     check_output_file(target)
@@ -104,7 +104,7 @@ def _write_map(options: argparse.Namespace, target: Path) -> dict:
     with replace_file(target) as temporary:
         rank = dict(zip(chosen, rows, strict=True))
         temporary.write_text(_draw_map(chosen, coordinates, target.suffix, rank), encoding="utf-8")
-    return {"written": name_source(target), "words": len(chosen)}
+    return {"written": display_url(target), "words": len(chosen)}
 
 
 def _draw_map(words: list[str], coordinates: np.ndarray, suffix: str, rank: dict[str, int]) -> str:

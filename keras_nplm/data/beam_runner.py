@@ -25,7 +25,7 @@ import keras_nplm.io.errors as errors
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import fetch, name_source
+from keras_nplm.io.remote import display_url, fetch
 
 
 class BeamRunner:
@@ -85,7 +85,7 @@ class BeamRunner:
                 if state != "DONE":
                     raise RuntimeError(f"it ended as {state}")
             except Exception as error:
-                if errors.follows_error(error, KeyboardInterrupt):
+                if errors.was_caused_by(error, KeyboardInterrupt):
                     raise
                 lines = [type(error).__name__, *str(error).strip().splitlines()]  # before the last: a traceback
                 raise RunError(
@@ -132,5 +132,5 @@ def run_item(numbered: tuple[int, bytes], directory: str) -> str:
 
 
 def _make_absolute(path: str) -> str:
-    source = name_source(path)
+    source = display_url(path)
     return source if is_remote(source) else os.path.abspath(source)

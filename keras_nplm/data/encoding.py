@@ -28,7 +28,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, remove_temporary_files, replace_file, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
-from keras_nplm.io.remote import name_source
+from keras_nplm.io.remote import display_url
 
 SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus without chunks: 64 MiB
 _TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabulary words
@@ -250,4 +250,4 @@ def describe_text(corpus: Corpus) -> dict:
         return {}
     chunks = {split: [chunk.describe() for chunk in text.chunks] for split, text in corpus.splits.items()}
     paths = dict.fromkeys(path for text in corpus.splits.values() for chunk in text.chunks for path, *_ in chunk.ranges)
-    return {"files": {name_source(path): identify_content(path) for path in paths}, "chunks": chunks}
+    return {"files": {display_url(path): identify_content(path) for path in paths}, "chunks": chunks}

@@ -19,7 +19,7 @@ from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file, summarize_error
 from keras_nplm.io.options import OPTIONS
-from keras_nplm.io.remote import name_source
+from keras_nplm.io.remote import display_url
 
 PIECES = OPTIONS["pieces"].default
 MIN_PIECES = 300  # 4 special tokens, 256 bytes and some characters
@@ -331,7 +331,7 @@ class SubwordOptions:
     def describe(self) -> dict:
         """Return the options for `config.json`, a file with its checksum."""
         if self.file is not None:
-            return {"pieces_file": f"{name_source(self.file)} ({identify_content(self.file)})"}
+            return {"pieces_file": f"{display_url(self.file)} ({identify_content(self.file)})"}
         return {"pieces": self.pieces, "pieces_kind": self.kind}
 
     def make(self, lines: Iterable[str]) -> Subwords:

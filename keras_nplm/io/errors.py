@@ -35,7 +35,7 @@ def shorten_value(value: object) -> str:
     return text if len(text) < 60 else f"{text[:60]}…"
 
 
-def follows_error(error: BaseException | None, kind: type[BaseException]) -> bool:
+def was_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
     """Return whether an error is of a kind, or was raised while one of this kind was handled."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:

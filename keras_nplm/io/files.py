@@ -154,7 +154,7 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
     with replace_file(path) as temporary, open_archive_to_write(temporary) as archive:
         for name, array in named.items():
             array = np.asarray(array)
-            archive.write(name, array.dtype, array.shape, number_blocks(array))
+            archive.write(name, array.dtype, array.shape, iterate_blocks(array))
 
 
 def read_arrays(
@@ -196,12 +196,12 @@ def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, file_
         raise InputError(
             f"`{name}` in {path} must hold numbers in native byte order. Received: {array.dtype}. {_RESTORE}"
         )
-    if not all((block < np.inf).all() for block in number_blocks(array)):
+    if not all((block < np.inf).all() for block in iterate_blocks(array)):
         raise InputError(f"`{name}` in {path} must be below infinity. Received: NaN or infinity. {_RESTORE}")
     return array
 
 
-def number_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
+def iterate_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
     """Iterate over the numbers of an array in blocks of one dimension; a mapped array does not stay in memory.
 
     Each block ends with the first `overlap` numbers of the next one.

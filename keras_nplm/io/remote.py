@@ -51,7 +51,7 @@ def find_cache() -> Path:
     return Path(os.path.abspath(os.path.expanduser(os.environ.get("KERAS_NPLM_CACHE") or cache)))
 
 
-def name_source(path: str | os.PathLike) -> str:
+def display_url(path: str | os.PathLike) -> str:
     """Return the URL of a local file that was downloaded or will be uploaded; other paths are returned as they are."""
     text = os.fspath(path)
     roots = {os.path.join(find_cache(), "files", scheme): f"{scheme}:/" for scheme in _LIBRARIES}
@@ -130,7 +130,7 @@ def upload(path: Path) -> None:
     """Upload what has changed in the directory of a remote output, or a file beside those of a downloaded model."""
     if str(path) in _OUTPUTS:
         _upload_changes(*_OUTPUTS[str(path)], path)
-    elif is_remote(url := name_source(path)) and path.is_file():
+    elif is_remote(url := display_url(path)) and path.is_file():
         with _explain_errors(url, "write"):
             open_filesystem(url).put_file(str(path), url)
 

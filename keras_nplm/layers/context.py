@@ -10,7 +10,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.shapes import check_averages, number_of_blocks
-from keras_nplm.layers.ops import Tensor, mask_vectors, penalty, rows, set_width
+from keras_nplm.layers.ops import Tensor, l2_regularizer, rows, set_width, zero_masked_rows
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -75,7 +75,7 @@ class ContextEmbedding(keras.layers.Layer):
             name="C",
             shape=(self.vocabulary_size, self.embedding_dim),
             initializer=keras.initializers.RandomNormal(stddev=0.05),
-            regularizer=penalty(self.weight_decay),
+            regularizer=l2_regularizer(self.weight_decay),
             autocast=False,
         )
         self.drop_words.build((*input_shape, self.embedding_dim))
@@ -104,13 +104,13 @@ class ContextEmbedding(keras.layers.Layer):
         present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
         known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
         mask = ops.expand_dims(ops.where(known, present, float("nan")), -1)
-        return mask_vectors(vectors, mask) if training else vectors * mask
+        return zero_masked_rows(vectors, mask) if training else vectors * mask
 
     def join(self, vectors: Tensor) -> Tensor:
         """Return x, float [B, (n-1) m], from the vectors [B, n-1, m]."""
         return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
 
-    def word_blocks(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
+    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the block of m components of x that each context position adds to, and its scale.
 
         Args:
@@ -121,7 +121,7 @@ class ContextEmbedding(keras.layers.Layer):
         """
         return np.arange(context_size), np.ones(context_size, np.float32)
 
-    def separate_words(self, context_size: int) -> int:
+    def num_single_words(self, context_size: int) -> int:
         """Return how many of the nearest words have a block of x of their own."""
         return context_size
 
@@ -195,7 +195,7 @@ class AveragedContext(ContextEmbedding):
             )
         super().build(input_shape)
 
-    def word_blocks(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
+    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
         near, *others = self.averages_after
         edges = [context_size, *reversed(others), near]  # words back, at the ends of the spans
         lengths = -np.diff(edges)
@@ -204,7 +204,7 @@ class AveragedContext(ContextEmbedding):
         scale = np.concatenate([np.repeat(lengths**-0.5, lengths), np.ones(near)])
         return block, scale.astype(np.float32)
 
-    def separate_words(self, context_size: int) -> int:
+    def num_single_words(self, context_size: int) -> int:
         return self.averages_after[0]
 
     def join(self, vectors: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.layers.ops import Tensor, penalty
+from keras_nplm.layers.ops import Tensor, l2_regularizer
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -58,7 +58,7 @@ class DirectConnection(keras.layers.Layer):
             name="W",
             shape=(self.units, input_shape[-1]),
             initializer="glorot_uniform",
-            regularizer=penalty(self.weight_decay),
+            regularizer=l2_regularizer(self.weight_decay),
         )
 
     @property

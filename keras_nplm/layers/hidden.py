@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.ops import Tensor, penalty
+from keras_nplm.layers.ops import Tensor, l2_regularizer
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
@@ -58,7 +58,7 @@ class TanhHidden(keras.layers.Layer):
             name="H",
             shape=(input_shape[-1], self.hidden_units),
             initializer="glorot_uniform",
-            regularizer=penalty(self.weight_decay),
+            regularizer=l2_regularizer(self.weight_decay),
         )
         self.d = self.add_weight(name="d", shape=(self.hidden_units,), initializer="zeros")
         self.drop.build((None, self.hidden_units))
@@ -237,7 +237,7 @@ class ResidualBlock(keras.layers.Layer):
     def build(self, input_shape: tuple) -> None:
         units = input_shape[-1]
         self.H = self.add_weight(
-            name="H", shape=(units, units), initializer="glorot_uniform", regularizer=penalty(self.weight_decay)
+            name="H", shape=(units, units), initializer="glorot_uniform", regularizer=l2_regularizer(self.weight_decay)
         )
         self.d = self.add_weight(name="d", shape=(units,), initializer="zeros")
         if self.norm is not None:

@@ -200,7 +200,7 @@ def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Ten
     return ops.sum(features * row, axis=-1) + offset
 
 
-def mask_vectors(vectors: Tensor, mask: Tensor) -> Tensor:
+def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
     """Return vectors * mask. On TensorFlow a mask of ones costs no pass over the vectors, forward or backward."""
     if keras.backend.backend() != "tensorflow":
         return vectors * mask
@@ -388,7 +388,7 @@ def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
     return [min(tile, size - start) for start in range(0, size, tile)]
 
 
-def penalty(weight_decay: float) -> keras.regularizers.Regularizer | None:
+def l2_regularizer(weight_decay: float) -> keras.regularizers.Regularizer | None:
     """Return the L2 penalty λ/2 |θ|² of the paper's weight decay λ, whose gradient is λ θ. None if λ is 0."""
     return _Penalty(weight_decay / 2) if weight_decay else None
 

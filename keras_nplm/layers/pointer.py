@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
-from keras_nplm.layers.ops import Tensor, penalty
+from keras_nplm.layers.ops import Tensor, l2_regularizer
 
 LARGEST_VOCABULARY = 1 << 24  # ids travel with the features as float32
 NO_COPY = -1e9  # the score of a position that is no copy of a word
@@ -155,7 +155,7 @@ class Pointer(keras.layers.Layer):
 
     def build(self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None) -> None:
         size, m = vectors_shape[1:]
-        matrix = dict(initializer="zeros", regularizer=penalty(self.weight_decay), autocast=False)
+        matrix = dict(initializer="zeros", regularizer=l2_regularizer(self.weight_decay), autocast=False)
         self.Q = self.add_weight(name="Q", shape=(features_shape[-1], m), **matrix)
         self.R = self.add_weight(name="R", shape=(features_shape[-1], m), **matrix)
         self.v = self.add_weight(name="v", shape=(m,), **matrix)

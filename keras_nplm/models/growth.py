@@ -35,7 +35,7 @@ def check_growable(model: object) -> None:
     if not isinstance(model, NPLM):
         raise InputError(f"Words can only be added to an NPLM. Received: {name}. Fix: train one with `train`.")
     name = type(model.prob).__name__
-    if not model.prob.has_rows:
+    if not model.prob.has_output_vectors:
         raise InputError(
             f"The output layer must have a row for each word. Received: {name}. Fix: train with --output-layer full, "
             "sampled or nce."

@@ -29,7 +29,7 @@ class LikelihoodTraining(ReplicatedTraining):
     def add_training_metrics(self) -> None:
         """Create the metric `perplexity` and the mean of per-example losses."""
         self.perplexity = Perplexity()
-        self.mean = _Mean(name="mean", dtype=self.prob.sum_dtype)
+        self.mean = _Mean(name="mean", dtype=self.prob.accumulator_dtype)
 
     def call_is_own(self) -> bool:
         """Return whether no subclass overrides `call`."""

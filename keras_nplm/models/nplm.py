@@ -134,13 +134,13 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             context, vocabulary_size, embedding_dim, weight_decay, word_dropout, embedding_dropout, dtype
         )
         prob = build_output(output, vocabulary_size, hidden_units, weight_decay, dropout, dtype)
-        inside, kind = prob.owns_hidden, type(prob).__name__
+        inside, kind = prob.includes_hidden_layer, type(prob).__name__
         plain = not inside or hidden in ("tanh", None)
         check_argument("hidden", plain, f"'tanh' with {kind}", hidden, f"give {kind} the options of its hidden layer.")
         self.hidden = None if inside else build_hidden(hidden, hidden_units, weight_decay, dropout, dtype)
         self.direct = DirectConnection(prob.num_outputs, name="direct", dtype=dtype) if direct_connections else None
         self.prob = prob
-        fits = not pointer or prob.has_rows
+        fits = not pointer or prob.has_output_vectors
         check_argument("pointer", fits, f"False with {kind}", True, "choose the output full, sampled or nce.")
         fits = not pointer or vocabulary_size <= LARGEST_VOCABULARY
         check_argument("pointer", fits, f"False beyond {LARGEST_VOCABULARY:,} words", True, "use a smaller vocabulary.")
@@ -171,7 +171,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
             return
         build_once(self.embed, input_shape)
         x_shape = self.embed.compute_output_shape(input_shape)
-        width = x_shape[1] if self.prob.owns_hidden or self.direct is not None else 0
+        width = x_shape[1] if self.prob.includes_hidden_layer or self.direct is not None else 0
         if self.hidden is not None:
             build_once(self.hidden, x_shape)
             self.hidden_units = self.hidden.compute_output_spec(keras.KerasTensor(x_shape)).shape[-1]
@@ -276,7 +276,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         """
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
-        result = np.zeros(len(output_ids), self.prob.sum_dtype)
+        result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
         contexts, which = find_distinct_rows(context_ids)
         by_context = np.argsort(which, kind="stable")
         for first in range(0, len(contexts), _CONTEXTS):
@@ -308,7 +308,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         inside = target_ids < self.prob.listed
-        result = np.full(len(target_ids), -np.inf, self.prob.sum_dtype)  # ln P of words outside a short-list
+        result = np.full(len(target_ids), -np.inf, self.prob.accumulator_dtype)  # ln P of words outside a short-list
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
@@ -319,7 +319,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
 
     @functools.cached_property
     def _graph_features(self) -> Callable:
-        dtype = self.prob.sum_dtype
+        dtype = self.prob.accumulator_dtype
         return self._compiled(lambda context_ids: ops.cast(self.features_of(self.embed(context_ids)), dtype), 0)
 
     @functools.cached_property
@@ -342,7 +342,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     @property
     def ngram_order(self) -> int:
         """The order of an n-gram model that sees the same separate (not averaged) words of the context."""
-        return max(2, self.embed.separate_words(self.order - 1) + 1)
+        return max(2, self.embed.num_single_words(self.order - 1) + 1)
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 

@@ -152,7 +152,7 @@ def _count_least_weights(config: object) -> int:
     columns = m if tied else rank or features
     rows = 0 if tied else len(SPECIALS) + listed if listed else size
     kind = config.get("output") if isinstance(config.get("output"), str) else _class_name(config.get("output"))
-    linear = any(kind in (name, known.__name__) for name, known in OUTPUTS.items() if known.has_rows)
+    linear = any(kind in (name, known.__name__) for name, known in OUTPUTS.items() if known.has_output_vectors)
     kernel = rows * columns if linear else columns
     hidden_kind = _class_name(config.get("hidden"))
     is_known = hidden_kind is None or hidden_kind in {known.__name__ for known in _HIDDEN}

@@ -55,8 +55,8 @@ class SelfNormalised(NextWordModel):
     kind = "self-normalised"
 
     def __init__(self, model: NPLM):
-        energy = model.prob.owns_hidden
-        if not energy and not model.prob.has_rows:
+        energy = model.prob.includes_hidden_layer
+        if not energy and not model.prob.has_output_vectors:
             raise InputError(
                 "The output layer must have logits of single words for self-normalised scores. Received: "
                 f"{type(model.prob).__name__}. Fix: score without them."
@@ -75,7 +75,7 @@ class SelfNormalised(NextWordModel):
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
         self.boundary = model.boundary
-        self.block, self.scale = model.embed.word_blocks(model.order - 1)
+        self.block, self.scale = model.embed.position_spans(model.order - 1)
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector

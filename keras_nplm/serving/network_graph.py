@@ -35,7 +35,7 @@ class NetworkGraph(GraphModel):
     def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(output | context), float32 [B]."""
         network = self._network()
-        if network.prob.owns_hidden:  # its `log_prob` needs XLA, which a server may not have
+        if network.prob.includes_hidden_layer:  # its `log_prob` needs XLA, which a server may not have
             return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
         return network.prob.log_prob(network.features(context_ids), output_ids)
 
@@ -48,7 +48,7 @@ class NetworkGraph(GraphModel):
         self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         network = self._network()
-        if not network.prob.has_rows or network.prob.shortlist_size is not None:
+        if not network.prob.has_output_vectors or network.prob.shortlist_size is not None:
             return super().most_probable(context_ids, first, k, fits)
         logits = network.prob.logits(network.features(context_ids))
         logits_of_words = exclude(logits[:, first:], fits)

@@ -30,7 +30,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
             name="embed",
             dtype=configuration.dtype,
         )
-    if configuration.hidden_units and not output.owns_hidden and _is_deep(configuration):
+    if configuration.hidden_units and not output.includes_hidden_layer and _is_deep(configuration):
         options["hidden"] = DeepHidden(
             configuration.hidden_units,
             activation=configuration.activation,
@@ -40,7 +40,7 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
             name="hidden",
             dtype=configuration.dtype,
         )
-    if output.owns_hidden:
+    if output.includes_hidden_layer:
         del shares["dropout"]  # the output layer has it
     return NPLM(vocabulary_size, output=output, **options, **shares)
 
@@ -57,10 +57,10 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
         options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
     if kind.is_sampled:
         options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
-    if kind.has_rows:
+    if kind.has_output_vectors:
         options |= {name: getattr(configuration, name) for name in ("shortlist_size", "outside_output")}
         options |= {"rank": configuration.output_rank, "tied": configuration.tied_output}
-    if kind.owns_hidden:
+    if kind.includes_hidden_layer:
         options |= {"hidden_units": configuration.hidden_units, "dropout": configuration.dropout}
     return kind(vocabulary_size, name="prob", dtype=configuration.dtype, **options)
 

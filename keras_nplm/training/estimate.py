@@ -15,7 +15,7 @@ from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, write_json
 from keras_nplm.io.options import check_option
-from keras_nplm.io.remote import fetch, name_source, open_output, upload
+from keras_nplm.io.remote import display_url, fetch, open_output, upload
 from keras_nplm.language_model.directory import lock_new_directory, lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import NGRAMS_FILE, save_model
@@ -99,7 +99,7 @@ def _estimate_and_evaluate(directory: Path, corpus: Corpus, options: dict, text:
     """Prepare, estimate, evaluate and write; or read the metrics of a finished run."""
     encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
     if (directory / "metrics.json").exists():
-        print(f"The run in {name_source(directory)} is finished: reading its metrics.json.", file=sys.stderr)
+        print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
         metrics = read_metrics(directory)
         check_fields(directory / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
         return metrics
@@ -127,7 +127,7 @@ def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike
         fix = f"add --method {wanted}."
         check_argument("method", not given or method == wanted, f"{wanted} with {options}", method, fix)
     if method == "class-based":
-        return {"word_classes": name_source(word_classes)} if word_classes else {"num_classes": num_classes}
+        return {"word_classes": display_url(word_classes)} if word_classes else {"num_classes": num_classes}
     return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
 
 

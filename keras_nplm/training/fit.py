@@ -14,7 +14,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
-from keras_nplm.io.errors import follows_error
+from keras_nplm.io.errors import was_caused_by
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.evaluation import TextSize
@@ -121,7 +121,7 @@ def fit_network(
                     verbose=(1 if sys.stderr.isatty() else 2) if is_chief(devices) else 0,
                 )
         except KeyboardInterrupt as interruption:
-            if not follows_error(interruption, tf.errors.OpError):  # a failed update may have changed some weights
+            if not was_caused_by(interruption, tf.errors.OpError):  # a failed update may have changed some weights
                 checkpoint.save()
             raise
 

@@ -18,7 +18,7 @@ from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
-from keras_nplm.io.remote import name_source, upload
+from keras_nplm.io.remote import display_url, upload
 from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -40,7 +40,7 @@ def prepare_directory(
         encoded = EncodedCorpus.load(directory / "corpus") if callable(options) else None
         prepared = _load_prepared(directory, corpus, "config.json", choose(encoded) | corpus.describe())
         if not (directory / "metrics.json").exists():
-            print(f"Resuming the run in {name_source(directory)}.", file=sys.stderr)
+            print(f"Resuming the run in {display_url(directory)}.", file=sys.stderr)
         return prepared
     check_run_directory(directory)
     if isinstance(corpus, PreparedCorpus):

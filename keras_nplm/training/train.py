@@ -16,13 +16,13 @@ from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import CHARACTERS, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument, follows_error
+from keras_nplm.io.errors import InputError, check_argument, was_caused_by
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.io.remote import fetch, name_source, open_output
+from keras_nplm.io.remote import display_url, fetch, open_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
@@ -140,13 +140,13 @@ def _run(
     def list_options(encoded: EncodedCorpus) -> dict:
         configuration = choose(encoded)
         options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
-        return options if background is None else options | {"background": name_source(background)}
+        return options if background is None else options | {"background": display_url(background)}
 
     encoded, vocabulary = _prepare(requested.before_counting, list_options, corpus, directory, devices)
     configuration, options = choose(encoded), list_options(encoded)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
-        print(f"The run in {name_source(directory)} is finished: reading its metrics.json.", file=sys.stderr)
+        print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
         return _read_finished_run(directory) if chief else {}
     if chief and not requested.is_complete:
         tokens = encoded.count_tokens_per_epoch(configuration.boundary)
@@ -180,7 +180,7 @@ def _prepare(
         _wait_for_all_workers(devices)
         return prepared
     _wait_for_all_workers(devices)
-    if is_remote(url := name_source(directory)):
+    if is_remote(url := display_url(directory)):
         fetch(url)
     while not (directory / "config.json").exists():
         try:
@@ -239,11 +239,11 @@ def _evaluate(
 
 def _write_report(directory: Path, metrics: dict) -> None:
     """Write report.html. A failure is printed only: the model is complete without the report."""
-    print(f"Writing {name_source(directory / 'report.html')}.", file=sys.stderr)
+    print(f"Writing {display_url(directory / 'report.html')}.", file=sys.stderr)
     try:
         config = read_json(directory / "config.json")
         write_run_report(directory / "report.html", LanguageModel.load(directory), config, metrics)
     except Exception as error:  # of any type: metrics.json may be of a different version
-        if follows_error(error, KeyboardInterrupt):
+        if was_caused_by(error, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         print(f"report.html was not written: {error} Fix: run the same command again to write it.", file=sys.stderr)

@@ -76,5 +76,5 @@ def test_export_refuses_options_out_of_range(model_directory, tmp_path, capsys, 
     assert main(["export", str(model_directory), str(tmp_path / "a.arpa"), *flags]) == 2
     assert message in capsys.readouterr().err
     assert main(["export", str(model_directory), str(tmp_path / "served"), "--prune", "1e-7"]) == 2
-    assert "`--prune` must be left out with the format saved-model" in capsys.readouterr().err
+    assert "`--prune` cannot be combined with the format saved-model" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

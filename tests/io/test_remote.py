@@ -12,9 +12,9 @@ from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.remote import (
+    display_url,
     fetch,
     find_cache,
-    name_source,
     open_filesystem,
     open_output,
     upload,
@@ -46,7 +46,7 @@ def test_a_file_is_downloaded_once_and_after_a_change(url, monkeypatch):
         if downloads != len(downloaded):
             store.pipe_file(f"{url}/a.txt", content)
         path = fetch(f"{url}/a.txt")
-        assert path.read_bytes() == content and name_source(path) == f"{url}/a.txt"
+        assert path.read_bytes() == content and display_url(path) == f"{url}/a.txt"
         assert len(downloaded) == downloads
 
 
@@ -74,7 +74,7 @@ def test_changed_files_are_uploaded_and_config_comes_last(url, monkeypatch):
         for name in ("metrics.json", "config.json", "z.json", "a.json"):
             write_json(local / name, {})
         (local / ".temporary").touch()
-        assert not _list(url) and name_source(local / "a.json") == f"{url}/run/a.json"
+        assert not _list(url) and display_url(local / "a.json") == f"{url}/run/a.json"
         upload(local)
         assert uploaded == [f"{url}/run/{name}.json" for name in ("z", "a", "metrics", "config")]
         write_json(local / "a.json", [])

@@ -88,9 +88,9 @@ def test_steps_that_diverge_are_an_error(directory):
 
 def test_what_cannot_learn_is_refused(directory, capsys):
     assert main(["evaluate", str(directory), "--dynamic", "--ln-z"]) == 2
-    assert "`--ln-z` must be left out with `--dynamic`" in capsys.readouterr().err
+    assert "`--ln-z` cannot be combined with `--dynamic`" in capsys.readouterr().err
     assert main(["score", str(directory), "--dynamic", "--self-normalised"]) == 2
-    assert "`--dynamic` must be left out with `--self-normalised`" in capsys.readouterr().err
+    assert "`--dynamic` cannot be combined with `--self-normalised`" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -128,7 +128,7 @@ def test_the_map_of_words_is_a_picture_or_a_table(model_directory, tmp_path, cap
     picture = (tmp_path / "map.svg").read_text(encoding="utf-8")
     assert len(re.findall("<text", picture)) == 40 and "<style>" in picture
     for wrong, said in {
-        "map.png": "must end in .svg or .tsv",
+        "map.png": "must be a file in .svg or .tsv",
         "map.svg --num-words 0": "`num_words` must be 1 to 2,000",
         "map.svg --words zyzzyva": "The word 'zyzzyva' is out of the vocabulary",
     }.items():

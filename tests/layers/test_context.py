@@ -93,19 +93,19 @@ def test_far_words_are_averaged_in_spans(averages_after):
     found = embed(contexts)
     expected = [_x_by_spans(embed.C.numpy(), context, averages_after) for context in contexts]
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert embed.separate_words(8) == averages_after[0] and ContextEmbedding(V, M).separate_words(8) == 8
+    assert embed.num_single_words(8) == averages_after[0] and ContextEmbedding(V, M).num_single_words(8) == 8
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_word_blocks_describe_x(data):
-    """x is the sum of scaled feature vectors in the blocks that `word_blocks` names, for any spans."""
+    """x is the sum of scaled feature vectors in the blocks that `position_spans` names, for any spans."""
     number = data.draw(st.integers(1, 12))
     edges = data.draw(st.sets(st.integers(0, number - 1), min_size=1, max_size=4))
     embed = AveragedContext(V, M, averages_after=tuple(sorted(edges)))
     contexts = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, V, (5, number)).astype(np.int32)
     x = np.asarray(embed(contexts)).reshape(len(contexts), -1, M)
-    block, scale = embed.word_blocks(number)
+    block, scale = embed.position_spans(number)
     assert len(block) == len(scale) == number and x.shape[1] == block.max() + 1
     assert embed.compute_output_shape((None, number)) == (None, x.shape[1] * M)
     vectors = embed.C.numpy()[contexts] * (contexts != 0)[..., None]

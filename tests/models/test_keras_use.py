@@ -148,7 +148,7 @@ def test_layer_built_for_a_different_width_is_refused():
 def test_adaptive_cluster_without_predicted_words_is_finite():
     output = AdaptiveSoftmax(10, cutoffs=(1, 3))  # ids 1 and 2 are <unk> and <s>; 0 is <pad>
     output.build((None, 4))
-    output.start_at(np.array([0.0, 0, 0, 0.1, 0.2, 0.1, 0.2, 0.2, 0.1, 0.1]), np.zeros(10))
+    output.initialise_from_unigram(np.array([0.0, 0, 0, 0.1, 0.2, 0.1, 0.2, 0.2, 0.1, 0.1]), np.zeros(10))
     np.testing.assert_allclose(np.sum(output(np.ones((2, 4), "float32")), axis=1), 1, rtol=1e-5)
 
 

@@ -137,7 +137,7 @@ def test_refused_options_leave_the_directory_free(tmp_path, capsys, short_text):
     for refused, message in [
         ("--method class-based --num-classes 200", "`num_classes` must be 1 to"),
         (f"--vocabulary {short_text}", "`--vocabulary` must be left out without `--arpa`"),
-        (f"--arpa {short_text}", "`--train` must be left out with `--arpa`"),
+        (f"--arpa {short_text}", "`--train` cannot be combined with `--arpa`"),
     ]:
         assert main([*command, *refused.split()]) == 2
         assert message in capsys.readouterr().err

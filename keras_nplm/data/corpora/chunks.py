@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from keras_nplm.data.worker_pool import count_processes, run_in_processes
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.io.remote import name_source
+from keras_nplm.io.remote import display_url
 from keras_nplm.io.text import SPACES, decode_lines, is_compressed, open_text
 
 CHUNK_BYTES = 1 << 25  # of text
@@ -61,7 +61,7 @@ class TextChunk(Chunk):
         return itertools.islice(lines, *self.sentences) if self.sentences else lines
 
     def describe(self) -> list:
-        return [*([name_source(path), *place] for path, *place in self.ranges), list(self.sentences or [])]
+        return [*([display_url(path), *place] for path, *place in self.ranges), list(self.sentences or [])]
 
     def with_paths(self, change: Callable[[str], str]) -> "TextChunk":
         return dataclasses.replace(self, ranges=tuple((change(path), *place) for path, *place in self.ranges))

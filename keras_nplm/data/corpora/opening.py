@@ -18,7 +18,7 @@ from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, add_steps, get_toke
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import fetch, name_source
+from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.io.text import check_is_file
 
 _NAMES = ("python_reference", "brown", "brown/plain", "brown/marks")
@@ -163,4 +163,4 @@ def _check_named_once(listed: Sequence[Sequence[Path]]) -> None:
 
 def _describe_files(paths: Sequence[Path]) -> str:
     """Return the path or URL, size and checksum of each file: a text edited to the same size is a different text."""
-    return " ".join(f"{name_source(path)} ({identify_content(path)})" for path in paths)
+    return " ".join(f"{display_url(path)} ({identify_content(path)})" for path in paths)

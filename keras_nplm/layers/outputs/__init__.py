@@ -59,7 +59,7 @@ def build_output(
     if isinstance(output, str):
         names = ", ".join(OUTPUTS)
         check_argument("output", output in OUTPUTS, f"one of {names}, or a layer", repr(output), "choose one of these.")
-        options = dict(hidden_units=hidden_units, dropout=dropout) if OUTPUTS[output].owns_hidden else {}
+        options = dict(hidden_units=hidden_units, dropout=dropout) if OUTPUTS[output].includes_hidden_layer else {}
         options |= dict(weight_decay=weight_decay) if weight_decay else {}
         return OUTPUTS[output](vocabulary_size, name="prob", dtype=dtype, **options)
     wanted = f"one of {', '.join(OUTPUTS)}, or an output layer such as NoiseContrastive(...)"
@@ -71,6 +71,6 @@ def build_output(
         f"{output.name} of {output.vocabulary_size} words",
         "give both the same `vocabulary_size`.",
     )
-    shared = dropout and output.owns_hidden
+    shared = dropout and output.includes_hidden_layer
     check_argument("dropout", not shared, f"0 if `output` is {type(output).__name__}", dropout, "give it to the layer.")
     return output

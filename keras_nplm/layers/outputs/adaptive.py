@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width
-from keras_nplm.layers.ops import Tensor, linear_log_prob, linear_softmax, penalty
+from keras_nplm.layers.ops import Tensor, l2_regularizer, linear_log_prob, linear_softmax
 from keras_nplm.layers.outputs.base import Output, safe_log
 
 
@@ -61,7 +61,7 @@ class AdaptiveSoftmax(Output):
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
 
     def log_probs(self, features: Tensor) -> Tensor:
-        features = ops.cast(features, self.sum_dtype)
+        features = ops.cast(features, self.accumulator_dtype)
         root = ops.log_softmax(_logits(features, *self.root))
         parts = [root[:, : self.cutoffs[0]]]
         for i, (projection, cluster) in enumerate(zip(self.projections, self.clusters, strict=True)):
@@ -85,8 +85,8 @@ class AdaptiveSoftmax(Output):
         self, features: Tensor, target_ids: Tensor, log_softmax: Callable, which: Tensor | None = None
     ) -> Tensor:
         """Return ln P of the targets: the root's, plus the cluster's for targets in a cluster."""
-        target_ids, known = self.in_range(target_ids)
-        features = ops.cast(features, self.sum_dtype)
+        target_ids, known = self.clip_ids(target_ids)
+        features = ops.cast(features, self.accumulator_dtype)
         at_root, tails = target_ids, []
         for i, (first, last) in enumerate(self._ends()):
             inside = ops.logical_and(target_ids >= first, target_ids < last)
@@ -100,7 +100,7 @@ class AdaptiveSoftmax(Output):
             total += ops.scatter(ops.expand_dims(places, -1), within, ops.shape(total))
         return total * known
 
-    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
+    def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         parts = np.split(unigram, self.cutoffs)
         masses = [part.sum() for part in parts[1:]]
         self.root[1].assign(safe_log(np.concatenate([parts[0], masses])))
@@ -116,7 +116,7 @@ class AdaptiveSoftmax(Output):
         return self._matrix(f"{name}_U", (size, width)), bias
 
     def _matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
-        regularizer = penalty(self.weight_decay)
+        regularizer = l2_regularizer(self.weight_decay)
         return self.add_weight(
             name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer, autocast=False
         )

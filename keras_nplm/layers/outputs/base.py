@@ -10,11 +10,11 @@ from keras_nplm.data.vocabulary import EOS_ID, PAD_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import (
     Tensor,
+    l2_regularizer,
     linear_logit,
     linear_softmax,
     log_normaliser,
     multiply_transposed,
-    penalty,
     rows,
 )
 from keras_nplm.layers.pointer import NO_COPY, Copies, append_copies, split_copies
@@ -35,15 +35,15 @@ class Output(keras.layers.Layer):
     Attributes:
         loss_name: str, the name of the training loss in the logs: `"loss"` for a likelihood.
         is_sampled: bool, whether training computes the logits of sampled words only. Such a loss is no likelihood.
-        has_rows: bool, whether the layer has one kernel with a row of features' width for each word.
-        owns_hidden: bool, whether the layer has a hidden layer of its own, so that its features are x.
+        has_output_vectors: bool, whether the layer has one kernel with a row of features' width for each word.
+        includes_hidden_layer: bool, whether the layer has a hidden layer of its own, so that its features are x.
         uses_embedding: bool, whether the layer needs the matrix C of the context (see `tie`).
     """
 
     loss_name = "loss"
     is_sampled = False
-    has_rows = False
-    owns_hidden = False
+    has_output_vectors = False
+    includes_hidden_layer = False
     uses_embedding = False
     hidden_units = 0  # of a hidden layer of its own
     held_out_mass = 0.0  # ε of `set_unigram`
@@ -55,13 +55,13 @@ class Output(keras.layers.Layer):
         self.vocabulary_size = vocabulary_size
 
     @property
-    def sum_dtype(self) -> str:
+    def accumulator_dtype(self) -> str:
         """The dtype of logits, sums and probabilities: float64 if the weights are, else float32."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
     def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
-        """Add a weight of `sum_dtype`, unless a dtype is given: half precision is too coarse for an output."""
-        return super().add_weight(*args, **{"dtype": self.sum_dtype} | kwargs)
+        """Add a weight of `accumulator_dtype`, unless a dtype is given: half precision is too coarse for an output."""
+        return super().add_weight(*args, **{"dtype": self.accumulator_dtype} | kwargs)
 
     @property
     def listed(self) -> int:
@@ -154,7 +154,7 @@ class Output(keras.layers.Layer):
         target_ids = ops.convert_to_tensor(target_ids)
         return ops.where(target_ids < self.vocabulary_size, ops.minimum(target_ids, self.listed), target_ids)
 
-    def in_range(self, output_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def clip_ids(self, output_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return output ids int [B], moved into the range of outputs, and float [B]: 1, or NaN for an id out of range.
 
         A loss times the second is NaN for an id out of range, so that training on such targets does not go unseen.
@@ -162,7 +162,7 @@ class Output(keras.layers.Layer):
         output_ids = ops.cast(ops.reshape(output_ids, (-1,)), "int32")
         known = ops.logical_and(output_ids >= 0, output_ids < self.num_outputs)
         inside = ops.clip(output_ids, 0, self.num_outputs - 1)
-        return inside, ops.cast(ops.where(known, 1.0, float("nan")), self.sum_dtype)
+        return inside, ops.cast(ops.where(known, 1.0, float("nan")), self.accumulator_dtype)
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
         """Initialise the biases with the unigram model, so that the network starts from word frequencies.
@@ -197,9 +197,9 @@ class Output(keras.layers.Layer):
         mass = self.held_out_mass
         smoothed = counts if mass else np.where(predicted, np.maximum(counts, 1), 0)
         p = (1 - mass) * smoothed / smoothed.sum() + mass * q / q.sum()
-        self.start_at(np.where(predicted, np.maximum(p, NEVER), 0), q / q.sum())
+        self.initialise_from_unigram(np.where(predicted, np.maximum(p, NEVER), 0), q / q.sum())
 
-    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
+    def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         """Set the weights so that P(w | context) is `unigram`. Both arguments are float [outputs].
 
         `unigram` is 0 for words that are never predicted, and 1e-12 or more for the others. `held_out` is q of
@@ -211,7 +211,7 @@ class Output(keras.layers.Layer):
         return (*input_shape[:-1], self.num_outputs)
 
     def compute_output_spec(self, features: Tensor) -> keras.KerasTensor:
-        return keras.KerasTensor(self.compute_output_shape(features.shape), self.sum_dtype)
+        return keras.KerasTensor(self.compute_output_shape(features.shape), self.accumulator_dtype)
 
     def get_config(self) -> dict:
         return super().get_config() | {"vocabulary_size": self.vocabulary_size}
@@ -232,7 +232,7 @@ class BiasedOutput(Output):
     def biases(self) -> list[keras.Variable]:
         return [self.b]
 
-    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
+    def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))
 
     def call(self, features: Tensor) -> Tensor:
@@ -265,7 +265,7 @@ class LinearOutput(BiasedOutput):
             all n-grams, and a row of P over words sums to 1 - P(outside | context).
     """
 
-    has_rows = True
+    has_output_vectors = True
     copied = 0
 
     def __init__(
@@ -331,7 +331,7 @@ class LinearOutput(BiasedOutput):
         return {name: variable for name, variable in variables.items() if not self.tied or variable is not self.kernel}
 
     def _add_matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
-        options = dict(initializer="glorot_uniform", regularizer=penalty(self.weight_decay), autocast=False)
+        options = dict(initializer="glorot_uniform", regularizer=l2_regularizer(self.weight_decay), autocast=False)
         return self.add_weight(name=name, shape=shape, **options)
 
     def project(self, features: Tensor, training: bool = False) -> Tensor:
@@ -358,15 +358,15 @@ class LinearOutput(BiasedOutput):
         return ops.matmul(self.kernel, ops.transpose(self.P[columns]))
 
     def logits(self, features: Tensor) -> Tensor:
-        features = self.project(ops.cast(features, self.sum_dtype))  # half precision would not be exact
+        features = self.project(ops.cast(features, self.accumulator_dtype))  # half precision would not be exact
         projected, copies = split_copies(features, self.copied)
-        kernel, bias = (ops.cast(weight, self.sum_dtype) for weight in (self.kernel, self.b))
+        kernel, bias = (ops.cast(weight, self.accumulator_dtype) for weight in (self.kernel, self.b))
         y = ops.matmul(projected, ops.transpose(kernel)) + bias
         return y if copies is None else copies.add_to_logits(y)
 
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
-        output_ids, known = self.in_range(output_ids)
-        projected, copies = split_copies(self.project(ops.cast(features, self.sum_dtype)), self.copied)
+        output_ids, known = self.clip_ids(output_ids)
+        projected, copies = split_copies(self.project(ops.cast(features, self.accumulator_dtype)), self.copied)
         log_z = log_normaliser(projected, self.kernel, self.b)
         log_z = log_z if copies is None else copies.add_to_normaliser(log_z)
         if which is not None:
@@ -376,8 +376,8 @@ class LinearOutput(BiasedOutput):
         return ((y if copies is None else copies.add_to_logit(y, output_ids)) - log_z) * known
 
     def negative_log_likelihood(self, features: Tensor, output_ids: Tensor) -> Tensor:
-        output_ids, known = self.in_range(output_ids)
-        log_z, logit, _ = self.softmax(ops.cast(features, self.sum_dtype), output_ids, self.sum_dtype)
+        output_ids, known = self.clip_ids(output_ids)
+        log_z, logit, _ = self.softmax(ops.cast(features, self.accumulator_dtype), output_ids, self.accumulator_dtype)
         return (log_z - logit) * known
 
     def softmax(

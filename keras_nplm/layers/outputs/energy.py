@@ -59,7 +59,7 @@ class EnergyOutput(SampledOutput):
     """
 
     loss_name = "sampled_loss"
-    owns_hidden = True
+    includes_hidden_layer = True
     uses_embedding = True
     uses_loop = True  # of `logits`, over contexts: less memory, but runtimes of devices may have no loops
 
@@ -96,7 +96,7 @@ class EnergyOutput(SampledOutput):
 
     def project(self, features: Tensor, training: bool = False) -> tuple[Tensor, Tensor]:
         """Return z = d + H_x x, float [B, h], and v, float [h], or [B, h] after dropout."""
-        features = ops.cast(features, self.sum_dtype)
+        features = ops.cast(features, self.accumulator_dtype)
         contexts = ops.matmul(features, self.H[: self.context_width]) + self.d
         v = ops.convert_to_tensor(self.v)
         if training and self.dropout:
@@ -109,7 +109,7 @@ class EnergyOutput(SampledOutput):
             vectors, word_ids = ops.convert_to_tensor(self._embedding()), ops.arange(self.vocabulary_size)
         else:
             vectors = rows(self._embedding(), word_ids)
-        vectors = ops.cast(vectors, self.sum_dtype)
+        vectors = ops.cast(vectors, self.accumulator_dtype)
         present = ops.cast(ops.not_equal(word_ids, PAD_ID), vectors.dtype)
         return ops.matmul(vectors * ops.expand_dims(present, -1), self.H[self.context_width :])
 
@@ -127,7 +127,7 @@ class EnergyOutput(SampledOutput):
         return all_energies(contexts, self.words(), v, loop=self.uses_loop) + self.b
 
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
-        output_ids, known = self.in_range(output_ids)
+        output_ids, known = self.clip_ids(output_ids)
         contexts, v = self.project(features)
         log_z = energy_log_normaliser(contexts, self.words(), v, self.b)
         if which is not None:

@@ -74,7 +74,7 @@ class FullSoftmax(LinearOutput):
             )
 
     def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
-        output_ids, known = self.in_range(output_ids)
+        output_ids, known = self.clip_ids(output_ids)
         q = ops.convert_to_tensor(self.q) if self.held_out_mass else None
         log_z, target_logit, q_logit = self.softmax(features, output_ids, self.compute_dtype, expected=q)
         loss = negative_log_likelihood = (log_z - target_logit) * known
@@ -84,8 +84,8 @@ class FullSoftmax(LinearOutput):
             loss += self.self_normalisation * ops.square(log_z)
         return loss, negative_log_likelihood
 
-    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
-        super().start_at(unigram, held_out)
+    def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
+        super().initialise_from_unigram(unigram, held_out)
         if self.held_out_mass:
             self.q.assign(held_out)
 

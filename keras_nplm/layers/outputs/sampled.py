@@ -82,13 +82,13 @@ class SampledOutput(BiasedOutput):
             self._assign(self.held_out, predicted / predicted.sum())
 
     def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
-        output_ids, known = self.in_range(output_ids)
-        projected = self.project(ops.cast(features, self.sum_dtype), training=True)
+        output_ids, known = self.clip_ids(output_ids)
+        projected = self.project(ops.cast(features, self.accumulator_dtype), training=True)
         if self.held_out_mass:
             output_ids = self._replace_by_held_out(output_ids)
         sampled_ids = self._sample(self.noise, self._strata(self.num_sampled))
         log_k = float(np.log(self.num_sampled))  # k Q(w): how often w is expected among the samples
-        log_kq = [ops.cast(rows(self.log_q, ids), self.sum_dtype) + log_k for ids in (sampled_ids, output_ids)]
+        log_kq = [ops.cast(rows(self.log_q, ids), self.accumulator_dtype) + log_k for ids in (sampled_ids, output_ids)]
         sampled = self.logits_of(projected, sampled_ids, offset=-log_kq[0])  # [B, k]
         target = self.logit(projected, output_ids) - log_kq[1]
         return self.contrast(target, sampled) * known, None
@@ -101,8 +101,8 @@ class SampledOutput(BiasedOutput):
         log_z = log_sum_exp(sampled)
         return ops.softplus(log_z - target) + self.self_normalisation * ops.square(log_z)
 
-    def start_at(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
-        super().start_at(unigram, held_out)
+    def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
+        super().initialise_from_unigram(unigram, held_out)
         self._propose(_log_uniform(unigram) if self.proposal == "log-uniform" else unigram)
         if self.held_out is not None:
             self._assign(self.held_out, held_out)

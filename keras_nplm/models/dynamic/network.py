@@ -84,7 +84,7 @@ class DynamicNPLM(NextWordModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         inside = target_ids < self.prob.listed
-        result = np.full(len(target_ids), -np.inf, self.prob.sum_dtype)  # ln P of words outside a short-list
+        result = np.full(len(target_ids), -np.inf, self.prob.accumulator_dtype)  # ln P of words outside a short-list
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
@@ -152,7 +152,7 @@ class _Learner:
             mean = float(known.mean()) if len(known) else 1.0
             for k, i in enumerate(moving):
                 least = (EPSILON_BIASES if groups[i] == "biases" else EPSILON) * mean
-                self._scales[k] = tf.constant(mean / np.maximum(roots[i], least), network.prob.sum_dtype)
+                self._scales[k] = tf.constant(mean / np.maximum(roots[i], least), network.prob.accumulator_dtype)
 
     def reset(self) -> None:
         self._steps.assign(0)
@@ -183,7 +183,7 @@ class _Learner:
     def _learn(self) -> Callable:
         import tensorflow as tf
 
-        chunk, dtype = self._settings.chunk, self._network.prob.sum_dtype
+        chunk, dtype = self._settings.chunk, self._network.prob.accumulator_dtype
 
         @tf.function(input_signature=[tf.TensorSpec([None, chunk, self._network.order], tf.int32)])
         def learn(chunks: "tf.Tensor") -> "tf.Tensor":

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.arrays import free_mapped_pages
-from keras_nplm.io.files import check_is_file, number_blocks, read_arrays, write_arrays
+from keras_nplm.io.files import check_is_file, iterate_blocks, read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.tables import ContextTrie, check_tables, find, find_followers, refuse_unless
 
@@ -151,4 +151,4 @@ def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int
 
 
 def _are_log_probs(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" and all((block <= _ROUNDING).all() for block in number_blocks(array))
+    return array.dtype.kind == "f" and all((block <= _ROUNDING).all() for block in iterate_blocks(array))

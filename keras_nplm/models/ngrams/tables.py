@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import number_blocks
+from keras_nplm.io.files import iterate_blocks
 
 _COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
 _SORT_FROM = 1 << 12  # look-ups from which sorting them pays: neighbours share most of their binary search
@@ -110,7 +110,7 @@ def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool
     if keys.dtype != np.int64 or keys.ndim != 1:
         return False
     in_range = not len(keys) or (keys[0] >= 0 and int(keys[-1]) < num_contexts * vocabulary_size)
-    return bool(in_range and all((part[1:] > part[:-1]).all() for part in number_blocks(keys, overlap=1)))
+    return bool(in_range and all((part[1:] > part[:-1]).all() for part in iterate_blocks(keys, overlap=1)))
 
 
 def are_counts(array: np.ndarray) -> bool:

@@ -134,7 +134,7 @@ def test_the_command_rescores_kaldi_and_tsv(model_directory, tmp_path, capsys):
         ("{nbest}/references", "not in a known format"),
         ("{nbest}/list --format kaldi --output {tmp}/o", "line 1: expected `utterance-k words`"),
         ("{nbest}/list --weights LM=1", "no feature 'LM' for its weight. Received: TM, score, nplm"),
-        ("{nbest}/list --weights TM", "`--weights` must have the form NAME="),
+        ("{nbest}/list --weights TM", "`--weights` must be NAME=VALUE"),
         ("{nbest}/list --weights TM=x", "The weight of TM must be a number. Received: 'x'"),
         ("{nbest}/list --tune {nbest}/none", "Cannot read"),
         ("{nbest}/list --tune {nbest}/losses --metric loss --restarts -1", "`restarts` must be 0 or more"),

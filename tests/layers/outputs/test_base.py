@@ -104,7 +104,7 @@ def test_names_stand_for_layers():
     for name, kind in OUTPUTS.items():
         output = build_output(name, V, hidden_units=7, dropout=0.2)
         assert type(output) is kind and output.name == "prob" and output.vocabulary_size == V
-        if output.owns_hidden:
+        if output.includes_hidden_layer:
             assert (output.hidden_units, output.dropout) == (7, 0.2)
     assert build_output("adaptive", V, weight_decay=0.1).weight_decay == 0.1
 

@@ -29,7 +29,7 @@ OUTPUTS = {
 
 def _network(output="full", **options) -> NPLM:
     keras.utils.set_random_seed(2)
-    own = getattr(output, "owns_hidden", output == "energy")
+    own = getattr(output, "includes_hidden_layer", output == "energy")
     options = dict(direct_connections=not own) | options
     if isinstance(output, keras.layers.Layer):
         output = type(output).from_config(output.get_config())
