@@ -28,9 +28,11 @@ _PUBLIC = {
     "keras_nplm.data.encoding": ["encode_corpus", "encode_sentences"],
     "keras_nplm.data.resampling": ["Resampled"],
     "keras_nplm.data.dataset": ["ngram_dataset"],
-    "keras_nplm.layers.context": ["AveragedContext", "ContextEmbedding"],
+    "keras_nplm.layers.averaged_context": ["AveragedContext"],
+    "keras_nplm.layers.context": ["ContextEmbedding"],
+    "keras_nplm.layers.deep_hidden": ["DeepHidden", "ResidualBlock"],
     "keras_nplm.layers.direct": ["DirectConnection"],
-    "keras_nplm.layers.hidden": ["DeepHidden", "ResidualBlock", "TanhHidden"],
+    "keras_nplm.layers.hidden": ["TanhHidden"],
     "keras_nplm.layers.outputs": [
         *("AdaptiveSoftmax", "EnergyOutput", "FullSoftmax"),
         *("NoiseContrastive", "SampledSoftmax"),

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import keras
 
-from keras_nplm.layers.ops import Tensor, sum_repeated_rows
+from keras_nplm.layers.lookup import sum_repeated_rows
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.collectives import sum_over_replicas
 
 

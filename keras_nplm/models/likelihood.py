@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from keras_nplm.io.errors import check_argument
-from keras_nplm.layers.ops import Tensor, set_width
+from keras_nplm.layers.lookup import set_width
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.gradients import sum_gradients_first
 from keras_nplm.models.metrics import LEAST_PROBABILITY, Perplexity
 from keras_nplm.models.replicas import ReplicatedTraining
@@ -221,8 +222,7 @@ class LikelihoodTraining(ReplicatedTraining):
         biases = self.prob.biases + ([] if pointer is None else pointer.biases)
         if self.hidden is None:
             return biases
-        others = [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
-        return biases + getattr(self.hidden, "biases", others)
+        return biases + [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)

@@ -12,11 +12,12 @@ from keras import ops
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.context import ContextEmbedding, build_context
+from keras_nplm.layers.build import build_context, build_hidden, build_output
+from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.direct import DirectConnection
-from keras_nplm.layers.hidden import build_hidden
-from keras_nplm.layers.ops import Tensor, set_width
-from keras_nplm.layers.outputs import Output, build_output
+from keras_nplm.layers.lookup import set_width
+from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.outputs import Output
 from keras_nplm.layers.pointer import LARGEST_VOCABULARY, Pointer, append_copies
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.base import NextWordModel

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_nplm.layers.ops as operations
+import keras_nplm.layers.softmax as operations
 from keras_nplm import (
     NPLM,
     AveragedContext,

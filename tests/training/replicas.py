@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm import NPLM, InputError, LazyAdagrad, LazyAdam, LazySGD, ngram_dataset
-from keras_nplm.layers.context import AveragedContext
-from keras_nplm.layers.hidden import DeepHidden
+from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.training.distribution import open_strategy
 
 SIZE, ORDER, BATCH = 60, 4, 64

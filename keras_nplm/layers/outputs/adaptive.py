@@ -9,8 +9,9 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width
-from keras_nplm.layers.ops import Tensor, l2_regularizer, linear_log_prob, linear_softmax
+from keras_nplm.layers.ops import Tensor, l2_regularizer
 from keras_nplm.layers.outputs.base import Output, safe_log
+from keras_nplm.layers.softmax import linear_log_prob, linear_softmax
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -120,10 +121,6 @@ class AdaptiveSoftmax(Output):
         return self.add_weight(
             name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer, autocast=False
         )
-
-    @property
-    def biases(self) -> list[keras.Variable]:
-        return [self.root[1], *(bias for _, bias in self.clusters)]
 
     def get_config(self) -> dict:
         return super().get_config() | {"cutoffs": self.cutoffs, "weight_decay": self.weight_decay}

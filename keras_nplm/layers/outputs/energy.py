@@ -8,7 +8,8 @@ from keras import ops
 from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
-from keras_nplm.layers.ops import Tensor, rows
+from keras_nplm.layers.lookup import rows
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.sampled import SampledOutput
 
 
@@ -76,7 +77,7 @@ class EnergyOutput(SampledOutput):
         self._embedding = lambda: embedding  # as an attribute Keras would save it here, too
 
     def build(self, input_shape: tuple) -> None:
-        self.check_tied(self._embedding is not None)
+        self.check_tied(self._embedding)
         self.context_width = input_shape[-1]
         self.H = self.add_weight(
             name="H",
@@ -136,7 +137,7 @@ class EnergyOutput(SampledOutput):
 
     @property
     def biases(self) -> list[keras.Variable]:
-        return [self.b, self.d]
+        return [self.b, self.d]  # v has weight decay
 
     def get_config(self) -> dict:
         return super().get_config() | {"hidden_units": self.hidden_units, "dropout": self.dropout}

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.layers.outputs.base import LinearOutput, append_held_out
+from keras_nplm.layers.outputs.linear import LinearOutput, append_held_out
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

@@ -10,13 +10,11 @@ from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.io.seeds import fold_seed
-from keras_nplm.layers.ops import Tensor, log_sum_exp, noise_loss, rows
-from keras_nplm.layers.outputs.base import (
-    BiasedOutput,
-    LinearOutput,
-    append_held_out,
-    safe_log,
-)
+from keras_nplm.layers.lookup import rows
+from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.outputs.base import BiasedOutput, safe_log
+from keras_nplm.layers.outputs.linear import LinearOutput, append_held_out
+from keras_nplm.layers.softmax import log_sum_exp, noise_loss
 
 PROPOSALS = ("unigram", "log-uniform")
 
