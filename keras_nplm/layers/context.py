@@ -116,10 +116,5 @@ class ContextEmbedding(keras.layers.Layer):
         return (input_shape[0], input_shape[1] * self.embedding_dim)
 
     def get_config(self) -> dict:
-        return super().get_config() | {
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "weight_decay": self.weight_decay,
-            "word_dropout": self.word_dropout,
-            "dropout": self.dropout,
-        }
+        names = ("vocabulary_size", "embedding_dim", "weight_decay", "word_dropout", "dropout")
+        return super().get_config() | {name: getattr(self, name) for name in names}

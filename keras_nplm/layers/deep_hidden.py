@@ -37,10 +37,8 @@ class DeepHidden(TanhHidden):
 
     Example:
 
-    >>> import numpy as np
-    >>> a = DeepHidden(hidden_units=8, residual_blocks=2, layer_norm=True)(np.random.normal(size=(2, 6)))
-    >>> bool(np.allclose(np.mean(a, axis=1), 0, atol=1e-5))
-    True
+    >>> DeepHidden(hidden_units=8, residual_blocks=2, layer_norm=True)(ops.ones((2, 6))).shape
+    TensorShape([2, 8])
 
     Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3.
     """
@@ -86,11 +84,8 @@ class DeepHidden(TanhHidden):
         return a if self.norm is None else self.norm(a)
 
     def get_config(self) -> dict:
-        return super().get_config() | {
-            "activation": self.activation,
-            "residual_blocks": self.residual_blocks,
-            "layer_norm": self.layer_norm,
-        }
+        names = ("activation", "residual_blocks", "layer_norm")
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -111,12 +106,6 @@ class ResidualBlock(keras.layers.Layer):
 
     Returns:
         float [B, h].
-
-    Example:
-
-    >>> import numpy as np
-    >>> ResidualBlock(layer_norm=True)(np.ones((2, 6), "float32")).shape
-    TensorShape([2, 6])
 
     Reference: He, Zhang, Ren & Sun (2016), Identity mappings in deep residual networks; Ba, Kiros & Hinton (2016),
     Layer normalization.
@@ -158,9 +147,5 @@ class ResidualBlock(keras.layers.Layer):
         return input_shape
 
     def get_config(self) -> dict:
-        return super().get_config() | {
-            "activation": self.activation,
-            "layer_norm": self.layer_norm,
-            "dropout": self.dropout,
-            "weight_decay": self.weight_decay,
-        }
+        names = ("activation", "layer_norm", "dropout", "weight_decay")
+        return super().get_config() | {name: getattr(self, name) for name in names}

@@ -28,12 +28,6 @@ class TanhHidden(keras.layers.Layer):
     Returns:
         float [B, h], in (-1, 1) without dropout.
 
-    Example:
-
-    >>> import numpy as np
-    >>> TanhHidden(hidden_units=3)(np.zeros((2, 6), "float32")).numpy().tolist()
-    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
@@ -75,8 +69,5 @@ class TanhHidden(keras.layers.Layer):
         return (*input_shape[:-1], self.hidden_units)
 
     def get_config(self) -> dict:
-        return super().get_config() | {
-            "hidden_units": self.hidden_units,
-            "weight_decay": self.weight_decay,
-            "dropout": self.dropout,
-        }
+        names = ("hidden_units", "weight_decay", "dropout")
+        return super().get_config() | {name: getattr(self, name) for name in names}

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.ops import Tensor, l2_regularizer
 
 NEVER = 1e-12  # the probability of an id that is never a target
 
@@ -23,20 +23,15 @@ class Output(keras.layers.Layer):
     Args:
         vocabulary_size: int, |V|.
 
-    Attributes:
-        loss_name: str, the name of the training loss in the logs: `"loss"` for a likelihood.
-        is_sampled: bool, whether training computes the logits of sampled words only. Such a loss is no likelihood.
-        has_output_vectors: bool, whether the layer has one kernel with a row of features' width for each word.
-        includes_hidden_layer: bool, whether the layer has a hidden layer of its own, so that its features are x.
-        uses_embedding: bool, whether the layer needs the matrix C of the context (see `tie`).
     """
 
-    loss_name = "loss"
-    is_sampled = False
-    has_output_vectors = False
-    includes_hidden_layer = False
-    uses_embedding = False
+    loss_name = "loss"  # of the training loss in the logs: "loss" for a likelihood
+    is_sampled = False  # whether training computes the logits of sampled words only: its loss is no likelihood
+    has_output_vectors = False  # whether the layer has one kernel with a row of features' width for each word
+    includes_hidden_layer = False  # whether the layer has a hidden layer of its own, so that its features are x
+    uses_embedding = False  # whether the layer needs the matrix C of the context (see `tie`)
     hidden_units = 0  # of a hidden layer of its own
+    weight_decay = 0.0
     held_out_mass = 0.0  # ε of `set_unigram`
     shortlist_size: int | None = None
     outside_output = False
@@ -52,7 +47,12 @@ class Output(keras.layers.Layer):
 
     def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
         """Add a weight of `accumulator_dtype`, unless a dtype is given: half precision is too coarse for an output."""
-        return super().add_weight(*args, **{"dtype": self.accumulator_dtype} | kwargs)
+        return super().add_weight(*args, **{"dtype": self.accumulator_dtype, "autocast": False} | kwargs)
+
+    def add_matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
+        """Add a matrix with weight decay."""
+        regularizer = l2_regularizer(self.weight_decay)
+        return self.add_weight(name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer)
 
     @property
     def listed(self) -> int:
@@ -205,7 +205,7 @@ class BiasedOutput(Output):
     """Base class of output layers with one bias per output, b, which starts at ln P of the unigram model."""
 
     def build(self, input_shape: tuple) -> None:
-        self.b = self.add_weight(name="b", shape=(self.num_outputs,), initializer="zeros", autocast=False)
+        self.b = self.add_weight(name="b", shape=(self.num_outputs,), initializer="zeros")
 
     def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))

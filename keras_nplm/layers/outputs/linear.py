@@ -9,7 +9,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import PAD_ID, SPECIALS
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.lookup import rows
-from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import BiasedOutput
 from keras_nplm.layers.pointer import NO_COPY, Copies, append_copies, split_copies
 from keras_nplm.layers.softmax import linear_logit, linear_softmax, log_normaliser, multiply_transposed
@@ -78,9 +78,9 @@ class LinearOutput(BiasedOutput):
         self.check_tied(self.kernel)
         width = self.kernel.shape[1] if self.tied else self.rank
         if width:
-            self.P = self._add_matrix("P", (input_shape[-1], width))
+            self.P = self.add_matrix("P", (input_shape[-1], width))
         if self.kernel is None:
-            self.kernel = self._add_matrix("UW", (self.num_outputs, width or input_shape[-1]))
+            self.kernel = self.add_matrix("UW", (self.num_outputs, width or input_shape[-1]))
         super().build(input_shape)
 
     def save_own_variables(self, store: dict) -> None:
@@ -99,10 +99,6 @@ class LinearOutput(BiasedOutput):
         variables: dict[str, keras.Variable] = {}
         super().save_own_variables(variables)
         return {name: variable for name, variable in variables.items() if not self.tied or variable is not self.kernel}
-
-    def _add_matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
-        options = dict(initializer="glorot_uniform", regularizer=l2_regularizer(self.weight_decay), autocast=False)
-        return self.add_weight(name=name, shape=shape, **options)
 
     def project(self, features: Tensor, training: bool = False) -> Tensor:
         """Return the input of the kernel: the features f, or P f, float [B, r]; then the copies."""
@@ -188,13 +184,8 @@ class LinearOutput(BiasedOutput):
         self.b.assign(_append_rows(smaller.b, b))
 
     def get_config(self) -> dict:
-        return super().get_config() | {
-            "weight_decay": self.weight_decay,
-            "rank": self.rank,
-            "tied": self.tied,
-            "shortlist_size": self.shortlist_size,
-            "outside_output": self.outside_output,
-        }
+        names = ("weight_decay", "rank", "tied", "shortlist_size", "outside_output")
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 def _append_rows(weight: keras.Variable, new_rows: np.ndarray) -> np.ndarray:
