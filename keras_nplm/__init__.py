@@ -38,7 +38,7 @@ _PUBLIC = {
         *("NoiseContrastive", "SampledSoftmax"),
     ],
     "keras_nplm.models.caches": ["ContinuousCache", "NgramCache", "UnigramCache"],
-    "keras_nplm.models.gradients": ["sum_gradients_first"],
+    "keras_nplm.models.gradients": ["sum_gradients"],
     "keras_nplm.models.metrics": ["Perplexity"],
     "keras_nplm.models.nplm": ["NPLM"],
     "keras_nplm.models.evaluation": ["evaluate"],

@@ -46,8 +46,6 @@ class ContextEmbedding(keras.layers.Layer):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
-    sum_gradient = True  # off in the training step of NPLM, which sums all gradients; see `keras_nplm.layers.lookup`
-
     def __init__(
         self,
         vocabulary_size: int,
@@ -80,13 +78,13 @@ class ContextEmbedding(keras.layers.Layer):
         self.drop.build(self.compute_output_shape(input_shape))
 
     def call(
-        self, context_ids: Tensor, training: bool = False, return_vectors: bool = False
+        self, context_ids: Tensor, training: bool = False, return_vectors: bool = False, sum_gradient: bool = True
     ) -> Tensor | tuple[Tensor, Tensor]:
-        vectors = self.drop_words(self.vectors(context_ids, training), training=training)  # [B, n-1, m]
+        vectors = self.drop_words(self.vectors(context_ids, training, sum_gradient), training=training)  # [B, n-1, m]
         x = self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
         return (x, vectors) if return_vectors else x
 
-    def vectors(self, context_ids: Tensor, training: bool = False) -> Tensor:
+    def vectors(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor:
         """Return C(w) of each context word, float [B, n-1, m]."""
         context_ids = ops.cast(context_ids, "int32")  # Keras feeds floats to a functional model by default
         context_ids = set_width("context_ids", context_ids, self.context_size)
@@ -94,7 +92,7 @@ class ContextEmbedding(keras.layers.Layer):
         fits = len(shape) == 2 and self.context_size in (None, shape[1])
         fix = "give the n-1 words before the target."
         check_argument("context_ids", fits, f"[B, {self.context_size or 'n-1'}]", shape, fix)
-        vectors = ops.cast(rows(self.C, context_ids, sum_gradient=self.sum_gradient), self.compute_dtype)
+        vectors = ops.cast(rows(self.C, context_ids, sum_gradient=sum_gradient), self.compute_dtype)
         present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
         known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
         mask = ops.expand_dims(ops.where(known, present, float("nan")), -1)

@@ -9,6 +9,7 @@ from keras import ops
 from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.pointer import Features
 
 NEVER = 1e-12  # the probability of an id that is never a target
 
@@ -37,7 +38,7 @@ class Output(keras.layers.Layer):
     outside_output = False
 
     def __init__(self, vocabulary_size: int, **kwargs: Any):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # an output computes in `accumulator_dtype`
         self.vocabulary_size = vocabulary_size
 
     @property
@@ -64,7 +65,7 @@ class Output(keras.layers.Layer):
         """The number of output units: the predicted words, and one for all words outside the short-list if asked."""
         return self.listed + bool(self.outside_output)
 
-    def call(self, features: Tensor) -> Tensor:
+    def call(self, features: Tensor | Features) -> Tensor:
         """Return P(w | context), float [B, outputs]."""
         return ops.exp(self.log_probs(features))
 
@@ -190,7 +191,9 @@ class Output(keras.layers.Layer):
         return (*input_shape[:-1], self.num_outputs)
 
     def compute_output_spec(self, features: Tensor) -> keras.KerasTensor:
-        return keras.KerasTensor(self.compute_output_shape(features.shape), self.accumulator_dtype)
+        return keras.KerasTensor(
+            self.compute_output_shape(Features.of(features).activations.shape), self.accumulator_dtype
+        )
 
     def get_config(self) -> dict:
         return super().get_config() | {"vocabulary_size": self.vocabulary_size}

@@ -11,7 +11,7 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import BiasedOutput
-from keras_nplm.layers.pointer import NO_COPY, Copies, append_copies, split_copies
+from keras_nplm.layers.pointer import NO_COPY, Copies, Features
 from keras_nplm.layers.softmax import linear_logit, linear_softmax, log_normaliser, multiply_transposed
 
 
@@ -21,10 +21,7 @@ class LinearOutput(BiasedOutput):
         y = b + [U W] f,    or of low rank y = b + K P f
 
     The kernel is kept with one row per output, [outputs, w], as in the paper, so that a few words cost a few rows. The
-    features of a network with a pointer end with its copies, which are outputs, too; see `keras_nplm.layers.pointer`.
-
-    Attributes:
-        copied: int, n-1 in a network with a pointer, else 0: how many positions of the context are outputs, too.
+    features are a tensor, or in a network with a pointer a tuple `keras_nplm.layers.pointer.Features`.
 
     Args:
         vocabulary_size: int, |V|.
@@ -39,7 +36,6 @@ class LinearOutput(BiasedOutput):
     """
 
     has_output_vectors = True
-    copied = 0
 
     def __init__(
         self,
@@ -100,13 +96,10 @@ class LinearOutput(BiasedOutput):
         super().save_own_variables(variables)
         return {name: variable for name, variable in variables.items() if not self.tied or variable is not self.kernel}
 
-    def project(self, features: Tensor, training: bool = False) -> Tensor:
-        """Return the input of the kernel: the features f, or P f, float [B, r]; then the copies."""
-        if self.P is None:
-            return features
-        features, copies = split_copies(features, self.copied)
-        projected = self.project_features(features)
-        return projected if copies is None else append_copies(projected, copies)
+    def project(self, features: Tensor | Features, training: bool = False) -> Features:
+        """Return the input of the kernel, f or P f, in `accumulator_dtype`, and the copies."""
+        activations, copies = Features.of(features)
+        return Features(self.project_features(ops.cast(activations, self.accumulator_dtype)), copies)
 
     def project_features(self, features: Tensor) -> Tensor:
         """Return f or P f, float [B, r], from features without copies."""
@@ -124,15 +117,14 @@ class LinearOutput(BiasedOutput):
         return ops.matmul(self.kernel, ops.transpose(self.P[columns]))
 
     def logits(self, features: Tensor) -> Tensor:
-        features = self.project(ops.cast(features, self.accumulator_dtype))  # half precision would not be exact
-        projected, copies = split_copies(features, self.copied)
+        projected, copies = self.project(features)
         kernel, bias = (ops.cast(weight, self.accumulator_dtype) for weight in (self.kernel, self.b))
         y = ops.matmul(projected, ops.transpose(kernel)) + bias
         return y if copies is None else copies.add_to_logits(y)
 
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.clip_ids(output_ids)
-        projected, copies = split_copies(self.project(ops.cast(features, self.accumulator_dtype)), self.copied)
+        projected, copies = self.project(features)
         log_z = log_normaliser(projected, self.kernel, self.b)
         log_z = log_z if copies is None else copies.add_to_normaliser(log_z)
         if which is not None:
@@ -143,7 +135,7 @@ class LinearOutput(BiasedOutput):
 
     def negative_log_likelihood(self, features: Tensor, output_ids: Tensor) -> Tensor:
         output_ids, known = self.clip_ids(output_ids)
-        log_z, logit, _ = self.softmax(ops.cast(features, self.accumulator_dtype), output_ids, self.accumulator_dtype)
+        log_z, logit, _ = self.softmax(features, output_ids, self.accumulator_dtype)
         return (log_z - logit) * known
 
     def softmax(
@@ -153,21 +145,21 @@ class LinearOutput(BiasedOutput):
 
         The expectation, for `held_out_mass`, is of y without copies: words without a training target are never copied.
         """
-        projected, copies = split_copies(self.project(features), self.copied)
+        projected, copies = self.project(features)
         log_z, logit, mean = linear_softmax(projected, self.kernel, self.b, output_ids, dtype, expected)
         if copies is not None:
             log_z, logit = copies.add_to_normaliser(log_z), copies.add_to_logit(logit, output_ids)
         return log_z, logit, mean
 
-    def logits_of(self, projected: Tensor, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        projected, copies = split_copies(projected, self.copied)
+    def logits_of(self, projected: Features, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        projected, copies = projected
         kernel, bias = (ops.cast(rows(weight, word_ids), projected.dtype) for weight in (self.kernel, self.b))
         if copies is None:
             return multiply_transposed(projected, kernel) + (bias + offset)
         return copies.add_to_logits_of(multiply_transposed(projected, kernel) + bias, word_ids) + offset
 
-    def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
-        projected, copies = split_copies(projected, self.copied)
+    def logit(self, projected: Features, output_ids: Tensor) -> Tensor:
+        projected, copies = projected
         y = linear_logit(projected, self.kernel, self.b, output_ids)
         return y if copies is None else copies.add_to_logit(y, output_ids)
 

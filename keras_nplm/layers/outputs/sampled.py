@@ -79,7 +79,7 @@ class SampledOutput(BiasedOutput):
 
     def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
         output_ids, known = self.clip_ids(output_ids)
-        projected = self.project(ops.cast(features, self.accumulator_dtype), training=True)
+        projected = self.project(features, training=True)
         if self.held_out_mass:
             output_ids = self._replace_by_held_out(output_ids)
         sampled_ids = self._sample(self.noise, self._strata(self.num_sampled))
