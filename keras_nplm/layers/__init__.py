@@ -1,8 +1,8 @@
 """Keras layers of the network, from the context's words to the output.
 
-ops, energy_ops: the costly operations. context: C and the concatenated context. hidden: tanh(d + H x), residual
-blocks. direct: direct connections. pointer: copies of the context's words. outputs: full, sampled, adaptive and
-energy-based softmax.
+context, hidden, direct: the paper's layers. averaged_context, deep_hidden, pointer: long contexts, deeper networks,
+copies of the context's words. outputs: P(w | context). build: the layers that names stand for. lookup, softmax,
+energy_ops: the costly operations, faster in TensorFlow than in `keras.ops`. ops: what they share.
 """
 
 import keras  # noqa: F401  before the modules here, which the hook of `keras_nplm/__init__.py` imports after Keras

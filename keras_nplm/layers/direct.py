@@ -27,12 +27,6 @@ class DirectConnection(keras.layers.Layer):
     Returns:
         W x, float [B, |V|].
 
-    Example:
-
-    >>> import numpy as np
-    >>> DirectConnection(7)(np.ones((2, 4), "float32")).shape
-    TensorShape([2, 7])
-
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
@@ -43,11 +37,7 @@ class DirectConnection(keras.layers.Layer):
         self._fused = None
 
     def fuse(self, output: keras.layers.Layer, width: int) -> None:
-        """Use the last `width` columns of an output layer's kernel [U W] as W, instead of a weight of this layer.
-
-        A low-rank output has W = K P_W, the product of its kernel and the last rows of its projection. An output
-        without such a kernel (adaptive) has no W.
-        """
+        """Use the last `width` columns of an output layer's kernel [U W] as W, instead of a weight of this layer."""
         self._fused = lambda: output.input_columns(slice(-width, None))  # a function: Keras would track the output
         self.build((None, width))
 

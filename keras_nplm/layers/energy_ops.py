@@ -2,12 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from types import ModuleType
 
 import keras
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor, attach_gradient
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 _CONTEXTS, _WORDS = 16, 640  # of a block, whose hidden units fit the cache
 _CACHED = 1 << 17  # hidden units of a tile without XLA, which would fuse the operations on them
@@ -15,45 +17,24 @@ _MODERATE = 20.0  # |z| up to which exponentials cannot overflow
 
 
 def energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
-    """Return v · tanh(z_i + t_j) of every context i and a few words j, with a gradient.
+    """Return v · tanh(z_i + t_j) of contexts z [B, h] and a few words t [k, h], float [B, k], with a gradient.
 
-    On TensorFlow XLA fuses the tanh and its gradient with their sums, which halves the time. Under tf.distribute XLA is
-    not used.
-
-    Args:
-        contexts: float [B, h], z.
-        words: float [k, h], t.
-        v: float [h], or one row per context, [B, h].
-
-    Returns:
-        float [B, k].
+    v is [h], or one row per context, [B, h]. On TensorFlow XLA fuses the tanh and its gradient with their sums, which
+    halves the time. Under tf.distribute XLA is not used.
     """
     if keras.backend.backend() != "tensorflow":
         return _energies(contexts, words, v)
-    import tensorflow as tf
-
-    return _compile_unless_distributed(tf, _energies)(contexts, words, tf.convert_to_tensor(v))
+    return _compile_unless_distributed(_energies)(contexts, words, tf.convert_to_tensor(v))
 
 
 def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) -> Tensor:
-    """Return v · tanh(z_i + t_j) of every context i and all words j, with a gradient, context by context.
+    """Return v · tanh(z_i + t_j) of contexts z [B, h] and all words t [|V|, h], float [B, |V|], with a gradient.
 
-    Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes them again.
-
-    Args:
-        contexts: float [B, h], z.
-        words: float [|V|, h], t.
-        v: float [h].
-        loop: False: TensorFlow computes all contexts at once, tile by tile of words. This graph has no loop, which some
-            runtimes refuse. It takes [B, 640, h].
-
-    Returns:
-        float [B, |V|].
+    Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes them again. Without
+    `loop`, which some runtimes refuse, TensorFlow computes all contexts at once, tile by tile of words, [B, 640, h].
     """
     if keras.backend.backend() != "tensorflow":
         return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
-    import tensorflow as tf
-
     if not loop:
         tiles = tf.split(words, _tiles(words.shape[0], _WORDS))
         return tf.concat([_energies(contexts, tile, v) for tile in tiles], axis=1)
@@ -70,8 +51,6 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
 
 
 def _all_energies_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
-    import tensorflow as tf
-
     (upstream,), (contexts, words, v) = upstream, inputs
 
     def add(i: Tensor, of_contexts: Tensor, of_words: Tensor, of_v: Tensor) -> tuple[Tensor, ...]:
@@ -95,27 +74,16 @@ def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tens
 
     E is computed once for all contexts, F once for all words. So a hidden unit costs an addition and a division, which
     XLA fuses. The quotient is right even if E overflows or underflows. If F might, tanh itself is computed.
-
-    Args:
-        contexts: float [B, h], z.
-        words: float [|V|, h], t.
-        v: float [h].
-        bias: float [|V|], b.
-
-    Returns:
-        float32 [B], nats.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.map(lambda z: ops.logsumexp(_energies(z[None], words, v)[0] + bias), contexts)
-    import tensorflow as tf
-
     v, bias, number = tf.convert_to_tensor(v), tf.convert_to_tensor(bias), tf.shape(contexts)[0]
     blocks = tf.pad(contexts, [[0, -number % _CONTEXTS], [0, 0]])
     blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])
     sizes = _tiles(words.shape[0], _WORDS)
 
     def compute_with(function: Callable, contexts: Tensor, words: Tensor) -> Tensor:
-        compiled, tiles = _compile_unless_distributed(tf, function), tf.split(words, sizes)
+        compiled, tiles = _compile_unless_distributed(function), tf.split(words, sizes)
 
         def compute_block(block: Tensor) -> Tensor:
             logits = tf.concat([compiled(block, tile, v) for tile in tiles], axis=1) + bias  # [16, |V|]
@@ -142,8 +110,7 @@ def _energies_of_exponentials(contexts: Tensor, words: Tensor, v: Tensor) -> Ten
     return ops.sum(v) - 2 * ops.matmul(contexts / (contexts + words), ops.expand_dims(v, -1))[:, :, 0]
 
 
-def _compile_unless_distributed(tf: ModuleType, function: Callable) -> Callable:
-    """Return the function compiled by XLA, or the function itself under tf.distribute."""
+def _compile_unless_distributed(function: Callable) -> Callable:
     return function if tf.distribute.has_strategy() else _fused(function)
 
 
@@ -153,6 +120,4 @@ def _tiles(size: int, most: int) -> list[int]:
 
 @functools.cache
 def _fused(function: Callable) -> Callable:
-    import tensorflow as tf
-
     return tf.function(function, jit_compile=True, autograph=False)

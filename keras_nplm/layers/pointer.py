@@ -8,7 +8,6 @@ from keras import ops
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.layers.ops import Tensor, l2_regularizer
 
-LARGEST_VOCABULARY = 1 << 24  # ids travel with the features as float32
 NO_COPY = -1e9  # the score of a position that is no copy of a word
 _LOWEST = -1e4  # so that exp(-1e9 - g) is 0 where all positions are no copies
 _START = -6.5  # a hundred such positions have the weight of one word in seven
@@ -95,19 +94,16 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
     return ops.scatter(ops.stack([rows, columns], axis=-1), values, ops.shape(like))
 
 
-def append_copies(features: Tensor, copies: Copies) -> Tensor:
-    """Return features with the scores and the ids of copies as their last 2(n-1) columns, float [B, w + 2(n-1)]."""
-    dtype = copies.scores.dtype
-    return ops.concatenate([ops.cast(features, dtype), copies.scores, ops.cast(copies.ids, dtype)], axis=-1)
+class Features(NamedTuple):
+    """What an output layer of a network with a pointer receives: activations, float [B, w], and copies."""
 
+    activations: Tensor
+    copies: Copies | None = None
 
-def split_copies(features: Tensor, context_size: int) -> tuple[Tensor, Copies | None]:
-    """Return the features without copies, and the copies that `append_copies` appended; None if n-1 is 0."""
-    if not context_size:
-        return features, None
-    width = features.shape[-1] - 2 * context_size
-    scores, ids = features[:, width : width + context_size], features[:, width + context_size :]
-    return features[:, :width], Copies(scores, ops.cast(ids, "int32"))
+    @classmethod
+    def of(cls, features: "Tensor | Features") -> "Features":
+        """Return features as a tuple; a tensor has no copies."""
+        return features if isinstance(features, cls) else cls(features)
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

@@ -1,7 +1,7 @@
 """Language models over word ids: every class answers `log_prob` and `next_log_probs`.
 
 base: the base class, and the boundary of a model. nplm: the network. arguments: checks of its arguments. likelihood,
-gradients, collectives, replicas: its training. metrics: perplexity in Keras. ngrams/: count-based models. mixture:
+gradients, replicas: its training. metrics: perplexity in Keras. ngrams/: count-based models. mixture:
 linear interpolation. shortlist: a network for frequent words, with a background model. self_normalised: scores without
 log Z. dynamic/: models that learn as they read. adaptation: fine-tuning on a small text. evaluation: exact perplexity.
 growth: new words for a network. nplm_file: model files. Base, evaluation, mixture, shortlist and ngrams/ import no

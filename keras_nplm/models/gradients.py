@@ -1,74 +1,83 @@
-"""Sum the gradients of a row before an optimiser sees them: repeated words of a batch, replicas, clipping."""
+"""Whole gradients of rows before an optimiser sees them: repeated words of a batch, replicas, clipping.
 
-import types
-from collections.abc import Iterable
+A lookup has a sparse gradient, `tf.IndexedSlices`, with one slice per occurrence of a word. Keras's Adam, Adagrad and
+RMSprop square each slice instead of their sum. Under tf.distribute Keras clips the gradients of each replica, and then
+gathers their slices.
+"""
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
-from keras_nplm.layers.ops import Tensor, sum_repeated_rows
-from keras_nplm.models.collectives import sum_over_replicas
+from keras_nplm.layers.lookup import sum_repeated_rows
+from keras_nplm.layers.ops import Tensor
 
 
-def sum_gradients_first(optimizer: keras.optimizers.Optimizer) -> None:
-    """Make an optimiser receive each row's whole gradient, summed over the batch and over replicas.
+def sum_gradients(gradients: Sequence) -> list:
+    """Sum the slices of sparse gradients that have the same row, as Keras's optimisers and clipping need it.
 
-    A lookup has a sparse gradient, `tf.IndexedSlices`, with one slice per occurrence of a word. Keras's Adam, Adagrad
-    and RMSprop square each slice instead of their sum. Clipping sees the slices of one replica. So the sums are taken
-    first: over replicas, then over slices of the same row. Then every optimiser and every kind of clipping gives the
-    update of a dense gradient. Lazy optimisers, and SGD without momentum, both without clipping, give that update
-    already: only the sum over replicas changes, which several workers send as fewer messages. The optimiser is changed
-    in place. For the TensorFlow backend.
-
-    `NPLM.compile` does it. In a training loop of your own, call it once, before the first update.
+    `NPLM.fit` does it. A training loop of your own calls it before `optimizer.apply_gradients`. For the TensorFlow
+    backend.
 
     Args:
-        optimizer: a Keras optimiser.
+        gradients: tensors, `tf.IndexedSlices` or None.
+
+    Returns:
+        the gradients; sparse ones have one slice for each distinct row.
 
     Example:
 
     >>> import tensorflow as tf
     >>> C, optimizer = keras.Variable([[0.0], [0.0]]), keras.optimizers.Adagrad(1.0, 1e-9, epsilon=0.0)
-    >>> sum_gradients_first(optimizer)
     >>> twice = tf.IndexedSlices(tf.constant([[1.0], [1.0]]), tf.constant([1, 1]), dense_shape=tf.constant([2, 1]))
-    >>> optimizer.apply([twice], [C])
+    >>> optimizer.apply(sum_gradients([twice]), [C])
     >>> C.numpy().round(4).tolist()  # 2 / sqrt(2²), and not 2 / sqrt(1² + 1²)
     [[0.0], [-1.0]]
     """
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
-    if getattr(optimizer, "sums_gradients_first", False):
-        return
-    optimizer.sums_gradients_first = True
-    if _sums_rows_itself(optimizer):
-        optimizer._all_reduce_sum_gradients = types.MethodType(lambda self, pairs: _sum_pairs(pairs), optimizer)
-        return
-    clip = optimizer._clip_gradients
-    optimizer._clip_gradients = lambda gradients: clip([sum_rows(g) for g in sum_over_replicas(list(gradients))])
-    optimizer._all_reduce_sum_gradients = types.MethodType(lambda self, pairs: pairs, optimizer)
+    return list(map(_sum_rows, gradients))
 
 
-def _sum_pairs(pairs: Iterable[tuple]) -> list[tuple]:
-    """Return pairs of a gradient and its variable, with the gradients summed over replicas."""
-    gradients, variables = zip(*pairs, strict=True)
-    return list(zip(sum_over_replicas(list(gradients)), variables, strict=True))
+def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequence) -> list:
+    """Return gradients with which an optimiser takes the step of the dense gradient of the whole batch.
 
-
-def _sums_rows_itself(optimizer: keras.optimizers.Optimizer) -> bool:
-    """Return whether slices of one row add up in the optimiser: a lazy one, or SGD without momentum; no clipping."""
-    if any(getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue")):
-        return False
-    plain = type(optimizer) is keras.optimizers.SGD and not optimizer.momentum
-    return plain or getattr(optimizer, "sums_repeated_rows", False)
-
-
-def sum_rows(gradient: Tensor) -> Tensor:
-    """Return a gradient with at most one slice per row: sparse slices of the same row are summed.
-
-    Args:
-        gradient: a tensor, `tf.IndexedSlices` or None.
+    On several replicas, an optimiser that needs the whole gradient gets it on the first one and zeros on the others, so
+    that the sum by Keras is right. Lazy optimisers and plain SGD, without clipping, add slices up themselves.
     """
+    import tensorflow as tf
+
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    clips = any(getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue"))
+    plain = type(optimizer) is keras.optimizers.SGD and not optimizer.momentum
+    adds_up = not clips and (plain or getattr(optimizer, "sums_repeated_rows", False))
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return list(gradients) if adds_up else sum_gradients(gradients)
+    gradients = sum_gradients(gradients)  # a frequent word occurs dozens of times in a batch, and is sent once
+    gradients = [g if g is None or g.dtype.size > 2 else tf.cast(g, tf.float32) for g in gradients]  # 16 bits: no sum
+    return gradients if adds_up else [_complete_on_first(gradient, replica, clips) for gradient in gradients]
+
+
+def _sum_rows(gradient: Tensor) -> Tensor:
     import tensorflow as tf
 
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     ids, values = sum_repeated_rows(gradient.indices, gradient.values)
     return tf.IndexedSlices(values, ids, gradient.dense_shape)
+
+
+def _complete_on_first(gradient: Tensor, replica: Any, clips: bool) -> Tensor:
+    """Return the sum of a gradient over the replicas on the first replica, and zeros on the others."""
+    import tensorflow as tf
+
+    is_first = tf.equal(replica.replica_id_in_sync_group, 0)
+    if isinstance(gradient, tf.IndexedSlices):
+        ids, values = replica.all_gather([gradient.indices, gradient.values], axis=0)
+        ids, values = sum_repeated_rows(ids, values)
+        number = tf.where(is_first, tf.size(ids), 0)
+        return tf.IndexedSlices(values[:number], ids[:number], gradient.dense_shape)
+    if gradient is None or not clips:
+        return gradient  # Keras sums it
+    total = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+    return tf.where(is_first, total, tf.zeros_like(total))

@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from keras_nplm.io.errors import check_argument
-from keras_nplm.layers.ops import Tensor, set_width
-from keras_nplm.models.gradients import sum_gradients_first
+from keras_nplm.layers.lookup import set_width
+from keras_nplm.layers.ops import Tensor
+from keras_nplm.models.gradients import complete_gradients
 from keras_nplm.models.metrics import LEAST_PROBABILITY, Perplexity
 from keras_nplm.models.replicas import ReplicatedTraining
 
@@ -35,19 +36,30 @@ class LikelihoodTraining(ReplicatedTraining):
         """Return whether no subclass overrides `call`."""
         raise NotImplementedError
 
-    def compile(self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any) -> None:
-        """Compile as `keras.Model.compile` does, with defaults that suit this model.
+    def compile(
+        self,
+        optimizer: str | keras.optimizers.Optimizer = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: bool | str = "auto",
+        auto_scale_loss: bool = True,
+    ) -> None:
+        """Compile as `keras.Model.compile` does.
 
         `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than TensorFlow's, for sampled
-        outputs, and under tf.distribute, where XLA fails. An optimiser's own weight decay leaves out the biases, unless
-        the optimiser excludes weights already.
+        outputs, and under tf.distribute, where XLA fails. Of an optimiser with a weight decay of its own, the biases
+        are left out by `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
 
         Raises:
             InputError: a loss of logits, or an option that fails or is silently wrong on several replicas.
         """
-        loss = kwargs.get("loss", args[1] if len(args) > 1 else None)
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
         check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")
+        self._has_compiled_metrics = bool(metrics or weighted_metrics)
         replicas = False
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
@@ -55,31 +67,19 @@ class LikelihoodTraining(ReplicatedTraining):
             replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
             if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
                 jit_compile = False
-        super().compile(*args, jit_compile=jit_compile, **kwargs)
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            loss_weights=loss_weights,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+            jit_compile=jit_compile,
+            auto_scale_loss=auto_scale_loss,
+        )
         if replicas and self.optimizer is not None:
             self.check_replicable()
-        if keras.backend.backend() == "tensorflow" and self.optimizer is not None:
-            sum_gradients_first(self.optimizer)
-        self._exclude_biases()
-
-    def fit(
-        self,
-        x: Tensor | None = None,
-        y: Tensor | None = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: str | int = "auto",
-        callbacks: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> keras.callbacks.History:
-        """Fit as `keras.Model.fit` does. Callbacks that monitor a perplexity know that lower is better."""
-        listed = getattr(callbacks, "callbacks", callbacks)  # of a CallbackList
-        for callback in listed if isinstance(listed, list | tuple) else [listed]:
-            monitored = str(getattr(callback, "monitor", ""))
-            if monitored.endswith("perplexity") and getattr(callback, "mode", None) == "auto":
-                callback.mode = "min"  # Keras looks for the direction among the metrics of `compile` only
-        return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
 
     def _set_shapes(self, *args: Any) -> tuple:
         """Return a batch with the shapes that a pipeline of tf.data may not know: contexts [B, n-1], targets [B]."""
@@ -114,7 +114,7 @@ class LikelihoodTraining(ReplicatedTraining):
             scaled = self.optimizer.scale_loss(loss)
         logs = self._update_metrics(loss, features, x, y, sample_weight, training=True)
         if self.trainable_weights:
-            gradients = self.sum_rows_to_send(tape.gradient(scaled, self.trainable_weights))
+            gradients = complete_gradients(self.optimizer, tape.gradient(scaled, self.trainable_weights))
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         return self.add_worker_dimension(logs)
 
@@ -133,7 +133,7 @@ class LikelihoodTraining(ReplicatedTraining):
 
     def _measures_probabilities(self) -> bool:
         """Whether metrics of `compile`, or those of a subclass, see the probabilities."""
-        return self._compile_metrics is not None or type(self).compute_metrics is not keras.Model.compute_metrics
+        return self._has_compiled_metrics or type(self).compute_metrics is not keras.Model.compute_metrics
 
     def _features_loss(
         self, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool
@@ -149,11 +149,7 @@ class LikelihoodTraining(ReplicatedTraining):
         assert_in_range("context_ids", x, self.vocabulary_size, "encode the text with the model's vocabulary.")
         fix = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
         assert_in_range("target_ids", output_ids, self.prob.num_outputs, fix)
-        self.embed.sum_gradient = not training  # `sum_gradients_first` sums them, once for each weight
-        try:
-            features = self.features(x, training=training)
-        finally:
-            self.embed.sum_gradient = True
+        features = self.features(x, training=training, sum_gradient=False)  # `complete_gradients` sums them
         if training:
             loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
         else:
@@ -209,24 +205,20 @@ class LikelihoodTraining(ReplicatedTraining):
                 del logs["perplexity"]
         return {self.prob.loss_name: logs.pop("loss"), **logs} if is_sampled else logs
 
-    def _exclude_biases(self) -> None:
-        """Leave the biases out of the optimiser's own weight decay, unless it leaves out weights already."""
-        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        chosen = getattr(optimizer, "_exclude_from_weight_decay", None)
-        if getattr(optimizer, "weight_decay", None) and not optimizer.built and not chosen:
-            optimizer.exclude_from_weight_decay(var_list=self._biases())
-
-    def _biases(self) -> list[keras.Variable]:
+    @property
+    def biases(self) -> list[keras.Variable]:
+        """The weights without weight decay, b and d, for `optimizer.exclude_from_weight_decay(var_list=…)`."""
         pointer = getattr(self, "pointer", None)
         biases = self.prob.biases + ([] if pointer is None else pointer.biases)
         if self.hidden is None:
             return biases
-        others = [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
-        return biases + getattr(self.hidden, "biases", others)
+        return biases + [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
         self.compile(**config | {"jit_compile": "auto"})  # another machine may be faster with another choice
+        if self.optimizer.weight_decay:  # its configuration does not say which weights have none
+            self.optimizer.exclude_from_weight_decay(var_list=self.biases)
         self.optimizer.build(self.trainable_variables)
 
 

@@ -12,12 +12,13 @@ from keras import ops
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.context import ContextEmbedding, build_context
+from keras_nplm.layers.build import build_context, build_hidden, build_output
+from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.direct import DirectConnection
-from keras_nplm.layers.hidden import build_hidden
-from keras_nplm.layers.ops import Tensor, set_width
-from keras_nplm.layers.outputs import Output, build_output
-from keras_nplm.layers.pointer import LARGEST_VOCABULARY, Pointer, append_copies
+from keras_nplm.layers.lookup import set_width
+from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.outputs import Output
+from keras_nplm.layers.pointer import Features, Pointer
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.likelihood import LikelihoodTraining
@@ -41,8 +42,8 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     without storing [B, |V|] probabilities. The logs have `perplexity`, without the penalty. A sampled output layer
     logs its training loss under a name of its own, and `perplexity` in validation only. Metrics given to `compile` see
     the probabilities, at the cost of a full softmax. A loss given to `compile`, and a subclass that overrides `call`,
-    use the probabilities that `call` returns, as in any Keras model. An optimiser of your own training loop needs
-    `sum_gradients_first`.
+    use the probabilities that `call` returns, as in any Keras model. A training loop of your own sums the repeated rows
+    of gradients by `sum_gradients`.
 
     Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections. A pointer adds m (1 + 2 w) + n - 1,
     with w the width of the features.
@@ -142,8 +143,6 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         self.prob = prob
         fits = not pointer or prob.has_output_vectors
         check_argument("pointer", fits, f"False with {kind}", True, "choose the output full, sampled or nce.")
-        fits = not pointer or vocabulary_size <= LARGEST_VOCABULARY
-        check_argument("pointer", fits, f"False beyond {LARGEST_VOCABULARY:,} words", True, "use a smaller vocabulary.")
         self.pointer = Pointer(weight_decay, name="pointer", dtype=dtype) if pointer else None
         self.add_training_metrics()
         has_w = self.direct is not None
@@ -183,8 +182,6 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         if self.pointer is not None:
             size = input_shape[1]
             self.pointer.build((None, width), (None, size, self.embedding_dim))
-            self.prob.copied = size
-            self.prob.autocast = False  # 16 bits have no place for ids
         build_once(self.prob, (None, width))
         if self.direct is not None:
             self.direct.fuse(self.prob, x_shape[1])
@@ -204,27 +201,29 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def call_is_own(self) -> bool:
         return type(self).call is NPLM.call
 
-    def features(self, context_ids: Tensor, training: bool = False) -> Tensor:
+    def features(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor | Features:
         """Return the input of the output layer: a, or [a; x] with direct connections, float [B, w].
 
-        A pointer appends the scores and the ids of the words to copy; see `keras_nplm.layers.pointer.append_copies`.
+        A network with a pointer returns `Features`, which have the words to copy, too. `sum_gradient`: whether the
+        gradient of C has one row for each distinct word; see `keras_nplm.layers.lookup.rows`.
         """
         context_ids = set_width("context_ids", context_ids, self.order - 1)
+        options = dict(training=training, sum_gradient=sum_gradient)
         if self.pointer is None:
-            return self.features_of(self.embed(context_ids, training=training), training=training)
-        x, vectors = self.embed(context_ids, training=training, return_vectors=True)
+            return self.features_of(self.embed(context_ids, **options), training=training)
+        x, vectors = self.embed(context_ids, return_vectors=True, **options)
         return self._point(self.features_of(x, training=training), vectors, context_ids)
 
     def features_of_vectors(self, vectors: Tensor, context_ids: Tensor) -> Tensor:
         """Return the features of contexts from the vectors of their words, float [B, n-1, m]; see `features`."""
         return self._point(self.features_of(self.embed.join(vectors)), vectors, context_ids)
 
-    def _point(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
-        """Append the copies of the context's words to the features, if the network has a pointer."""
+    def _point(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor | Features:
+        """Add the copies of the context's words to the features, if the network has a pointer."""
         if self.pointer is None:
             return features
         scores = self.pointer(features, vectors, context_ids)
-        return append_copies(features, self.prob.copy_words(scores, context_ids))
+        return Features(features, self.prob.copy_words(scores, context_ids))
 
     def features_of(self, x: Tensor, training: bool = False) -> Tensor:
         """Return the features of a context from its word features x, float [B, (n-1) m], without copies."""

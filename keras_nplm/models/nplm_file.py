@@ -9,19 +9,21 @@ import h5py
 import keras
 import numpy as np
 
-import keras_nplm.layers.context as context_layers
-import keras_nplm.layers.hidden as hidden_layers
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json, summarize_error
 from keras_nplm.io.shapes import number_of_blocks
+from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.context import ContextEmbedding
+from keras_nplm.layers.deep_hidden import DeepHidden
+from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.nplm import NPLM
 
 _WEIGHTS = "model.weights.h5"
 _PARTS = {"metadata.json", "config.json", _WEIGHTS}
-_CONTEXTS = (context_layers.ContextEmbedding, context_layers.AveragedContext)
-_HIDDEN = (hidden_layers.TanhHidden, hidden_layers.DeepHidden)
+_CONTEXTS = (ContextEmbedding, AveragedContext)
+_HIDDEN = (TanhHidden, DeepHidden)
 _CLASSES = {f"keras_nplm>{kind.__name__}" for kind in (NPLM, *_CONTEXTS, *_HIDDEN, *OUTPUTS.values())}
 _KERAS_CLASSES = {("keras", "DTypePolicy")}
 _FLOAT = 4  # bytes

@@ -9,7 +9,6 @@ from keras import ops
 
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.models.gradients import sum_rows
 
 
 class ReplicatedTraining:
@@ -37,18 +36,6 @@ class ReplicatedTraining:
         del iterator, data_batch
         batch = keras.KerasTensor((None, self.order - 1), "int32"), keras.KerasTensor((None,), "int32")
         super()._maybe_symbolic_build(data_batch=batch)
-
-    def sum_rows_to_send(self, gradients: list) -> list:
-        """Sum the repeated rows of sparse gradients on this replica, before replicas gather each other's rows.
-
-        A frequent word occurs dozens of times in a batch, and its row is sent once.
-
-        Args:
-            gradients: tensors, `tf.IndexedSlices` or None.
-        """
-        if self.distribute_strategy.num_replicas_in_sync == 1:
-            return gradients
-        return [sum_rows(gradient) for gradient in gradients]
 
     def add_worker_dimension(self, logs: dict) -> dict:
         """Return logs that Keras can average over several workers: it needs a first dimension."""

@@ -3,8 +3,8 @@
 import keras
 
 from keras_nplm.io.options import parse_integers
-from keras_nplm.layers.context import AveragedContext
-from keras_nplm.layers.hidden import DeepHidden
+from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.outputs import OUTPUTS, Output
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.nplm_file import check_memory

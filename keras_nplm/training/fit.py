@@ -155,7 +155,9 @@ def _build(configuration: Configuration, targets: TrainingTargets, steps: int, d
     with devices.scope() if configuration.average_every == 1 else contextlib.nullcontext():
         model = build_model(configuration, vocabulary_size)
         model.set_unigram(weights @ targets.counts, configuration.min_count)
-        model.compile(optimizer=build_optimizer(configuration, steps))
+        optimizer = build_optimizer(configuration, steps)
+        optimizer.exclude_from_weight_decay(var_list=model.biases)
+        model.compile(optimizer)
         model.optimizer.build(model.trainable_variables)
     return model
 

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_nplm.layers.ops import Tensor, sum_repeated_rows
+from keras_nplm.layers.lookup import sum_repeated_rows
+from keras_nplm.layers.ops import Tensor
 
 _BASE = """
     A sparse gradient (`tf.IndexedSlices`), such as that for C or for a sampled output, updates the rows that it

@@ -21,7 +21,7 @@ from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.text import escape_formula
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.layers.ops import rows
+from keras_nplm.layers.lookup import rows
 from keras_nplm.models.evaluation import TextSize, compute_text_figures
 from keras_nplm.models.nplm import NPLM
 

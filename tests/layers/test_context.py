@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import AveragedContext, ContextEmbedding, InputError, TanhHidden
-from keras_nplm.layers.context import build_context
+from keras_nplm.layers.build import build_context
 
 V, M = 11, 3
 

@@ -5,16 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_nplm.layers.ops as operations
-from keras_nplm.layers.ops import (
+import keras_nplm.layers.softmax as operations
+from keras_nplm.layers.lookup import rows, sum_repeated_rows
+from keras_nplm.layers.ops import l2_regularizer
+from keras_nplm.layers.softmax import (
     linear_log_prob,
     linear_softmax,
     log_normaliser,
     log_sum_exp,
     noise_loss,
-    penalty,
-    rows,
-    sum_repeated_rows,
 )
 
 W, B = 6, 9
@@ -163,9 +162,9 @@ def test_losses_of_samples_and_their_gradients(shift, alpha, size):
 
 
 def test_penalty_has_the_gradient_of_weight_decay():
-    assert penalty(0.0) is None
+    assert l2_regularizer(0.0) is None
     weight = tf.Variable([1.0, -2.0])
     with tf.GradientTape() as tape:
-        value = penalty(0.3)(weight)
+        value = l2_regularizer(0.3)(weight)
     assert float(value) == pytest.approx(0.15 * 5)
     np.testing.assert_allclose(tape.gradient(value, weight), [0.3, -0.6], rtol=1e-6)

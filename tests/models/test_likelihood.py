@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_nplm.layers.ops as operations
+import keras_nplm.layers.softmax as operations
 from keras_nplm import (
     NPLM,
     AveragedContext,
@@ -388,10 +388,10 @@ def test_default_training_and_evaluation_do_not_use_call(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["plain", "averaged, deep", "stock layer", "adaptive"])
-def test_optimizer_weight_decay_leaves_out_biases(name):
+def test_biases_are_all_weights_without_decay(name):
     model = NPLM(V, order=6, embedding_dim=3, hidden_units=5, **_variants()[name])
     optimizer = keras.optimizers.SGD(0.1, weight_decay=0.1)
-    model.compile(optimizer)
+    optimizer.exclude_from_weight_decay(var_list=model.biases)
     spared = [weight for weight in model.trainable_weights if not optimizer._use_weight_decay(weight)]
     vectors = [weight for weight in model.trainable_weights if len(weight.shape) == 1]
     assert {id(weight) for weight in spared} == {id(weight) for weight in vectors} != set()

@@ -17,8 +17,8 @@ from keras_nplm import (
     export_onnx,
 )
 from keras_nplm.cli.main import main
-from keras_nplm.layers.context import AveragedContext
-from keras_nplm.layers.hidden import DeepHidden
+from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.serving.on_device import _NextWordModule
 from keras_nplm.training.build import build_model
 

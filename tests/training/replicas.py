@@ -9,18 +9,26 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm import NPLM, InputError, LazyAdagrad, LazyAdam, LazySGD, ngram_dataset
-from keras_nplm.layers.context import AveragedContext
-from keras_nplm.layers.hidden import DeepHidden
+from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.training.distribution import open_strategy
 
 SIZE, ORDER, BATCH = 60, 4, 64
+OPTIMIZERS = keras.optimizers
 RUNS = {  # an output, and its optimiser
-    "full": functools.partial(keras.optimizers.SGD, 0.5, clipnorm=0.05),
+    "full": functools.partial(OPTIMIZERS.SGD, 0.5, clipnorm=0.05),
     "adaptive": functools.partial(LazyAdagrad, 0.1),
     "nce": functools.partial(LazyAdam, 0.01),
     "sampled": functools.partial(LazySGD, 0.5, clipvalue=0.002),
     "energy": functools.partial(LazySGD, 0.5),
-    "modern": functools.partial(keras.optimizers.Adam, 0.01, global_clipnorm=0.05),
+    "modern": functools.partial(OPTIMIZERS.Adam, 0.01, global_clipnorm=0.05),
+    "full, momentum": functools.partial(OPTIMIZERS.SGD, 0.1, momentum=0.9, global_clipnorm=0.05),
+    "nce, adagrad": functools.partial(OPTIMIZERS.Adagrad, 0.1, clipvalue=0.002),
+    "nce, adamw": functools.partial(OPTIMIZERS.AdamW, 0.01, clipnorm=0.05),
+    "nce, rmsprop": functools.partial(OPTIMIZERS.RMSprop, 0.01),
+    "full, nadam": functools.partial(OPTIMIZERS.Nadam, 0.01),
+    "full, adafactor": functools.partial(OPTIMIZERS.Adafactor, 0.01),
+    "full, lion": functools.partial(OPTIMIZERS.Lion, 1e-3),
 }
 
 
@@ -34,7 +42,7 @@ def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[NPLM, dict]:
     """Fit on a text whose last batch has one n-gram for two replicas. Validate on an odd number of n-grams."""
     with strategy.scope():
         keras.utils.set_random_seed(3)
-        options = dict(output=name, direct_connections=name != "energy")
+        options = dict(output=name.partition(",")[0], direct_connections=name != "energy")
         if name == "modern":
             hidden = DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True)
             options = dict(context=AveragedContext(SIZE, 8, averages_after=(1,)), hidden=hidden)

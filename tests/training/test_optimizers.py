@@ -90,12 +90,13 @@ def test_optimiser_is_restored_from_its_configuration(make):
     assert type(again) is make and again.get_config() == optimizer.get_config()
 
 
-def test_compile_excludes_biases_from_decay_by_default():
+def test_biases_are_left_out_of_decay_by_the_user_and_after_loading(tmp_path):
     model = NPLM(9, 3, 2, 2)
     optimizer = LazySGD(RATE, weight_decay=DECAY)
-    model.compile(optimizer=optimizer)
-    assert not optimizer._use_weight_decay(model.prob.b) and optimizer._use_weight_decay(model.embed.C)
-    optimizer = LazySGD(RATE, weight_decay=DECAY)
-    optimizer.exclude_from_weight_decay(var_list=[model.embed.C])
-    model.compile(optimizer=optimizer)
-    assert optimizer._use_weight_decay(model.prob.b) and not optimizer._use_weight_decay(model.embed.C)
+    optimizer.exclude_from_weight_decay(var_list=model.biases)
+    model.compile(optimizer)
+    model.fit(np.ones((2, 2), np.int32), np.ones(2, np.int32), verbose=0)
+    model.save(tmp_path / "model.keras")
+    for each in (model, keras.models.load_model(tmp_path / "model.keras")):
+        kept = [weight.name for weight in each.trainable_weights if not each.optimizer._use_weight_decay(weight)]
+        assert sorted(kept) == ["b", "d"]

@@ -9,8 +9,9 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width
-from keras_nplm.layers.ops import Tensor, l2_regularizer, linear_log_prob, linear_softmax
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import Output, safe_log
+from keras_nplm.layers.softmax import linear_log_prob, linear_softmax
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -57,7 +58,7 @@ class AdaptiveSoftmax(Output):
         self.projections, self.clusters = [], []
         for i, (first, last) in enumerate(self._ends(), start=1):
             narrow = cluster_width(width, i)
-            self.projections.append(self._matrix(f"P{i}", (width, narrow)))
+            self.projections.append(self.add_matrix(f"P{i}", (width, narrow)))
             self.clusters.append(self._softmax(f"cluster{i}", last - first, narrow))
 
     def log_probs(self, features: Tensor) -> Tensor:
@@ -112,18 +113,8 @@ class AdaptiveSoftmax(Output):
         return itertools.pairwise((*self.cutoffs, self.vocabulary_size))
 
     def _softmax(self, name: str, size: int, width: int) -> tuple[keras.Variable, keras.Variable]:
-        bias = self.add_weight(name=f"{name}_b", shape=(size,), initializer="zeros", autocast=False)
-        return self._matrix(f"{name}_U", (size, width)), bias
-
-    def _matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
-        regularizer = l2_regularizer(self.weight_decay)
-        return self.add_weight(
-            name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer, autocast=False
-        )
-
-    @property
-    def biases(self) -> list[keras.Variable]:
-        return [self.root[1], *(bias for _, bias in self.clusters)]
+        bias = self.add_weight(name=f"{name}_b", shape=(size,), initializer="zeros")
+        return self.add_matrix(f"{name}_U", (size, width)), bias
 
     def get_config(self) -> dict:
         return super().get_config() | {"cutoffs": self.cutoffs, "weight_decay": self.weight_decay}

@@ -10,13 +10,11 @@ from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.io.seeds import fold_seed
-from keras_nplm.layers.ops import Tensor, log_sum_exp, noise_loss, rows
-from keras_nplm.layers.outputs.base import (
-    BiasedOutput,
-    LinearOutput,
-    append_held_out,
-    safe_log,
-)
+from keras_nplm.layers.lookup import rows
+from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.outputs.base import BiasedOutput, safe_log
+from keras_nplm.layers.outputs.linear import LinearOutput, append_held_out
+from keras_nplm.layers.softmax import log_sum_exp, noise_loss
 
 PROPOSALS = ("unigram", "log-uniform")
 
@@ -71,9 +69,7 @@ class SampledOutput(BiasedOutput):
     def build(self, input_shape: tuple) -> None:
         super().build(input_shape)
         self.noise = self._distribution("noise")
-        self.log_q = self.add_weight(
-            name="log_q", shape=(self.num_outputs,), initializer="zeros", trainable=False, autocast=False
-        )
+        self.log_q = self.add_weight(name="log_q", shape=(self.num_outputs,), initializer="zeros", trainable=False)
         self.held_out = self._distribution("held_out") if self.held_out_mass else None
         predicted = np.ones(self.num_outputs)
         predicted[[i for i in (PAD_ID, BOS_ID) if i < self.num_outputs]] = 0
@@ -83,7 +79,7 @@ class SampledOutput(BiasedOutput):
 
     def training_loss(self, features: Tensor, output_ids: Tensor) -> tuple[Tensor, Tensor | None]:
         output_ids, known = self.clip_ids(output_ids)
-        projected = self.project(ops.cast(features, self.accumulator_dtype), training=True)
+        projected = self.project(features, training=True)
         if self.held_out_mass:
             output_ids = self._replace_by_held_out(output_ids)
         sampled_ids = self._sample(self.noise, self._strata(self.num_sampled))
@@ -115,9 +111,8 @@ class SampledOutput(BiasedOutput):
 
     def _strata(self, number: int) -> Tensor:
         """Return a random number from each of `number` equal parts of [0, 1)."""
-        return (
-            ops.arange(number, dtype="float32") + keras.random.uniform((number,), seed=self.seed_generator)
-        ) / number
+        within = keras.random.uniform((number,), seed=self.seed_generator)
+        return (ops.arange(number, dtype="float32") + within) / number
 
     def _replace_by_held_out(self, output_ids: Tensor) -> Tensor:
         shape = ops.shape(output_ids)
@@ -135,7 +130,7 @@ class SampledOutput(BiasedOutput):
 
         The rarest words come first because float32 is more precise near 0 than near 1.
         """
-        options = dict(shape=(self.num_outputs,), trainable=False, autocast=False)
+        options = dict(shape=(self.num_outputs,), trainable=False)
         return (
             self.add_weight(name=f"{name}_cumulated", initializer="ones", dtype="float32", **options),
             self.add_weight(name=f"{name}_words", initializer="zeros", dtype="int32", **options),
@@ -154,13 +149,8 @@ class SampledOutput(BiasedOutput):
         return rows(words, place)
 
     def get_config(self) -> dict:
-        return super().get_config() | {
-            "num_sampled": self.num_sampled,
-            "proposal": self.proposal,
-            "held_out_mass": self.held_out_mass,
-            "self_normalisation": self.self_normalisation,
-            "seed": self.seed,
-        }
+        names = ("num_sampled", "proposal", "held_out_mass", "self_normalisation", "seed")
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -197,13 +187,6 @@ class NoiseContrastive(SampledOutput, LinearOutput):
     See `SampledOutput` and `LinearOutput` for the arguments. At the minimum exp(y_w) is P(w | context) itself. So log Z
     stays near 0, and a logit can serve as a log-probability (see `keras_nplm.models.self_normalised`).
 
-    Example:
-
-    >>> output = NoiseContrastive(vocabulary_size=1000, num_sampled=64, seed=0)
-    >>> output.build((None, 3))
-    >>> output.training_loss(np.ones((2, 3), "float32"), np.array([4, 5]))[0].shape
-    TensorShape([2])
-
     Reference: Gutmann & Hyvärinen (2010); Mnih & Teh (2012), A fast and simple algorithm for training neural
     probabilistic language models.
     """
@@ -215,7 +198,6 @@ class NoiseContrastive(SampledOutput, LinearOutput):
 
 
 def _probabilities(distribution: tuple[keras.Variable, keras.Variable]) -> np.ndarray:
-    """Return the probabilities that `_assign` stored, float64 [outputs]."""
     cumulated, words = (ops.convert_to_numpy(weight) for weight in distribution)
     probabilities = np.zeros(len(words))
     probabilities[words] = np.diff(cumulated.astype(np.float64), prepend=0)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from keras_nplm import AdaptiveSoftmax, EnergyOutput, FullSoftmax, InputError, NoiseContrastive, SampledSoftmax
-from keras_nplm.layers.outputs import OUTPUTS, build_output
+from keras_nplm.layers.build import build_output
+from keras_nplm.layers.outputs import OUTPUTS
 
 V, B = 30, 9
 

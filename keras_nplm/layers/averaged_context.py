@@ -1,0 +1,89 @@
+"""Context layer of long contexts: near words concatenated, far words averaged."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_nplm.io.errors import check_argument
+from keras_nplm.io.shapes import check_averages, number_of_blocks
+from keras_nplm.layers.context import ContextEmbedding
+from keras_nplm.layers.ops import Tensor
+
+
+@keras.saving.register_keras_serializable("keras_nplm")
+class AveragedContext(ContextEmbedding):
+    """Long context: near words concatenated as in the paper, far words averaged in spans.
+
+        x = [ā_K, …, ā_1, C(w_{t-k}), …, C(w_{t-1})],    ā_j = L_j^{-1/2} sum_{w in span j} C(w)
+
+    The position of a near word matters. Far words matter for the topic of the text. So a context of dozens of words
+    costs K + k blocks of m numbers instead of n-1. Span 1 begins after the k near words and has L_1 words. The last
+    span ends with the context. The factor L^{-1/2} gives all blocks of x about the same variance at the start.
+
+    Args:
+        vocabulary_size: int, |V|.
+        embedding_dim: int, m.
+        averages_after: ascending ints (k, …), how many words back each span begins. Example: (4, 20) stands for 4 near
+            words, an average of words 5 to 20, and an average of the words from 21 on.
+        weight_decay, word_dropout, dropout: as in `ContextEmbedding`.
+
+    Call arguments, returns: as in `ContextEmbedding`, with x float [B, (K + k) m].
+
+    Raises:
+        InputError: `averages_after` does not ascend, or (in `build`) reaches the end of the context.
+
+    Example:
+
+    >>> embed = AveragedContext(vocabulary_size=9, embedding_dim=2, averages_after=(1,))
+    >>> x = embed(np.array([[5, 6, 7, 8, 4]]))
+    >>> C = embed.C.numpy()
+    >>> bool(np.allclose(x, [[*C[5:9].sum(axis=0) / 2, *C[4]]], atol=1e-6))
+    True
+
+    Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3, "global
+    aggregate".
+    """
+
+    def __init__(self, *args: Any, averages_after: Sequence[int], **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.averages_after = tuple(averages_after)
+        check_averages(self.averages_after)
+        fix = "use ContextEmbedding for a context without averages."
+        check_argument("averages_after", bool(self.averages_after), "one number or more", "()", fix)
+
+    def build(self, input_shape: tuple) -> None:
+        size, fix = input_shape[-1], "raise `order` or remove the last number."
+        fits, wanted = self.averages_after[-1] < size, f"below {size}, the number of context words"
+        check_argument("averages_after", fits, wanted, list(self.averages_after), fix)
+        super().build(input_shape)
+
+    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
+        near, *others = self.averages_after
+        edges = [context_size, *reversed(others), near]  # words back, at the ends of the spans
+        lengths = -np.diff(edges)
+        spans = len(lengths)
+        block = np.concatenate([np.repeat(np.arange(spans), lengths), spans + np.arange(near)])
+        scale = np.concatenate([np.repeat(lengths**-0.5, lengths), np.ones(near)])
+        return block, scale.astype(np.float32)
+
+    def num_single_words(self, context_size: int) -> int:
+        return self.averages_after[0]
+
+    def join(self, vectors: Tensor) -> Tensor:
+        near, *others = self.averages_after
+        number = vectors.shape[1]
+        edges = [number - edge for edge in (*reversed(others), near)]
+        *spans, nearest = ops.split(vectors, edges, axis=1)
+        wide = keras.backend.result_type(vectors.dtype, "float32")  # half precision is too coarse for a sum
+        averages = [ops.sum(ops.cast(span, wide), axis=1) * span.shape[1] ** -0.5 for span in spans]
+        x = [ops.cast(average, vectors.dtype) for average in averages]
+        return ops.concatenate([*x, super().join(nearest)] if near else x, axis=-1)
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (input_shape[0], number_of_blocks(input_shape[1] + 1, self.averages_after) * self.embedding_dim)
+
+    def get_config(self) -> dict:
+        return super().get_config() | {"averages_after": self.averages_after}

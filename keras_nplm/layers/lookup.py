@@ -1,0 +1,63 @@
+"""Embedding lookup: rows of a matrix by ids, their sparse gradients, and masks of rows."""
+
+import keras
+from keras import ops
+
+from keras_nplm.layers.ops import Tensor
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
+
+
+def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
+    """Return `variable[ids]`, [*ids.shape, …], of a weight [V, …] created with `autocast=False`.
+
+    On TensorFlow the gradient is `tf.IndexedSlices`: it holds the rows of the ids only. With `sum_gradient` it has one
+    slice for each distinct id, the sum over its occurrences. Most Keras optimisers need that: they square each slice.
+    It costs a pass over the ids. Ids out of range are clipped, so the caller must check them.
+    """
+    ids = ops.clip(ids, 0, variable.shape[0] - 1)
+    if keras.backend.backend() != "tensorflow":
+        return ops.take(variable, ids, axis=0)
+    if not sum_gradient:
+        return tf.gather(variable.value, ids)  # a gather from the variable itself: reading it first would copy it
+    distinct, place = tf.unique(tf.reshape(ids, [-1]))
+    vectors = tf.gather(variable.value, distinct)
+    vectors = tf.gather(tf.reshape(vectors, tf.shape(vectors)), place)  # the gradient of a reshape is dense: the sum
+    return tf.reshape(vectors, tf.concat([tf.shape(ids), tf.shape(vectors)[1:]], axis=0))
+
+
+def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return distinct ids and the sum of the rows of each, for sparse gradients. TensorFlow only.
+
+    The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times as fast as sums of
+    scattered rows. The ids ascend, except within a function that XLA compiles.
+    """
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext  # no public function tells
+
+    if GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):  # XLA has no sum of sorted segments
+        ids, places = tf.unique(ids)
+        return ids, tf.math.unsorted_segment_sum(values, places, tf.size(ids))
+    order = tf.argsort(ids, stable=True)
+    ids, places = tf.unique(tf.gather(ids, order))
+    return ids, tf.math.segment_sum(tf.gather(values, order), places)
+
+
+def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
+    """Return vectors * mask. On TensorFlow a mask of ones costs no pass over the vectors, forward or backward."""
+    if keras.backend.backend() != "tensorflow":
+        return vectors * mask
+    return tf.cond(tf.reduce_any(tf.not_equal(mask, 1)), lambda: vectors * mask, lambda: vectors)
+
+
+def set_width(argument: str, ids: Tensor, width: int | None) -> Tensor:
+    """Return ids [B, width] whose static width is known; a pipeline of tf.data may not know it before it runs."""
+    if keras.backend.backend() != "tensorflow" or not hasattr(ids, "shape") or width is None:
+        return ids
+    shape = tf.TensorShape(ids.shape)
+    if shape.rank is not None and (shape.rank != 2 or shape[1] is not None):
+        return ids
+    received, text = tf.shape(ids), f"`{argument}` must be [B, {width}]. Fix: give the n-1 words before the target."
+    fits = tf.equal(tf.size(received), 2) & tf.equal(received[-1], width)
+    with tf.control_dependencies([tf.debugging.Assert(fits, [f"{text} Received:", received])]):
+        return tf.ensure_shape(ids, [None, width])

@@ -1,0 +1,246 @@
+"""Softmax of linear outputs in tiles of words, log Z and the losses of negative samples, with their gradients."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_nplm.layers.lookup import rows
+from keras_nplm.layers.ops import Tensor, attach_gradient
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
+
+_CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
+_WHOLE = 1 << 22  # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
+_LEAST = 512  # words of a tile at least: a matrix product with fewer is slow
+_MOST = 64  # tiles at most
+_FACTORS = 16  # numbers that are multiplied before one logarithm is taken
+
+
+def linear_softmax(
+    features: Tensor,
+    kernel: Tensor,
+    bias: Tensor,
+    target_ids: Tensor,
+    dtype: str | keras.DTypePolicy | None,
+    expected: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log Z and the target logits of a linear softmax, with a gradient for training, in tiles of words.
+
+        ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f,    y_q = sum_i q_i (b_i + U_i f)
+
+    Forward and backward pass together take three matrix products, and one exponential per logit. Logits are computed
+    in tiles of words that fit the cache. From each tile the sums of exp(y_i) and of exp(y_i) U_i are computed at once.
+    Only the exponentials are kept, for the gradient of U. The greatest logit is not subtracted first. If a sum then
+    overflows or underflows, all sums are computed again with the greatest logit subtracted.
+
+    Features f are [B, w], the kernel U [V, w], the targets int [B] in range, and `expected` is q, [V], or None for
+    y_q = 0. `dtype` is that of the matrix products. The results are [B] each, of at least float32.
+    """
+    if keras.backend.backend() != "tensorflow":
+        logits = ops.cast(ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32") + bias
+        chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
+        mean = ops.zeros_like(chosen) if expected is None else ops.matmul(logits, expected)
+        return ops.logsumexp(logits, axis=-1), chosen, mean
+    kernel, bias = (tf.convert_to_tensor(weight.value) for weight in (kernel, bias))
+    wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
+    log_z, target_logit = _tiled_softmax(features, kernel, bias, target_ids, dtype, wide)
+    if expected is None:
+        return log_z, target_logit, tf.zeros_like(target_logit)
+    features, kernel, bias = (tf.cast(tensor, wide) for tensor in (features, kernel, bias))
+    mean_row = tf.linalg.matvec(kernel, expected, transpose_a=True)  # [w]
+    return log_z, target_logit, tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
+
+
+def _tiled_softmax(
+    features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, dtype: Any, wide: Any
+) -> tuple[Tensor, Tensor]:
+    """Return log Z and the target logits of `linear_softmax`."""
+    inputs, low, table = [features, kernel, bias], tf.cast(features, dtype), tf.cast(kernel, dtype)
+    features, bias = tf.cast(features, wide), tf.cast(bias, wide)
+    sizes = _tiles(features, kernel)
+    tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
+
+    def exponentials(shift: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
+        tiles, z, weighted = [], [], []
+        for table, bias in zip(tables, biases, strict=True):
+            with tf.control_dependencies(z[-1:] + weighted[-1:]):  # one tile after the other, while each is in cache
+                logits = _logits(low, table, bias)
+            tile = tf.exp(logits if shift is None else logits - shift)  # [B, tile]
+            z.append(tf.reduce_sum(tile, axis=-1, keepdims=True))
+            tiles.append(tf.cast(tile, dtype))
+            weighted.append(tf.cast(tf.matmul(tiles[-1], table), wide))  # [B, w]
+        return tf.add_n(z), tf.add_n(weighted), tiles
+
+    def shifted() -> Tensor:
+        logits = [_logits(low, table, bias) for table, bias in zip(tables, biases, strict=True)]
+        greatest = [tf.reduce_max(tile, axis=-1, keepdims=True) for tile in logits]
+        shift = tf.reduce_max(tf.concat(greatest, axis=-1), axis=-1, keepdims=True)
+        return *exponentials(shift), shift
+
+    plain = exponentials(None)
+    z, weighted, tiles, shift = tf.cond(_in_range(plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted)
+    target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
+    target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
+    results, saved = [tf.math.log(z[:, 0]) + shift[:, 0], target_logit], [z, weighted, target_ids, target_rows, *tiles]
+    return attach_gradient(_softmax_gradient, results, inputs, saved)
+
+
+def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+    (d_log_z, d_target), (z, weighted, target_ids, target_rows, *tiles) = upstream, saved
+    dtype, wide, features = tiles[0].dtype, z.dtype, tf.cast(inputs[0], z.dtype)
+    share = d_log_z[:, None] / z  # [B, 1]
+    d_features = share * weighted + d_target[:, None] * target_rows
+    scaled = tf.cast(features * share, dtype)
+    if len(tiles) == 1:
+        d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), wide)
+        d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], wide)
+    else:  # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large one before
+        scaled = tf.concat([scaled, tf.cast(share, dtype)], axis=-1)
+        products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
+        d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide)
+        d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), wide)
+    d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
+    d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
+    return [tf.cast(gradient, x.dtype) for gradient, x in zip([d_features, d_kernel, d_bias], inputs, strict=True)]
+
+
+def linear_log_prob(
+    features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, which: Tensor | None = None
+) -> Tensor:
+    """Return ln P(target | context) of a linear softmax, float [T], without storing [B, V] logits. For evaluation only.
+
+    `which`, int [T], is the row of the features of each target. None: target i has row i.
+    """
+    log_z = log_normaliser(features, kernel, bias)
+    if which is not None:
+        features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
+    return linear_logit(features, kernel, bias, target_ids) - log_z
+
+
+def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor) -> Tensor:
+    """Return the logits of the targets only, y_t = b_t + U_t f, float [B]."""
+    row, offset = (ops.cast(rows(weight, target_ids), features.dtype) for weight in (kernel, bias))
+    return ops.sum(features * row, axis=-1) + offset
+
+
+def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+    """Return ln Z of a linear softmax, float [B], without storing [B, V] logits. For evaluation only."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
+    kernel, bias = (tf.cast(weight.value, features.dtype) for weight in (kernel, bias))
+    sizes = _tiles(features, kernel)
+    tiles = list(zip(tf.split(kernel, sizes), tf.split(bias, sizes), strict=True))
+    sums = []
+    for table, offset in tiles:
+        with tf.control_dependencies(sums[-1:]):
+            logits = _logits(features, table, offset)
+        sums.append(tf.reduce_sum(tf.exp(logits), axis=-1))
+    z = tf.add_n(sums)
+
+    def shifted() -> Tensor:
+        return tf.reduce_logsumexp(tf.stack([tf.reduce_logsumexp(_logits(features, *t), axis=-1) for t in tiles]), 0)
+
+    return tf.cond(_in_range(z), lambda: tf.math.log(z), shifted)
+
+
+def multiply_transposed(a: Tensor, b: Tensor) -> Tensor:
+    """Return the matrix product a bᵀ, [N, M], for [N, w] and [M, w].
+
+    On TensorFlow its gradient has no transposed copy either, which the gradient of `matmul(a, transpose(b))` has.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return ops.matmul(a, ops.transpose(b))
+    return tf.matmul(a, b, transpose_b=True)
+
+
+def log_sum_exp(logits: Tensor) -> Tensor:
+    """Return log Z of logits, ln sum_j exp(y_j) of each row, float [B], with a gradient for training.
+
+    On TensorFlow the gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
+    would overflow or underflow without it.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(logits, axis=-1)
+    power = tf.exp(logits)
+    z = tf.reduce_sum(power, axis=-1)
+
+    def shifted() -> tuple[Tensor, ...]:
+        log_z = tf.reduce_logsumexp(logits, axis=-1)
+        return log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
+
+    log_z, *saved = tf.cond(_in_range(z), lambda: (tf.math.log(z), power, z), shifted)
+    return attach_gradient(_log_sum_exp_gradient, [log_z], [logits], saved)[0]
+
+
+def _log_sum_exp_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+    weight, total = saved
+    return [weight * (upstream[0] / total)[:, None]]
+
+
+def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
+    """Return the loss of the negative samples in noise-contrastive estimation, float [B], with a gradient for training.
+
+        loss = -sum_j ln σ(-s_j) + α (ln Z)²,    Z = sum_j exp(s_j)
+        d loss / d s_j = σ(s_j) + 2 α ln Z exp(s_j) / Z,    σ(s) = exp(s) / (1 + exp(s))
+
+    On TensorFlow all of it comes from one exponential per logit, unless a sum of them overflows or underflows.
+    """
+    if keras.backend.backend() != "tensorflow":
+        log_z = ops.logsumexp(logits, axis=-1)
+        return ops.sum(ops.softplus(logits), axis=-1) + self_normalisation * ops.square(log_z)
+    power = tf.exp(logits)
+    z = tf.reduce_sum(power, axis=-1)
+
+    def plain() -> tuple[Tensor, ...]:
+        one = 1 + power
+        return _sum_logs(one), power / one, tf.math.log(z), power, z
+
+    def stable() -> tuple[Tensor, ...]:
+        softplus, log_z = tf.reduce_sum(tf.math.softplus(logits), axis=-1), tf.reduce_logsumexp(logits, axis=-1)
+        return softplus, tf.sigmoid(logits), log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
+
+    loss, *saved, log_z, weight, total = tf.cond(_in_range(z, greatest=1e3), plain, stable)
+    if self_normalisation:
+        loss += self_normalisation * tf.square(log_z)
+        saved += [weight, 2 * self_normalisation * log_z / total]
+    return attach_gradient(_noise_gradient, [loss], [logits], saved)[0]
+
+
+def _noise_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+    slope = saved[0]  # σ
+    if len(saved) > 1:
+        slope += saved[1] * saved[2][:, None]
+    return [slope * upstream[0][:, None]]
+
+
+def _logits(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+    return tf.nn.bias_add(tf.cast(tf.matmul(features, kernel, transpose_b=True), bias.dtype), bias)
+
+
+def _in_range(z: Tensor, greatest: float = 1e30) -> Tensor:
+    """Return whether no sum of exponentials overflowed or underflowed. False for NaN."""
+    return tf.reduce_all((z > 1e-30) & (z < greatest))
+
+
+def _sum_logs(factors: Tensor) -> Tensor:
+    """Return the sum of the logarithms of each row: one logarithm for 16 of them.
+
+    The factors are 1 or more, and the sum of (factor - 1) over a row is at most 1000. So the greatest product of 16 is
+    (1 + 1000/16)^16 < 1e29.
+    """
+    size = factors.shape[1]
+    if size % _FACTORS == 0:
+        factors = tf.reduce_prod(tf.reshape(factors, [-1, _FACTORS, size // _FACTORS]), axis=1)
+    return tf.reduce_sum(tf.math.log(factors), axis=-1)
+
+
+def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
+    """Return the numbers of rows of a kernel in each tile, so that the logits of a tile fit the cache."""
+    size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
+    if size * batch <= _WHOLE:
+        return [size]
+    tile = max(_LEAST, _CACHED // max(1, batch), -(-size // _MOST))
+    tile += -tile % 16  # whole vectors
+    return [min(tile, size - start) for start in range(0, size, tile)]
