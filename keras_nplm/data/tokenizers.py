@@ -3,15 +3,11 @@
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.extras import import_extra
+from keras_nplm.io.errors import InputError, import_extra
 from keras_nplm.io.text import split_fields
-
-if TYPE_CHECKING:
-    from keras_nplm.data.subwords import Subwords
 
 STEPS = ("lower", "numbers", "lemmas")  # normalisation steps in the order of their application
 NUMBER = "_number_"  # every tokenizer keeps it as one token
@@ -142,7 +138,7 @@ def get_separator(name: str) -> str:
 def get_tokenizer(
     name: str,
     forms: Mapping[str, str] | None = None,
-    subwords: "Subwords | None" = None,
+    subwords: Any = None,
     *,
     apart: bool = False,
 ) -> Callable[[str], list[str]]:
@@ -155,7 +151,6 @@ def get_tokenizer(
         forms: for the step `lemmas`: the forms of the vocabulary. Default: `load_forms`.
         subwords: for `"sentencepiece"`: the subwords of the vocabulary.
         apart: split the words of this text at spaces, even if the name says `"words"`.
-
     """
     base, steps = parse_tokenizer(name)
     if base == SUBWORDS:

@@ -5,7 +5,6 @@ Files may be untrusted: none of their code runs, and their sizes, the depth of J
 
 import contextlib
 import json
-import mmap
 import os
 import re
 import threading
@@ -15,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.io.arrays import free_mapped_pages, map_array, map_file, open_archive_to_write
-from keras_nplm.io.errors import InputError, shorten_value
+from keras_nplm.io.arrays import free_mapped_pages, map_array, open_archive_to_write
+from keras_nplm.io.errors import InputError, shorten_value, summarize_error
 from keras_nplm.io.paths import check_locks, check_output_path, output_error
 from keras_nplm.io.text import check_is_file, read_text
 
@@ -168,12 +167,11 @@ def read_arrays(
     check_is_file(path)
     try:
         with open_archive(path) as archive:
-            file_map = map_file(path) if mapped else None
             names = {part.removesuffix(".npy") for part in archive.namelist()}
             wanted = {name: [f"{name}.{i}" for i in range(len(names))] for name in lists}
-            result = {name: _numbers(path, name, archive, file_map) for name in arrays if name in names}
+            result = {name: _numbers(path, name, archive, mapped) for name in arrays if name in names}
             for name, keys in wanted.items():
-                result[name] = [_numbers(path, key, archive, file_map) for key in keys if key in names]
+                result[name] = [_numbers(path, key, archive, mapped) for key in keys if key in names]
     except InputError:
         raise
     except Exception as error:  # zipfile and NumPy raise many kinds of errors for a damaged file
@@ -185,8 +183,8 @@ def read_arrays(
     return result
 
 
-def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, file_map: mmap.mmap | None) -> np.ndarray:
-    array = None if file_map is None else map_array(archive, name, file_map)
+def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, mapped: bool) -> np.ndarray:
+    array = map_array(path, archive, name) if mapped else None
     if array is None:
         with archive.open(f"{name}.npy") as part:
             array = np.lib.format.read_array(part, allow_pickle=False)
@@ -224,8 +222,3 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
                 f"{claimed:,}. {_RESTORE}"
             )
         yield archive
-
-
-def summarize_error(error: Exception) -> str:
-    """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__

@@ -12,8 +12,8 @@ import numpy as np
 import keras_nplm.layers.context as context_layers
 import keras_nplm.layers.hidden as hidden_layers
 from keras_nplm.data.vocabulary import SPECIALS
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json, summarize_error
+from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
 from keras_nplm.io.shapes import number_of_blocks
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.nplm import NPLM

@@ -189,7 +189,7 @@ def test_damaged_and_compressed_archives_are_refused(tmp_path, mapped):
         read_arrays(path, ["ids"], mapped=mapped)
     with open_archive_to_write(path) as archive:
         archive.write("ids", np.dtype(np.int64), (3,), [np.arange(4)])
-    with pytest.raises(InputError, match="longer than its header"):
+    with pytest.raises(InputError, match="(longer|another size) than its header"):
         read_arrays(path, ["ids"], mapped=mapped)
 
 
