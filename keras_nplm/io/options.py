@@ -82,8 +82,8 @@ class Option:
             return False
         return (self.least is None or value >= self.least) and (self.below is None or value < self.below)
 
-    def check(self, value: object) -> None:
-        """Refuse a value that is not accepted: see `check_option`."""
+    def check(self, value: object, argument: str | None = None) -> None:
+        """Refuse a value that is not accepted. The error may name a different `argument`."""
         if self.accepts(value):
             return
         right_type = isinstance(value, _KINDS[self.type]) and not isinstance(value, bool)
@@ -94,7 +94,7 @@ class Option:
         wanted += ", or None" if self.optional else ""
         example = self.default if self.example is None else self.example
         raise InputError(
-            f"`{self.name}` must be {wanted}. Received: {shorten_value(value)}. Fix: give a value such as {example!r}."
+            f"`{argument or self.name}` must be {wanted}. Received: {shorten_value(value)}. Fix: give a value such as {example!r}."
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_nplm.data.tokenizers as tokenizers
-from keras_nplm import InputError, LanguageModel, Vocabulary
+from keras_nplm import LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
 from keras_nplm.data.tokenizers import NUMBER, STEPS, load_forms
 from keras_nplm.io.files import read_json
@@ -69,13 +69,6 @@ def test_forms_are_kept_with_the_vocabulary(models, lemmas, tmp_path):
     assert LanguageModel.load(tmp_path / "again").vocabulary.forms == lemmas.vocabulary.forms
 
 
-def test_a_vocabulary_of_lemmas_without_forms_gets_them(lemmas, monkeypatch):
-    monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: DICTIONARY)
-    words = Vocabulary(lemmas.vocabulary.words[4:])
-    assert LanguageModel(lemmas.model, words, lemmas.tokenizer_name).vocabulary == lemmas.vocabulary
-    load_forms.cache_clear()
-
-
 def test_models_of_different_normalisation_are_not_mixed(models, lemmas, tmp_path, capsys):
     words = Vocabulary(lemmas.vocabulary.words[4:], {"kittens": "cat"})
     LanguageModel(lemmas.model, words, lemmas.tokenizer_name).save(tmp_path / "forms")
@@ -90,13 +83,6 @@ def test_models_of_different_normalisation_are_not_mixed(models, lemmas, tmp_pat
     directories = [str(tmp_path / "a"), str(tmp_path / "b")]
     assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / "c")]) == 2
     assert "must have the same tokenizer" in capsys.readouterr().err
-
-
-def test_a_model_of_lemmas_without_its_forms_is_refused(lemmas, tmp_path):
-    lemmas.save(tmp_path / "model")
-    (tmp_path / "model" / "forms.tsv").unlink()
-    with pytest.raises(InputError, match="forms.tsv"):
-        LanguageModel.load(tmp_path / "model")
 
 
 @pytest.mark.long

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from keras_nplm import LanguageModel, RunError, encode_corpus, open_corpus, train
+from keras_nplm import LanguageModel, RunError, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.cli.printing import format_figures
-from keras_nplm.io.lock import LockedError, lock_directory
+from keras_nplm.io.lock import lock_directory
 from keras_nplm.training import estimate
 from keras_nplm.training.checkpoint import Checkpoint
 
@@ -94,18 +94,6 @@ def test_directory_in_use_has_status_2(tmp_path, text, model, capsys, monkeypatc
             error = capsys.readouterr().err.splitlines()[-1]
             assert f"{output} is in use by process {os.getpid()} on " in error and "Fix: wait until" in error
             assert _names(output) == {".lock"}
-
-
-def test_directory_in_use_is_refused_to_python(tmp_path, text, model, monkeypatch):
-    monkeypatch.setattr("keras_nplm.io.lock.HEARTBEAT", 0.1)
-    language_model = LanguageModel.load(model)
-    with _locked(tmp_path):
-        with pytest.raises(LockedError):
-            language_model.save(tmp_path)
-        with pytest.raises(LockedError):
-            encode_corpus(open_corpus(train=[str(text)]), language_model.vocabulary, tmp_path)
-    language_model.save(tmp_path)
-    assert LanguageModel.load(tmp_path).vocabulary == language_model.vocabulary
 
 
 def test_lock_is_taken_before_counting(tmp_path, text, monkeypatch):
