@@ -94,7 +94,8 @@ class Option:
         wanted += ", or None" if self.optional else ""
         example = self.default if self.example is None else self.example
         raise InputError(
-            f"`{argument or self.name}` must be {wanted}. Received: {shorten_value(value)}. Fix: give a value such as {example!r}."
+            f"`{argument or self.name}` must be {wanted}. Received: {shorten_value(value)}. Fix: give a value such as "
+            f"{example!r}."
         )
 
 

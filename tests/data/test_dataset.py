@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.shuffling as shuffling
-from keras_nplm import InputError, Resampled, Vocabulary, encode_sentences, ngram_dataset
+from keras_nplm import InputError, Resampled, ngram_dataset
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.training.distribution import shard_batches
 
@@ -119,12 +119,6 @@ def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, wh
         assert ((first[:300] - 4) % 100 != (first[300:600] - 4) % 100).mean() > 0.9
 
 
-def test_shards_of_one_block_have_a_new_order_in_each_epoch(tmp_path, write_shards):
-    dataset = ngram_dataset(write_shards(tmp_path, np.arange(4, 404, dtype=np.int32)), 3, 64, seed=1)
-    first, second = (_targets(dataset) for _ in range(2))
-    assert sorted(first) == sorted(second) and (first != second).mean() > 0.9
-
-
 def test_neighbours_in_an_epoch_are_not_neighbours_in_the_text():
     targets = _targets(ngram_dataset(np.arange(4, 100_004, dtype=np.int32), 2, 1000))
     for lag in (1, 2, 8, 1000):
@@ -136,15 +130,6 @@ def test_no_thread_tunes_the_pipeline(first_epoch):
     """`fit` would wait for that thread when its iterator ends, for as long as the iterator lived, up to a minute."""
     dataset = shard_batches(ngram_dataset(np.arange(4, 9), 3, 2, first_epoch=first_epoch))
     assert dataset.options().autotune.enabled is False
-
-
-def test_an_endless_dataset_has_the_epochs_of_a_finite_one():
-    options = dict(order=3, batch_size=8, drop_remainder=True, seed=3)
-    ids = np.arange(4, 54, dtype=np.int32)
-    finite = ngram_dataset(ids, **options)
-    endless = ngram_dataset(ids, first_epoch=0, **options).take(18)
-    assert finite.cardinality() == 6 and finite.element_spec[0].shape == (8, 2)
-    assert [ngram for _ in range(3) for ngram in _collect(finite)] == _collect(endless)
 
 
 @pytest.mark.parametrize(
@@ -190,10 +175,7 @@ def test_all_bits_of_a_seed_count(place_ids, where):
         ("memory", "sentence", True, True, None),
         ("shards", "sentence", True, False, 60),
         pytest.param("memory", "stream", True, True, 60, marks=pytest.mark.long),
-        pytest.param("memory", "stream", False, True, None, marks=pytest.mark.long),
-        pytest.param("memory", "sentence", False, False, None, marks=pytest.mark.long),
         pytest.param("shards", "stream", True, True, None, marks=pytest.mark.long),
-        pytest.param("shards", "stream", True, False, 60, marks=pytest.mark.long),
     ],
 )
 def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, boundary, shuffle, drop_remainder, below):
@@ -206,14 +188,6 @@ def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, bound
     for first_batch in (0, 1, batches // 2, batches - 1):
         later = ngram_dataset(ids, first_epoch=1, first_batch=first_batch, **options).take(2 * batches - first_batch)
         assert _list_batches(later) == whole[batches + first_batch :]
-
-
-def test_strings_give_the_ngrams_of_their_tokens():
-    lines = ["The cat sat.", "", "The dog ran."]
-    vocabulary = Vocabulary.build(lines, tokenizer="words")
-    ids = encode_sentences([["The", "cat", "sat", "."], ["The", "dog", "ran", "."]], vocabulary)
-    options = dict(order=3, batch_size=4, shuffle=False)
-    assert _collect(ngram_dataset(lines, vocabulary=vocabulary, **options)) == _collect(ngram_dataset(ids, **options))
 
 
 # several workers

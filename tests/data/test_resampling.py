@@ -9,7 +9,6 @@ import keras_nplm.data.resampling as resampling
 from keras_nplm import Resampled, ngram_dataset
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.resampling import ResampledPools
-from keras_nplm.data.shards import ShardedIds
 
 PLACES = ("memory", "shards")
 
@@ -108,16 +107,6 @@ def test_each_ngram_is_used_before_any_repeats(list_ngrams, place_texts, small_b
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_targets_outside_a_short_list_are_not_counted(list_ngrams, place_texts, small_blocks, where):
-    texts = [np.array([4, 9, 5, 9, 6, 3] * 20, np.int32), np.array([7, 9, 9, 8, 3] * 40, np.int32)]
-    epochs = _epochs(place_texts(texts, [1, 0.5], where), 2, boundary="sentence", targets_below=9)
-    listed = [[ngram for ngram in list_ngrams(text, 3, "sentence") if ngram[-1] < 9] for text in texts]
-    for epoch in epochs:
-        assert max(ngram[-1] for ngram in epoch) < 9 and len(epoch) == len(listed[0]) + len(listed[1]) // 2
-    assert sorted(epochs[0] + epochs[1]) == sorted(listed[0] * 2 + listed[1])
-
-
-@pytest.mark.parametrize("where", PLACES)
 def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, small_blocks, where):
     resampled = place_texts(_make_texts(200, 2000), [1, 0.3], where)
     first, second = _epochs(resampled, 2, batch_size=50, seed=5)
@@ -144,19 +133,6 @@ def test_resampled_data_resumes_at_any_batch(place_texts, small_blocks, where, d
         rest = ngram_dataset(resampled, first_epoch=epoch, first_batch=first_batch, **options)
         begin = epoch * each + first_batch
         assert _take(rest, 3 * each - begin) == whole[begin:]
-
-
-def test_little_more_is_read_from_shards_than_is_used(place_texts, monkeypatch):
-    monkeypatch.setattr(resampling, "RESAMPLED_BLOCK", 50)
-    monkeypatch.setattr(resampling, "RESAMPLED_POOL", 300)
-    texts = _make_texts(100, 5000)
-    resampled = place_texts(texts, [1, 0.1], "shards")
-    pools = ResampledPools(resampled, 3, "stream")
-    read, whole = [], ShardedIds.read
-    monkeypatch.setattr(ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range))
-    assert sum(len(pools.load(0, pool)[1]) for pool in range(pools.count)) == 600
-    used = len(texts[0]) + len(texts[1]) / 10
-    assert used < sum(stop - start for start, stop in read) < 1.4 * used
 
 
 @pytest.mark.parametrize("where", ["memory", "shards", "both"])

@@ -62,11 +62,3 @@ def test_epochs_of_shards_differ_and_the_seed_repeats_them(tmp_path, monkeypatch
     assert first != second and _read_epoch(Pools(shards, 3, "sentence", seed=1), 3, 0) == first
     for seed in (2, -2):
         assert _read_epoch(Pools(shards, 3, "sentence", seed=seed), 3, 0) != first
-
-
-def test_a_pool_holds_only_its_blocks_in_memory(tmp_path, monkeypatch, write_shards):
-    monkeypatch.setattr(shuffling, "BLOCK", 5)
-    monkeypatch.setattr(shuffling, "POOL", 3)
-    pools = Pools(write_shards(tmp_path, np.arange(4, 1004, dtype=np.int32)), 3, "stream")
-    sizes = [len(pools.load(0, pool)[0]) for pool in range(pools.count)]
-    assert max(sizes) <= 3 * (5 + 2) and len(sizes) == 67

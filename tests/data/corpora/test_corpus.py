@@ -1,5 +1,3 @@
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
@@ -7,21 +5,6 @@ import pytest
 
 from keras_nplm import InputError, open_corpus
 from keras_nplm.data.corpora import SPLITS
-
-
-def test_importing_data_loads_no_more_than_it_needs():
-    """Nothing loads TensorFlow; a vocabulary loads neither the subwords nor the worker pool."""
-    code = """if True:
-    import sys, keras_nplm.data.vocabulary
-    names = {"keras_nplm.data." + name for name in ("subwords", "worker_pool", "corpora", "shards")}
-    print(sorted(names & set(sys.modules)))
-    import keras_nplm.data.encoding, keras_nplm.data.ngram_arrays, keras_nplm.data.resampling
-    corpus = keras_nplm.open_corpus()
-    vocabulary = keras_nplm.Vocabulary.build(corpus.sentences("train"))
-    assert len(keras_nplm.encode_sentences(corpus.sentences("test"), vocabulary))
-    print(sorted({"keras", "tensorflow", "tensorflow_datasets"} & set(sys.modules)))
-    """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["[]", "[]"]
 
 
 def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkeypatch, capfd):
@@ -56,14 +39,6 @@ def test_text_files_are_read_line_by_line(tmp_path):
     assert list(corpus.sentences("train")) == [["The", "cat", "sat", "."], ["It's", "late"]]
     corpus = open_corpus(train=[one], validation=[one], test=[one], tokenizer="whitespace")
     assert list(corpus.sentences("test")) == [["The", "cat", "sat."]]
-
-
-def test_one_text_is_split_by_its_lines(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("".join(f"line {i}\n\n" for i in range(10)))
-    corpus = open_corpus(train=[str(path)], fractions=(0.6, 0.2, 0.2))
-    lines = {split: [sentence[1] for sentence in corpus.sentences(split)] for split in SPLITS}
-    assert lines == {"train": list("012345"), "validation": list("67"), "test": list("89")}
 
 
 def test_the_name_of_a_text_depends_on_files_sizes_and_split(tmp_path):
