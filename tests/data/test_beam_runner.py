@@ -60,19 +60,6 @@ def test_workers_of_beam_write_the_bytes_of_the_local_path(tmp_path, monkeypatch
     _prepare_both(tmp_path, flags.format(text=text).split(), SEVERAL)
 
 
-@needs_beam
-def test_invalid_runners_and_options_are_refused(tmp_path, capsys, text):
-    for arguments, message in {
-        "--runner NoRunner": "`--runner` must be local or a runner of Apache Beam, such as",
-        "--runner DirectRunner --pipeline-options direct_num_workers=x": "invalid int value: 'x'",
-        "--runner DirectRunner --corpus python_reference": "`runner` must be local for the corpus python_reference.",
-    }.items():
-        source = [] if "--corpus" in arguments else ["--train", text]
-        assert main(["prepare", *source, "--output", str(tmp_path / "new"), *arguments.split()]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert message in line and not (tmp_path / "new").exists()
-
-
 # Without Beam
 
 

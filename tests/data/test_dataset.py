@@ -4,11 +4,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import keras_nplm.data.shuffling as shuffling
-from keras_nplm import InputError, Resampled, ngram_dataset
+from keras_nplm import Resampled, ngram_dataset
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.training.distribution import shard_batches
 
@@ -39,65 +37,20 @@ def _targets(dataset) -> np.ndarray:
     return np.concatenate([target for _, target in dataset.as_numpy_iterator()])
 
 
-def _check_epochs(ids, expected, order, boundary, batch_size, shuffle, targets_below=None):
-    expected = [ngram for ngram in expected if targets_below is None or ngram[-1] < targets_below]
-    options = dict(boundary=boundary, shuffle=shuffle, targets_below=targets_below)
-    if not expected:
-        with pytest.raises(InputError, match="no word to predict"):
-            ngram_dataset(ids, order, batch_size, **options)
-        return
-    dataset = ngram_dataset(ids, order, batch_size, **options)
-    for _ in range(2):
-        found = _collect(dataset)
-        assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
-    batches = list(dataset)
-    assert len(batches) == dataset.cardinality() == -(-len(expected) // batch_size)
-    assert batches[0][0].dtype == batches[0][1].dtype == "int32"
-
-
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 @pytest.mark.parametrize("where", PLACES)
 def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where, boundary):
-    ids = np.array([4, 25, 6, 3, 3, 7, 3, *range(30, 7, -1), 3])
+    text = np.array([4, 25, 6, 3, 3, 7, 3, *range(30, 7, -1), 3])
+    ids = place_ids(text, where)
     for shuffle, below in ((True, None), (False, 15)):
-        _check_epochs(place_ids(ids, where), list_ngrams(ids, 4, boundary), 4, boundary, 4, shuffle, below)
-
-
-@pytest.mark.long
-@settings(deadline=None, max_examples=40)
-@given(
-    st.lists(st.lists(st.integers(4, 9), max_size=12), min_size=1, max_size=8),
-    st.none() | st.lists(st.integers(0, 30), max_size=4).map(sorted),
-    st.integers(2, 6),
-    st.sampled_from(["stream", "sentence"]),
-    st.integers(1, 7),
-    st.booleans(),
-    st.none() | st.integers(4, 10),
-    st.integers(1, 9),
-    st.integers(1, 4),
-)
-def test_any_text_gives_each_of_its_ngrams_once(
-    tmp_path_factory,
-    write_shards,
-    list_ngrams,
-    lines,
-    cuts,
-    order,
-    boundary,
-    batch_size,
-    shuffle,
-    below,
-    block,
-    pool,
-):
-    ids = np.array([token for line in lines for token in (*line, 3)], np.int32)
-    expected = list_ngrams(ids, order, boundary)
-    if cuts is not None:
-        ids = write_shards(tmp_path_factory.mktemp("shards"), ids, [min(cut, len(ids)) for cut in cuts])
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr(shuffling, "BLOCK", block)
-        context.setattr(shuffling, "POOL", pool)
-        _check_epochs(ids, expected, order, boundary, batch_size, shuffle, below)
+        expected = [ngram for ngram in list_ngrams(text, 4, boundary) if below is None or ngram[-1] < below]
+        dataset = ngram_dataset(ids, 4, 4, boundary=boundary, shuffle=shuffle, targets_below=below)
+        for _ in range(2):
+            found = _collect(dataset)
+            assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
+        batches = list(dataset)
+        assert len(batches) == dataset.cardinality() == -(-len(expected) // 4)
+        assert batches[0][0].dtype == batches[0][1].dtype == "int32"
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -175,7 +128,6 @@ def test_all_bits_of_a_seed_count(place_ids, where):
         ("memory", "sentence", True, True, None),
         ("shards", "sentence", True, False, 60),
         pytest.param("memory", "stream", True, True, 60, marks=pytest.mark.long),
-        pytest.param("shards", "stream", True, True, None, marks=pytest.mark.long),
     ],
 )
 def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, boundary, shuffle, drop_remainder, below):
@@ -204,9 +156,7 @@ def test_parts_of_workers_are_the_batches_of_one(place_ids, boundary, drop_remai
     assert all(len(batch) == 2 for part in parts for batch in part[: len(whole) - 1])
 
 
-@pytest.mark.parametrize(
-    "boundary, shuffle", [("stream", True), pytest.param("sentence", False, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("boundary, shuffle", [("stream", True)])
 def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, boundary, shuffle):
     ids = np.array([token if token % 5 else 3 for token in range(4, 100)] + [3])
     options = dict(order=3, batch_size=6, boundary=boundary, shuffle=shuffle)

@@ -50,13 +50,9 @@ def test_shards_hold_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, voc
     assert (encoded.name, encoded.tokenizer, encoded.vocabulary_size) == ("small", "whitespace", 7)
 
 
-@pytest.mark.parametrize("in_files", [False, True])
-def test_full_disk_is_noticed_at_the_last_byte(tmp_path, write_text, corpus, vocabulary, in_files):
+def test_full_disk_is_noticed_at_the_last_byte(tmp_path, corpus, vocabulary):
     """The disk takes all files but the shards, which are smaller than the buffer of a file."""
     resource = pytest.importorskip("resource")
-    if in_files:
-        text = write_text(tmp_path / "text.txt", b"the cat sat on the mat\n" * 20)
-        corpus = open_corpus(train=[text], fractions=(0.5, 0.25, 0.25))
     with pytest.MonkeyPatch.context() as context:
         context.setattr("keras_nplm.data.encoding.write_json", lambda *_: None)
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)

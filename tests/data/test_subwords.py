@@ -71,14 +71,6 @@ def test_odd_text_can_be_trained_on(lines, kind):
     assert len(subwords) <= MIN_PIECES - 4 and len({*subwords.words}) == len(subwords)
 
 
-def test_lines_are_sampled_evenly_over_a_long_text(monkeypatch):
-    monkeypatch.setattr(module, "_SAMPLE", 100)
-    monkeypatch.setattr(module, "_LONGEST", 4)
-    kept = module._sample_lines(f"{number:03d}" for number in range(400))
-    assert kept == [f"{number:03d}" for number in range(0, 400, 16)]
-    assert module._sample_lines(["abcdefghij"]) == ["abcd", "efgh", "ij"]
-
-
 def test_a_model_of_a_different_author_is_read():
     import sentencepiece
 
@@ -107,10 +99,7 @@ def _restore(ids: np.ndarray, vocabulary: Vocabulary) -> list[str]:
     return [vocabulary.subwords.decode(vocabulary.decode(part[:-1])) for part in parts]
 
 
-@pytest.mark.parametrize("size", [1 << 25, pytest.param(1 << 8, marks=pytest.mark.long)])
-def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("keras_nplm.data.corpora.chunks.CHUNK_BYTES", size)
-    monkeypatch.setattr("keras_nplm.data.corpora.chunks.PARALLEL_BYTES", size)
+def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path):
     (tmp_path / "text.txt").write_text("\n \n".join(LINES), encoding="utf-8")
     options = dict(tokenizer="sentencepiece", subwords=SubwordOptions(pieces=320))
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], **options)
@@ -129,13 +118,6 @@ def test_a_corpus_whose_tokens_are_apart_is_joined_by_spaces(tmp_path):
     vocabulary = count_vocabulary(corpus)
     encoded = encode_corpus(corpus, vocabulary, tmp_path)
     assert _restore(encoded.ids("test"), vocabulary) == LINES
-
-
-def test_fewer_pieces_than_wanted_are_reported(capsys):
-    splits = {"train": lambda: iter(["a b"] * 10)}
-    size = len(count_vocabulary(Corpus("lines", "sentencepiece", splits)))
-    assert 262 <= size <= 264  # as the version of SentencePiece
-    assert f"this text has {size} subwords, fewer than --pieces 8,000" in capsys.readouterr().err
 
 
 def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):

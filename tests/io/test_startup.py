@@ -22,21 +22,10 @@ print("\\nlast", file=sys.stderr)
 PASSED = ["first", "E0 an error", "E0 failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "half a line"]
 
 
-def test_other_lines_of_standard_error_pass_in_order():
-    run = subprocess.run([sys.executable, "-c", FILTER.format(end="")], capture_output=True, text=True)
-    assert run.stderr.splitlines() == [*PASSED, "last"]
-
-
 def test_lines_before_a_crash_are_not_lost():
     run = subprocess.run([sys.executable, "-c", FILTER.format(end="os.abort()")], capture_output=True, text=True)
     assert run.returncode == -signal.SIGABRT
     assert run.stderr.splitlines()[: len(PASSED)] == PASSED
-
-
-def test_an_error_in_the_import_reaches_the_user():
-    code = FILTER.format(end="raise ImportError('no TensorFlow here')")
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stderr.splitlines()[-1] == "ImportError: no TensorFlow here"
 
 
 LOUD_TENSORFLOW = """

@@ -63,6 +63,3 @@ def test_batches_of_sentences_hold_a_bounded_number_of_tokens(monkeypatch):
     sentences = [["a"] * size for size in (1, 1, 1, 1, 9, 2, 3, 1)]
     batches = word_counts.batch_sentences(iter(sentences))
     assert [[len(sentence) for sentence in batch] for batch in batches] == [[1, 1, 1], [1, 9], [2, 3], [1]]
-
-
-# `ru_maxrss` would include the memory of the process that starts this one
