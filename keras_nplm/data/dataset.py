@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_positions
-from keras_nplm.data.resampling import Resampled, ResampledPools, count_resampled
+from keras_nplm.data.resampling import Resampled, ResampledPools
 from keras_nplm.data.shards import ShardedIds, encode_text
-from keras_nplm.data.shuffling import Pools, concatenate_texts
+from keras_nplm.data.shuffling import Pools
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.seeds import fold_seed
@@ -106,14 +106,10 @@ def ngram_dataset(
     pools, options = None, dict(seed=seed, targets_below=targets_below, part=part)
     if isinstance(ids, ShardedIds):
         pools = Pools(ids, order, boundary, shuffle=shuffle, **options)
-    elif isinstance(ids, Resampled) and not ids.in_memory:
+    elif isinstance(ids, Resampled):
         pools = ResampledPools(ids, order, boundary, **options)
-    cycles = []
     if pools:
         number = pools.number
-    elif isinstance(ids, Resampled):
-        tokens, cycles = _order_resampled(ids, order, boundary, seed, targets_below)
-        number = sum(count for _, count in cycles)
     else:
         tokens, positions = ngram_positions(ids, order, boundary, targets_below)
         number = len(positions)
@@ -137,15 +133,12 @@ def ngram_dataset(
         tokens = tf.constant(tokens)
         # the positions of a stream are a range, which needs no look-up
         is_range = boundary == "stream" and targets_below is None
-        positions = None if cycles or is_range else tf.constant(positions)
+        positions = None if is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
             epoch_seed = _make_key(seed, epoch, 0) if shuffle else None
-            epoch_positions = _select_positions(cycles, epoch) if cycles else positions
-            return _build_chunks(
-                tokens, epoch_positions, order, chunk, first, used, number, epoch_seed, (local_size, *part)
-            )
+            return _build_chunks(tokens, positions, order, chunk, first, used, number, epoch_seed, (local_size, *part))
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
         joined = chunks(epoch).prefetch(2).rebatch(local_size, drop_remainder=drop_remainder)
@@ -185,30 +178,6 @@ def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
     size = batch_size // workers
     whole, rest = divmod(number, batch_size)
     return whole * size + min(max(rest - worker * size, 0), size)
-
-
-def _order_resampled(
-    resampled: Resampled, order: int, boundary: str, seed: int, targets_below: int | None
-) -> tuple[np.ndarray, list[tuple[tf.Tensor, int]]]:
-    """Concatenate texts in memory, and give for each its positions in random order and their number in an epoch."""
-    tokens, parts = concatenate_texts(ngram_positions(text, order, boundary, targets_below) for text in resampled.texts)
-    cycles = []
-    for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
-        count = count_resampled(share, len(positions))
-        if count < len(positions):
-            positions = np.random.default_rng([seed, text]).permutation(positions)
-        cycles.append((tf.constant(positions), count))
-    return tokens, cycles
-
-
-def _select_positions(cycles: list[tuple[tf.Tensor, int]], epoch: tf.Tensor) -> tf.Tensor:
-    """Select the positions of an epoch: of each text the next ones, starting again from its first after its last."""
-    parts = []
-    for positions, count in cycles:
-        size = int(positions.shape[0])
-        start = epoch * count % size
-        parts += [positions[start : start + count], positions[: tf.maximum(start + count - size, 0)]]
-    return tf.concat(parts, axis=0)
 
 
 def _build_chunks(

@@ -11,7 +11,8 @@ from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.shuffling import Blocks, find_pool, load_rows, merge_blocks, slice_rows
 from keras_nplm.io.errors import InputError
 
-RESAMPLED_BLOCK = 1 << 12  # ids that are read together, 16 KiB: smaller blocks make epochs more random
+RESAMPLED_BLOCK = 1 << 12  # ids of shards that are read together, 16 KiB
+ARRAY_BLOCK = 1 << 8  # ids of an array that an epoch uses together: smaller blocks make epochs more random
 RESAMPLED_POOL = 1 << 22  # approximate number of n-grams that are permuted together
 
 
@@ -45,8 +46,8 @@ class Resampled:
 
     The seed determines a random order of each text. Place i of epoch e is place (e round(c N) + i) mod N of this order.
     So within an epoch no n-gram repeats, and none repeats before all others were used: ten epochs at c = 0.1 use each
-    n-gram once. The order of an array is one of n-grams. The order of shards is one of blocks of 2**12 ids, so that
-    little more is read than is used.
+    n-gram once. The order is one of blocks: of 2**8 ids of an array, of 2**12 ids of shards, so that little more is
+    read than is used.
 
     Each text begins without a context. Unigram frequencies are weighted by the shares.
 
@@ -102,8 +103,11 @@ class ResampledPools:
         part: tuple[int, int] = (0, 1),
     ):
         self._seed = seed
-        texts = [text if isinstance(text, ShardedIds) else _ArrayIds(text) for text in resampled.texts]
-        self._texts = [Blocks(text, order, boundary, RESAMPLED_BLOCK, targets_below) for text in texts]
+        self._texts = []
+        for text in resampled.texts:
+            is_array = isinstance(text, np.ndarray)
+            ids, size = (_ArrayIds(text), ARRAY_BLOCK) if is_array else (text, RESAMPLED_BLOCK)
+            self._texts.append(Blocks(ids, order, boundary, size, targets_below))
         self._cycles = [self._order_blocks(number, text.ngrams) for number, text in enumerate(self._texts)]
         sizes = (text.ngrams.sum() for text in self._texts)
         self._counts = [count_resampled(share, size) for share, size in zip(resampled.shares, sizes, strict=True)]

@@ -30,26 +30,19 @@ def is_number(token: str) -> bool:
     return any(map(str.isnumeric, token)) and not any(map(str.isalpha, token))
 
 
-class Normalizer(dict):
-    """Normalisation of tokens: `normalizer[token]` is the token after all steps. Results are cached."""
+def build_normalizer(steps: Sequence[str], forms: Mapping[str, str] | None = None) -> Callable[[str], str]:
+    """Return a function that applies all steps to a token. Results are cached."""
+    functions: dict[str, Callable[[str], str]] = {
+        "lower": lower,
+        "numbers": lambda token: NUMBER if is_number(token) else token,
+        "lemmas": lambda token: (forms or {}).get(token, token),
+    }
 
-    def __init__(self, steps: Sequence[str], forms: Mapping[str, str] | None = None):
-        super().__init__()
-        functions: dict[str, Callable[[str], str]] = {
-            "lower": lower,
-            "numbers": lambda token: NUMBER if is_number(token) else token,
-            "lemmas": lambda token: (forms or {}).get(token, token),
-        }
-        self._functions = [functions[step] for step in steps]
+    @functools.lru_cache(_CACHED)
+    def normalise(token: str) -> str:
+        return functools.reduce(lambda word, step: functions[step](word), steps, token)
 
-    def __missing__(self, token: str) -> str:
-        word = token
-        for function in self._functions:
-            word = function(word)
-        if len(self) >= _CACHED:
-            self.clear()
-        self[token] = word
-        return word
+    return normalise
 
 
 def load_english_lemmas() -> Mapping[str, str]:
@@ -164,8 +157,8 @@ def get_tokenizer(
     split = split_fields if apart and base != CHARACTERS else TOKENIZERS[base]
     if not steps:
         return split
-    words = Normalizer(steps, load_forms(name) if "lemmas" in steps and forms is None else forms)
-    return lambda line: [*map(words.__getitem__, split(line))]
+    normalise = build_normalizer(steps, load_forms(name) if "lemmas" in steps and forms is None else forms)
+    return lambda line: [*map(normalise, split(line))]
 
 
 def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
-import keras_nplm.data.encoding as encoding
 import keras_nplm.data.tokenizers as tokenizers
 import keras_nplm.data.word_counts as word_counts
 from keras_nplm import Corpus, EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
@@ -35,18 +34,14 @@ def _read_bytes(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-@pytest.mark.parametrize("shard_tokens, shards", [(1 << 24, 1), (3, 2), (1, 3)])
-def test_shards_hold_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, vocabulary, shard_tokens, shards):
-    monkeypatch.setattr(encoding, "SHARD_TOKENS", shard_tokens)
+def test_a_shard_holds_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, vocabulary):
     monkeypatch.setattr(word_counts, "BATCH_TOKENS", 1)
     encode_corpus(corpus, vocabulary, tmp_path)
     encoded = EncodedCorpus.load(tmp_path)
     assert encoded.ids("train").tolist() == [4, 5, 3, 1, 3, 4, 6, 4, 3]
     described = encoded.splits["train"]
     assert (described["sentences"], described["tokens"], described["unk_tokens"]) == (3, 6, 1)
-    assert len(described["shards"]) == shards
-    first = np.fromfile(tmp_path / "train.00000.ids", "<i4")
-    assert first.tolist() == [4, 5, 3, 1, 3, 4, 6, 4, 3][: len(first)]
+    assert np.fromfile(tmp_path / "train.00000.ids", "<i4").tolist() == encoded.ids("train").tolist()
     assert (encoded.name, encoded.tokenizer, encoded.vocabulary_size) == ("small", "whitespace", 7)
 
 

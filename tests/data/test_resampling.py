@@ -64,6 +64,7 @@ def _pool_epochs(resampled, number, order, boundary):
 def small_blocks(monkeypatch):
     """Blocks of 5 ids and pools of about 50 n-grams, so that a small text has many."""
     monkeypatch.setattr(resampling, "RESAMPLED_BLOCK", 5)
+    monkeypatch.setattr(resampling, "ARRAY_BLOCK", 5)
     monkeypatch.setattr(resampling, "RESAMPLED_POOL", 50)
 
 
