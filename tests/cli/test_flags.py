@@ -3,11 +3,10 @@
 import pytest
 
 from keras_nplm.cli import adapting, estimating, experiments, exporting, rescoring
-from keras_nplm.cli.flags import configuration_names, describe
+from keras_nplm.cli.flags import configuration_names
 from keras_nplm.cli.main import build_parser, main
 from keras_nplm.data.corpora.opening import FRACTIONS
 from keras_nplm.experiments.benchmark import BENCHMARKS
-from keras_nplm.io.options import OPTIONS
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME
 from keras_nplm.language_model.rescoring.nbest import FORMATS
@@ -39,13 +38,6 @@ def test_every_flag_has_its_default_in_its_help(name):
         assert action.help, action
         if action.option_strings and action.dest not in ("help", "help_all"):
             assert "default: " in action.help or "required" in action.help, action.option_strings
-
-
-def test_a_default_that_prints_as_nothing_says_none():
-    assert describe(OPTIONS["max_size"], None).endswith("default: none)")
-    assert describe(OPTIONS["cutoffs"], "").endswith("default: none)")
-    assert describe(OPTIONS["layer_norm"], False).endswith("default: off)")
-    assert describe(OPTIONS["vocabulary_size"], None, required=True).endswith("(2 or more; required)")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

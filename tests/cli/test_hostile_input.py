@@ -302,12 +302,6 @@ def set_weights(make: Callable[[h5py.Group, str], object]) -> Callable[[dict], N
     return change
 
 
-def make_virtual(group: h5py.Group, name: str) -> None:
-    layout = h5py.VirtualLayout((20, 4), "f4")
-    layout[:] = h5py.VirtualSource("/etc/passwd", "x", (20, 4))
-    group.create_virtual_dataset(name, layout)
-
-
 EXEC = {"module": "builtins", "class_name": "exec", "config": {"source": "1"}, "registered_name": "exec"}
 SYSTEM = {"module": "os", "class_name": "system", "config": {"command": "touch canary"}, "registered_name": None}
 LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "config": {"name": "x"}, "registered_name": None}
@@ -342,7 +336,6 @@ NETWORKS = {
         set_weights(lambda g, n: g.create_dataset(n, (20, 4), "f4", external=[("/etc/passwd", 0, 320)])),
         "different file",
     ),
-    "weights virtual": (set_weights(make_virtual), "different file"),
     "weights linked": (
         set_weights(lambda g, n: g.__setitem__(n, h5py.ExternalLink("/etc/passwd", "/x"))),
         "different file",
@@ -361,12 +354,6 @@ def test_a_network_of_other_classes_sizes_or_weights_is_refused(attempt, name, t
     change, words = NETWORKS[name]
     attempt("network", lambda directory: rewrite_network(directory, change), words)
     assert not list(tmp_path.parent.rglob("canary")), "it ran"
-
-
-def test_what_a_network_was_compiled_with_is_not_read(attempt):
-    compiled = {"optimizer": SYSTEM}
-    damage = lambda directory: rewrite_network(directory, lambda parts: parts["config"].update(compile_config=compiled))  # noqa: E731
-    assert not attempt("network", damage)
 
 
 # Text, ARPA files, arguments

@@ -186,27 +186,6 @@ def test_an_arpa_model_gets_the_tokenizer_of_its_words(tmp_path, capsys, word, f
     assert "The vocabulary of the model is closed: " in (message := capsys.readouterr().err) and "'dog'" in message
 
 
-NAMES = "emma olivia ava isabella sophia charlotte mia amelia harper evelyn abigail emily ella elizabeth luna".split()
-
-
-@pytest.mark.long
-def test_a_network_of_characters_writes_names(tmp_path, capsys):
-    """One name per line: from `<s>` to `</s>`, letter by letter, printed without spaces."""
-    (tmp_path / "names.txt").write_text("".join(f"{name}\n" for name in NAMES * 20), encoding="utf-8")
-    model = tmp_path / "model"
-    options = ["--token", "character", "--min-count", "1", "--order", "4", "--embedding-dim", "10", "--dropout", "0"]
-    assert main(["train", "--train", str(tmp_path / "names.txt"), *options, "--output", str(model)]) == 0
-    assert read_json(model / "config.json")["tokenizer"] == "characters"
-    words = (model / "vocabulary.txt").read_text(encoding="utf-8").split()
-    assert set(words[4:]) == set("".join(NAMES))
-    capsys.readouterr()
-    lines = _run(capsys, "generate", model, "--num-words", 60, "--temperature", 0.5).splitlines()
-    assert len(set(lines) & set(NAMES)) >= 3 and not [line for line in lines if " " in line]
-    assert list(json.loads(_run(capsys, "complete", model, "charlott", "--top-k", 1, "--json"))["charlott"]) == ["e"]
-    generate = ["generate", model, "--prompt", "charlott", "--num-words", 1, "--temperature", 0]
-    assert _run(capsys, *generate) == "charlotte\n"
-
-
 def test_complete_and_generate_use_the_reference_model(capsys):
     contexts = ["The value of the", "If the object is"]
     assert [*json.loads(_run(capsys, "complete", *contexts, "--json"))] == contexts

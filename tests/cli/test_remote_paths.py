@@ -98,29 +98,6 @@ def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monk
     assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))
 
 
-@pytest.mark.long
-def test_networks_are_exported_to_and_adapted_at_remote_paths(bucket, store, model_directory, capsys):
-    general = f"{bucket}/general"
-    LanguageModel.load(model_directory).save(general)
-    for command in (
-        f"export {general} {bucket}/served",
-        f"export {general} {bucket}/served",
-        f"export {general} {bucket}/out/m.tflite",
-        f"adapt {general} --text {bucket}/text/a.txt --epochs 1 --output {bucket}/personal",
-        f"map {bucket}/personal {bucket}/out/words.tsv --num-words 5",
-    ):
-        assert main(command.split()) == 0, capsys.readouterr().err
-    assert f"wrote {bucket}/served/2" in capsys.readouterr().out
-    served = _list(store, f"{bucket}/served")
-    assert {"1/saved_model.pb", "2/saved_model.pb", "models.config"} < served
-    assert not any("/." in f"/{name}" for name in served) and store.size(f"{bucket}/served/1/saved_model.pb")
-    assert _list(store, f"{bucket}/out") == {"m.tflite", "m.tflite.vocabulary.txt", "words.tsv"}
-    with pytest.raises(SystemExit) as end:  # a text that only looks like a path is not downloaded
-        main(["complete", f"{bucket}/personal", "--top-k", "x", "s3://cat"])
-    assert end.value.code == 2
-    assert main(["complete", f"{bucket}/personal", "s3://cat"]) == 0
-
-
 def test_tuned_steps_of_a_remote_model_are_uploaded_with_their_mean_squares(bucket, store, monkeypatch, capsys):
     network = NPLM(9, order=2, embedding_dim=2, hidden_units=3)
     LanguageModel(network, Vocabulary(["the", "cat", "sat", "on", "dog"]), "words").save(f"{bucket}/network")

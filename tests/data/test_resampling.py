@@ -2,13 +2,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import keras_nplm.data.resampling as resampling
 from keras_nplm import Resampled, ngram_dataset
-from keras_nplm.data.ngram_arrays import gather_ngrams
-from keras_nplm.data.resampling import ResampledPools
 
 PLACES = ("memory", "shards")
 
@@ -53,13 +49,6 @@ def _epochs(resampled, number, **options):
     return [list(itertools.chain(*batches[i * each : (i + 1) * each])) for i in range(number)]
 
 
-def _pool_epochs(resampled, number, order, boundary):
-    pools = ResampledPools(resampled, order, boundary)
-    for epoch in range(number):
-        parts = [gather_ngrams(*pools.load(epoch, pool), order) for pool in range(pools.count)]
-        yield list(map(tuple, np.concatenate(parts).tolist()))
-
-
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 5 ids and pools of about 50 n-grams, so that a small text has many."""
@@ -80,21 +69,6 @@ def _check_shares(epochs, texts, shares, order, boundary, list_ngrams):
                 text_counts[ngram] += 1
             assert max(text_counts.values()) - min(text_counts.values()) <= 1
     assert sum(sum(text_counts.values()) for text_counts in counts) == sum(map(len, epochs))
-
-
-TEXTS = st.lists(st.tuples(st.integers(10, 50), st.floats(0.06, 1) | st.just(1.0)), min_size=1, max_size=3)
-OPTIONS = (TEXTS, st.integers(2, 5), st.sampled_from(["stream", "sentence"]), st.integers(1, 12), st.integers(1, 60))
-
-
-@settings(deadline=None, max_examples=20)
-@given(*OPTIONS, st.sampled_from(["shards", "both"]))
-def test_pools_have_the_share_of_each_text(list_ngrams, place_texts, described, order, boundary, block, pool, where):
-    texts, shares = _make_texts(*(size for size, _ in described)), [share for _, share in described]
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr(resampling, "RESAMPLED_BLOCK", block)
-        context.setattr(resampling, "RESAMPLED_POOL", pool)
-        epochs = list(_pool_epochs(place_texts(texts, shares, where), 4, order, boundary))
-    _check_shares(epochs, texts, shares, order, boundary, list_ngrams)
 
 
 @pytest.mark.parametrize("where", PLACES)

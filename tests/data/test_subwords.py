@@ -42,13 +42,6 @@ def test_any_line_is_restored_without_unk(subwords, line):
     assert ids.dtype == np.int32 and (ids > 3).all()
 
 
-@given(st.lists(st.text("the catsmo▁ñ", min_size=1), min_size=2))
-@settings(deadline=None, max_examples=50)
-def test_the_pieces_of_a_word_do_not_depend_on_its_neighbours(subwords, words):
-    each = [piece for word in words for piece in subwords.encode(word)]
-    assert subwords.encode(" ".join(words)) == each
-
-
 def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_path):
     import sentencepiece
 

@@ -25,16 +25,6 @@ def test_ids_are_by_decreasing_frequency_then_by_word(sentences, min_count):
     assert Vocabulary.build(sentences, min_count=min_count, max_size=1).words == vocabulary.words[:5]
 
 
-def test_encode_and_decode_known_and_out_of_vocabulary_words():
-    vocabulary = Vocabulary(["the", "été", "猫"])
-    ids = vocabulary.encode(["猫", "the", "dog", "<unk>", "été"])
-    assert ids.tolist() == [6, 4, 1, 1, 5] and ids.dtype == np.int32
-    assert vocabulary.decode(ids) == ["猫", "the", "<unk>", "<unk>", "été"]
-    assert vocabulary.encode([]).shape == (0,)
-    assert Vocabulary.build([["<unk>", "the"]]).words[4:] == ["the"]
-    assert Vocabulary.from_counts({"of": 2, "the": 3}).words[4:] == ["the", "of"]
-
-
 def test_the_keras_lookup_gives_the_ids_of_encode():
     tokens = ["猫", "the", "dog", "<unk>", "<pad>", "<s>", "</s>", ""]
     vocabulary = Vocabulary(["the", "été", "猫"])

@@ -1,5 +1,4 @@
 import urllib.request
-from pathlib import Path
 
 import pytest
 
@@ -39,24 +38,6 @@ def test_text_files_are_read_line_by_line(tmp_path):
     assert list(corpus.sentences("train")) == [["The", "cat", "sat", "."], ["It's", "late"]]
     corpus = open_corpus(train=[one], validation=[one], test=[one], tokenizer="whitespace")
     assert list(corpus.sentences("test")) == [["The", "cat", "sat."]]
-
-
-def test_the_name_of_a_text_depends_on_files_sizes_and_split(tmp_path):
-    paths = [str(tmp_path / name) for name in "abc"]
-    for path in paths:
-        Path(path).write_text("a line\n" * 20)
-    a, b, c = ([path] for path in paths)
-    names = {
-        open_corpus(train=paths).name,
-        open_corpus(train=a, validation=b, test=c).name,
-        open_corpus(train=a, validation=c, test=b).name,
-        open_corpus(train=a).name,
-        open_corpus(train=a, fractions=(0.6, 0.2, 0.2)).name,
-        open_corpus(train=a, resample=[(0.5, b)]).name,
-        open_corpus(train=a, resample=[(0.4, b)]).name,
-    }
-    Path(paths[0]).write_text("a line\n" * 20 + "more\n")
-    assert len(names | {open_corpus(train=a).name}) == 8
 
 
 def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):

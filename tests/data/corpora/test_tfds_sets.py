@@ -86,12 +86,6 @@ def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
         assert (encode_sentences(lines, vocabulary) == encoded.ids(split)).all()
 
 
-def test_text_of_a_tfds_set_that_is_not_utf8_is_refused(tmp_path):
-    _store(tmp_path, "texts", "1.0.0", {"train": [b"caf\xe9"] * 40})
-    with pytest.raises(InputError, match=r"Example \d+ of the \w+ split in .* is not UTF-8 text"):
-        list(open_corpus("tfds:texts", data_dir=str(tmp_path)).sentences("train"))
-
-
 @pytest.mark.parametrize(
     "name, message",
     [
