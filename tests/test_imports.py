@@ -1,6 +1,7 @@
 """The packages import in one direction; `import keras_nplm` loads neither Keras nor TensorFlow, and few files."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,11 @@ def test_few_files_are_loaded(program, most):
     loaded = {*run.stdout.split()}
     assert len(loaded & FILES.keys()) <= most + 1  # and `keras_nplm` itself
     assert most > 20 or not {"keras", "tensorflow", "filelock", "keras_nplm.data.subwords"} & loaded
+
+
+def test_the_files_to_read_first_exist_and_take_an_hour():
+    named = re.findall(r"[a-z_/]+\.py\b", keras_nplm.__doc__)
+    assert len(named) == 9 and sum(len((ROOT / name).read_text("utf-8").splitlines()) for name in named) < 2000
 
 
 def test_layers_and_metrics_run_on_every_keras_backend():

@@ -68,7 +68,7 @@ def ngram_dataset(
         targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Such words still
             occur in contexts. Default: no limit.
         part: (w, N): the part of worker w, from 0, of N workers: batches of B/N n-grams. The parts of all workers have
-            each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Of shards a worker reads its own
+            each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Otherwise a worker reads its own
             ranges only, which differ between epochs.
         most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
 

@@ -136,11 +136,6 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 
 def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> EncodedCorpus:
     in_files = [isinstance(split, TextSplit) for split in corpus.splits.values()]
-    if not all(in_files) and any(getattr(split, "shares", ()) for split in corpus.splits.values()):
-        raise InputError(
-            f"A corpus with shares must have all splits in text files. Received: {corpus.name}. Fix: name files for "
-            "train, validation and test."
-        )
     if all(in_files):
         splits = _encode_chunks(corpus, vocabulary, directory)
     else:

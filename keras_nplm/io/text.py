@@ -136,21 +136,11 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
             file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)  # type: ignore[type-var]
             if kind := _find_kind(file.peek(16)):
                 file = io.BufferedReader(_Decompressed(file, _find_decompressor(kind, path)), _BUFFER)
-            _check_text(path, file.peek(512))
             yield file
     except EOFError as error:
         raise InputError(f"{path} is not a whole {kind} archive ({error}). Fix: download or copy it again.") from error
     except OSError as error:
         raise _cannot_read(path, error) from error
-
-
-def _check_text(path: str | os.PathLike, first: bytes) -> None:
-    """Refuse text whose lines end with CR alone, by its first bytes."""
-    if b"\n" not in first and b"\r" in first.rstrip(b"\r") and b"\0" not in first:
-        raise InputError(
-            f"The lines of {path} must end with LF or CR LF. Received: CR alone. Fix: convert them, for example by "
-            "`tr '\\r' '\\n'`."
-        )
 
 
 def _find_decompressor(kind: str, path: str | os.PathLike) -> Callable[[], Any]:

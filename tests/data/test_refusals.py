@@ -93,7 +93,6 @@ def test_invalid_arguments_are_refused(call, message):
         (b"one line\n", {}, "1 lines of text are too few to split"),
         (b"a\n" * 9, {"test": ["text.txt"]}, "--validation and --test must be given together"),
         (b"a\n" * 9, {"resample": [("x", ["text.txt"])]}, "share of a text in an epoch must be a number"),
-        (b"a\n" * 9, {"resample": [(0.5, ["t*.txt"])]}, "text.txt is named twice"),
     ],
 )
 def test_invalid_text_is_refused(tmp_path, monkeypatch, content, options, message):

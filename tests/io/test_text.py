@@ -61,7 +61,6 @@ def test_text_of_unknown_origin_is_shown_as_text():
         (gzip.compress(b"text.txt".ljust(257, b"\0") + b"ustar\x0000"), "must not hold NUL characters, as binary data"),
         (bytes(range(1, 256)), "Received: binary data"),
         (b"\x7fELF\1\1\r" + bytes(600), "must not hold NUL characters"),
-        (b"the cat\rthe dog\r", "must end with LF or CR LF. Received: CR alone"),
         (lzma.compress(b"the cat\n" * 99)[:-9], "is not a whole xz archive"),
     ],
 )
