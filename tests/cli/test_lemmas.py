@@ -83,25 +83,3 @@ def test_models_of_different_normalisation_are_not_mixed(models, lemmas, tmp_pat
     directories = [str(tmp_path / "a"), str(tmp_path / "b")]
     assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / "c")]) == 2
     assert "must have the same tokenizer" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_a_served_model_normalises_as_python(models, lemmas, tmp_path):
-    import tensorflow as tf
-
-    assert main(["export", str(models / "lemmas"), str(tmp_path / "served")]) == 0
-    served = tf.saved_model.load(tmp_path / "served" / "1")
-    sentences = [
-        "The CAT sat on 3 mats, going İ",
-        "",
-        "Goings on été 1,000 polish dromedaries",
-        "the cat sit on _number_",
-    ]
-    found = served.signatures["score"](sentences=tf.constant(sentences))
-    expected = [*lemmas.score(sentences)]
-    assert found["unk_tokens"].numpy().tolist() == [score.unk_tokens for score in expected]
-    np.testing.assert_allclose(found["log_prob"], [score.log_prob for score in expected], rtol=1e-5)
-    words = served.signatures["predict_next"](contexts=tf.constant(["Cats SAT on"]))["words"][0, 0].numpy().decode()
-    assert words == lemmas.next_words("cat sit on")[0][0] == NUMBER
-    kept = Vocabulary.load(tmp_path / "served" / "1" / "assets.extra" / "vocabulary.txt")
-    assert kept == lemmas.vocabulary

@@ -1,7 +1,6 @@
 """Apache Beam writes the bytes of the local path. What needs Beam itself is skipped where it is not installed."""
 
 import importlib.util
-import json
 import types
 from pathlib import Path
 
@@ -122,8 +121,3 @@ def test_lost_results_and_errors_of_a_worker_end_the_run(
     with run_chunks_by(one_process), pytest.raises(error, match=message):
         count_vocabulary(open_corpus(train=[text]))
     assert not list((tmp_path / "other").iterdir())
-
-
-def test_workers_of_a_different_version_are_refused(tmp_path):
-    (tmp_path / "version").write_text("0.0.1")
-    assert "must have keras-nplm 0.0.1." in json.loads(beam_runner.run_item((0, b""), str(tmp_path)))["message"]
