@@ -65,11 +65,7 @@ def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary)
 def count_vocabulary(
     corpus: Corpus, splits: Sequence[str] = ("train",), *, min_count: int = 1, max_size: int | None = None
 ) -> Vocabulary:
-    """Count the words of some splits and build the vocabulary. Large text files are counted in parallel.
-
-    If the tokens are normalised to lemmas, the vocabulary has all known forms of its words. Subwords are trained on the
-    splits, or read from a file, as `corpus.subwords` says.
-    """
+    """Count the words of some splits, or train subwords, and build the vocabulary. Large files are read in parallel."""
     if uses_subwords(corpus.tokenizer):
         return _train_subwords(corpus, splits)
     vocabulary = _count_words(corpus, splits, dict(min_count=min_count, max_size=max_size))

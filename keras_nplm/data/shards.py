@@ -103,12 +103,7 @@ class ChunkEncoder:
 
 
 class ShardedIds:
-    """The ids of several shards as one sequence that is read from disk in parts.
-
-    Args:
-        paths: the files of the shards, in order.
-        vocabulary_size: |V|; all ids must be below it.
-    """
+    """The ids of several shards as one sequence that is read from disk in parts. All ids must be below |V|."""
 
     def __init__(self, paths: Sequence[str | os.PathLike], vocabulary_size: int):
         try:

@@ -52,14 +52,11 @@ def load_english_lemmas() -> Mapping[str, str]:
 
 
 def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
-    """Build the table from the forms in tokenised text to the words that replace them.
+    """Build the table from the forms in tokenised text to the words that replace them: meetings -> meet, Went -> Go.
 
-    A chain of lemmas is followed to its end: meetings -> meeting -> meet. The end of a circular chain is its first word
-    in character order. So lemmatising twice equals lemmatising once. If case matters, capitalised forms, as at the
-    beginning of a sentence, have capitalised lemmas: Went -> Go.
-
-    `tokens` tokenises a text and applies the steps before lemmas. A form or a lemma that is not exactly one token is
-    skipped, and so is a form that is its own lemma.
+    A chain of lemmas is followed to its end, of a circle to its first word in character order. So lemmatising twice
+    equals lemmatising once. `tokens` tokenises a text and applies the steps before lemmas. A form or a lemma that is
+    not exactly one token is skipped.
     """
     pairs = [(form, tokens(form), tokens(lemma)) for form, lemma in dictionary.items()]
     pairs = [(form, *found, *lemma) for form, found, lemma in pairs if len(found) == len(lemma) == 1]
@@ -135,15 +132,11 @@ def get_tokenizer(
     *,
     apart: bool = False,
 ) -> Callable[[str], list[str]]:
-    """Return the tokenizer with a name: a function from a line to its normalised tokens.
+    """Return the tokenizer with a name, as in `"words+lower+numbers"`: a function from a line to its normalised tokens.
 
-    Args:
-        name: `"words"` for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by
-            spaces or tabs, `"characters"`, or `"sentencepiece"` for the subwords of a vocabulary. Normalisation steps
-            of `keras_nplm.data.tokenizers.STEPS` may follow, as in `"words+lower+numbers"`.
-        forms: for the step `lemmas`: the forms of the vocabulary. Default: `load_forms`.
-        subwords: for `"sentencepiece"`: the subwords of the vocabulary.
-        apart: split the words of this text at spaces, even if the name says `"words"`.
+    `"words"` is for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by spaces.
+    With `apart` both split at spaces. `"sentencepiece"` needs the `Subwords` of a vocabulary. `forms` are for the step
+    `lemmas`, by default those of `load_forms`.
     """
     base, steps = parse_tokenizer(name)
     if base == SUBWORDS:

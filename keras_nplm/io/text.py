@@ -206,18 +206,12 @@ def utf8_error(path: str | os.PathLike, data: bytes, offset: int = 0) -> InputEr
 
 
 def escape_formula(cell: str) -> str:
-    """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be one.
-
-    A single character cannot be one, so punctuation marks stay unchanged.
-    """
+    """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be one."""
     return f"'{cell}" if len(cell) > 1 and cell.lstrip("\"'").startswith(_FORMULA) else cell
 
 
 def escape_controls(text: str) -> str:
-    """Return text for a terminal: control characters, as in escape sequences, become backslash escapes.
-
-    Line ends and tabs stay, and so do the characters that Arabic, Indic and other scripts join letters with.
-    """
+    """Return text for a terminal: control characters but line ends and tabs become backslash escapes."""
     if text.isprintable():
         return text
     return "".join(repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" else c for c in text)
