@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_positions
-from keras_nplm.data.resampling import Resampled, ResampledPools
+from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools
 from keras_nplm.data.vocabulary import Vocabulary
@@ -103,12 +103,9 @@ def ngram_dataset(
         raise InputError(
             f"`part` must be (w, N) with 0 <= w < N and `batch_size` a multiple of N. Received: {part}, {batch_size}."
         )
-    pools, options = None, dict(seed=seed, targets_below=targets_below, part=part)
-    if isinstance(ids, ShardedIds):
-        pools = Pools(ids, order, boundary, shuffle=shuffle, **options)
-    elif isinstance(ids, Resampled):
-        pools = ResampledPools(ids, order, boundary, **options)
-    if pools:
+    pools = None
+    if isinstance(ids, ShardedIds | Resampled):
+        pools = Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below, part=part)
         number = pools.number
     else:
         tokens, positions = ngram_positions(ids, order, boundary, targets_below)
@@ -217,7 +214,7 @@ def _build_pool_chunks(
     pools: Pools, order: int, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """Return a function from an epoch to its chunks of n-grams, pool after pool. The next pool is read in advance."""
-    first_pool, first_ngram = pools.place(first_epoch, skipped) if skipped else (0, 0)
+    first_pool, first_ngram = pools.place(skipped) if skipped else (0, 0)
 
     def load(epoch: tf.Tensor, pool: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         tokens, positions = tf.numpy_function(pools.load, [epoch, pool], (tf.int32, tf.int32))

@@ -17,7 +17,7 @@ PLACES = ("memory", "shards")
 def place_ids(tmp_path, monkeypatch, write_shards):
     """A function that leaves ids in memory or writes them as shards, of many small blocks and pools."""
     monkeypatch.setattr(shuffling, "BLOCK", 5)
-    monkeypatch.setattr(shuffling, "POOL", 3)
+    monkeypatch.setattr(shuffling, "POOL", 15)
 
     def place(ids: np.ndarray, where: str):
         return ids.astype(np.int32) if where == "memory" else write_shards(tmp_path, ids, [len(ids) // 3])
@@ -56,6 +56,7 @@ def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where,
 @pytest.mark.parametrize("where", PLACES)
 def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, where):
     monkeypatch.setattr(shuffling, "BLOCK", 100)
+    monkeypatch.setattr(shuffling, "POOL", 400)
     ids = place_ids(np.arange(4, 804), where)
 
     def epochs(seed):
@@ -68,8 +69,8 @@ def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, wh
     keras.utils.set_random_seed(7)  # the global seed must not matter
     np.testing.assert_array_equal(epochs(1), [first, second, third])
     if where == "shards":  # a pool mixes the n-grams of its blocks, in an order of its own
-        assert len(set((first[:300] - 4) // 100)) == 3 and abs(np.corrcoef(first[1:300], first[:299])[0, 1]) < 0.2
-        assert ((first[:300] - 4) % 100 != (first[300:600] - 4) % 100).mean() > 0.9
+        assert len(set((first[:400] - 4) // 100)) == 4 and abs(np.corrcoef(first[1:400], first[:399])[0, 1]) < 0.2
+        assert ((first[:400] - 4) % 100 != (first[400:] - 4) % 100).mean() > 0.9
 
 
 def test_neighbours_in_an_epoch_are_not_neighbours_in_the_text():
@@ -181,6 +182,7 @@ def test_workers_resume_at_any_batch_of_shards(place_ids):
 
 def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
     monkeypatch.setattr(shuffling, "BLOCK", 50)
+    monkeypatch.setattr(shuffling, "POOL", 1000)
     dataset = ngram_dataset(place_ids(np.arange(4, 4004), "shards"), 3, 8, boundary="sentence", part=(2, 4))
     read, whole = [], ShardedIds.read
     monkeypatch.setattr(ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range))

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-import keras_nplm.data.resampling as resampling
+import keras_nplm.data.shuffling as shuffling
 from keras_nplm import Resampled, ngram_dataset
 
 PLACES = ("memory", "shards")
@@ -52,9 +52,9 @@ def _epochs(resampled, number, **options):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 5 ids and pools of about 50 n-grams, so that a small text has many."""
-    monkeypatch.setattr(resampling, "RESAMPLED_BLOCK", 5)
-    monkeypatch.setattr(resampling, "ARRAY_BLOCK", 5)
-    monkeypatch.setattr(resampling, "RESAMPLED_POOL", 50)
+    monkeypatch.setattr(shuffling, "RESAMPLED_BLOCK", 5)
+    monkeypatch.setattr(shuffling, "ARRAY_BLOCK", 5)
+    monkeypatch.setattr(shuffling, "POOL", 50)
 
 
 def _check_shares(epochs, texts, shares, order, boundary, list_ngrams):
