@@ -171,15 +171,6 @@ def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, boundary
         assert len(found) == len(set(found)) == 6 * steps and set(found) <= set(expected)
 
 
-def test_workers_resume_at_any_batch_of_shards(place_ids):
-    shards, steps = place_ids(np.arange(4, 100), "shards"), 96 // 6
-    options = dict(order=3, batch_size=6, boundary="stream", drop_remainder=True, seed=3, part=(1, 2))
-    whole = _list_batches(ngram_dataset(shards, first_epoch=0, **options).take(3 * steps))
-    for epoch, batch in ((0, 1), (1, steps - 1)):
-        rest = ngram_dataset(shards, first_epoch=epoch, first_batch=batch, **options).take((3 - epoch) * steps - batch)
-        assert _list_batches(rest) == whole[epoch * steps + batch :]
-
-
 def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
     monkeypatch.setattr(shuffling, "BLOCK", 50)
     monkeypatch.setattr(shuffling, "POOL", 1000)

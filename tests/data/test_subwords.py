@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.subwords as module
-from keras_nplm import Corpus, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data.encoding import count_vocabulary
-from keras_nplm.data.shards import encode_text
 from keras_nplm.data.subwords import MIN_PIECES, SubwordOptions, Subwords
 
 LINES = [
@@ -79,14 +78,6 @@ def test_a_model_of_a_different_author_is_read():
         assert subwords.encode("cat")[0].startswith("▁")
 
 
-def test_lower_case_comes_before_the_pieces(subwords):
-    vocabulary = Vocabulary.from_subwords(subwords)
-    tokenize = vocabulary.tokenizer("sentencepiece+lower")
-    assert subwords.decode(tokenize("THE Cat İ")) == "the cat i"
-    (ids,) = encode_text(["THE Cat"], vocabulary, "sentencepiece+lower")
-    np.testing.assert_array_equal(ids, [*subwords.encode_ids("the cat"), 3])
-
-
 def _restore(ids: np.ndarray, vocabulary: Vocabulary) -> list[str]:
     parts = np.split(ids, np.flatnonzero(ids == 3) + 1)[:-1]
     return [vocabulary.subwords.decode(vocabulary.decode(part[:-1])) for part in parts]
@@ -100,17 +91,6 @@ def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path):
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
     assert [*corpus.sentences("train")] == _restore(encoded.ids("train"), vocabulary) == LINES[:36]
     assert encoded.splits["test"]["unk_tokens"] == 0 and encoded.tokenizer == "sentencepiece"
-
-
-def test_a_corpus_whose_tokens_are_apart_is_joined_by_spaces(tmp_path):
-    corpus = open_corpus("python_reference", tokenizer="sentencepiece", normalise=["lower"])
-    line = next(corpus.sentences("train"))
-    assert line.startswith('The " assert " statement') and corpus.tokenizer == "sentencepiece+lower"
-    splits = {split: lambda: iter(LINES) for split in ("train", "validation", "test")}
-    corpus = Corpus("lines", "sentencepiece", splits, SubwordOptions(pieces=320))
-    vocabulary = count_vocabulary(corpus)
-    encoded = encode_corpus(corpus, vocabulary, tmp_path)
-    assert _restore(encoded.ids("test"), vocabulary) == LINES
 
 
 def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):

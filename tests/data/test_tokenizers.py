@@ -12,10 +12,8 @@ from keras_nplm.data.tokenizers import (
     get_separator,
     get_tokenizer,
     is_number,
-    join_tokens,
     load_forms,
     lower,
-    split_characters,
 )
 
 NAMES = ["words", "words+lower+numbers", "whitespace+numbers+lemmas", "words+lower+numbers+lemmas", "characters+lower"]
@@ -25,13 +23,6 @@ DICTIONARY = {
     "<s>": "s", "mats": "mat", "été": "être",
 }  # fmt: skip
 TEXT = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'$.,²²\t\x85\u2028<>")
-
-
-@given(st.text())
-def test_characters_join_to_the_line(text):
-    characters = split_characters(text)
-    assert all(len(character) == 1 and not character.isspace() for character in characters)
-    assert join_tokens(characters, "characters") == " ".join(text.split()).replace("▁", " ")
 
 
 # lower case and numbers

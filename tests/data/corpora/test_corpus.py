@@ -23,13 +23,6 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
         assert len(long[one] & long[two]) <= 0.01 * len(long[two])
 
 
-def test_built_in_words_are_normalised_but_not_split_again():
-    plain = next(open_corpus("python_reference").sentences("test"))
-    corpus = open_corpus("python_reference", tokenizer="whitespace", normalise=["lower", "numbers"])
-    assert corpus.tokenizer == "words+lower+numbers"
-    assert next(corpus.sentences("test")) == [word.lower() for word in plain] != plain
-
-
 def test_text_files_are_read_line_by_line(tmp_path):
     for name, text in {"a.txt": "\ufeffThe cat sat.\r\n\n", "b.txt": "It's late"}.items():
         (tmp_path / name).write_text(text, encoding="utf-8", newline="")
