@@ -42,7 +42,7 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
         path = Path(split.chunks[0].ranges[0][0])
         if path.suffix in (".csv", ".tsv"):
             found.append(
-                f"{path} is a table, not like sentences. Fix: extract the column with the text to a file with "
+                f"{path} is a table, not sentences. Fix: extract the column with the text to a file with "
                 "one sentence per line."
             )
     return [sentence for sentence in found if sentence]
