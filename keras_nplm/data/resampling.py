@@ -72,7 +72,3 @@ class Resampled:
             raise InputError("`texts` must have at least one (ids, share). Received: [].")
         self.texts = [text if isinstance(text, ShardedIds) else convert_ids(text) for text, _ in texts]
         self.shares = [check_share(share) for _, share in texts]
-
-    @property
-    def in_memory(self) -> bool:
-        return not any(isinstance(text, ShardedIds) for text in self.texts)

@@ -20,7 +20,7 @@ def encoded(tmp_path, write_text) -> EncodedCorpus:
 def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
     monkeypatch.setattr(encoded_corpus, "IN_MEMORY", limit)
     resampled = encoded.for_training()
-    assert resampled.in_memory == (limit > 0) and resampled.shares == [1, 0.5]
+    assert isinstance(resampled.texts[0], np.ndarray) == (limit > 0) and resampled.shares == [1, 0.5]
     assert [len(text) for text in resampled.texts] == [16, 8]
     plain = EncodedCorpus(encoded.directory, "", "words", 6, encoded.splits | {"train": encoded.splits["validation"]})
     plain.splits["train"]["shards"] = ["validation.00000.ids"]
