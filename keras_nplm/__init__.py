@@ -3,6 +3,9 @@
 Nine packages in data-flow order, each importing only from those before it: `io`, `data`, `layers`, `models`,
 `language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are importable from here; each
 is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
+
+To know the network in an hour, read in this order: README.md, layers/context.py, layers/hidden.py, layers/direct.py,
+layers/outputs/full.py, models/nplm.py, data/ngram_arrays.py, data/dataset.py, models/evaluation.py, training/fit.py.
 """
 
 import contextlib

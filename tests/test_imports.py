@@ -1,44 +1,78 @@
-"""The packages import in one direction; `import keras_nplm` loads neither Keras nor TensorFlow."""
+"""The packages import in one direction; `import keras_nplm` loads neither Keras nor TensorFlow, and few files."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import keras_nplm
 
 PACKAGES = ("io", "data", "layers", "models", "language_model", "training", "serving", "experiments", "cli")
 ROOT = Path(keras_nplm.__file__).parent
+FILES = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in ROOT.rglob("*.py")}
+FILES = {name.removesuffix(".__init__"): path for name, path in FILES.items()}
 
 
-def _imported_modules(path: Path) -> set[str]:
+def _find_imports(node: ast.AST) -> set[str]:
+    """Find the modules that code imports when it runs, also within functions: nothing that only types need."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        return set()
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}: a relative import"
-            modules.add(node.module)
-        elif isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
-    return modules
+    if isinstance(node, ast.ImportFrom):
+        assert not node.level, f"{ast.unparse(node)}: a relative import"
+        names = {f"{node.module}.{alias.name}" for alias in node.names}
+        modules = {name if name in FILES else node.module for name in names}
+    elif isinstance(node, ast.Import):
+        modules = {alias.name for alias in node.names}
+    return modules.union(*map(_find_imports, ast.iter_child_nodes(node)))
+
+
+IMPORTS = {name: _find_imports(ast.parse(path.read_text(encoding="utf-8"))) for name, path in FILES.items()}
 
 
 def test_packages_import_only_from_those_before_them():
     directories = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"]
     assert sorted(directories) == sorted(PACKAGES)
-    for path in ROOT.rglob("*.py"):
-        package = path.relative_to(ROOT).parts[0]
-        if package not in PACKAGES:  # __init__.py and __main__.py
-            continue
-        for module in _imported_modules(path):
+    for name, modules in IMPORTS.items():
+        package = name.split(".")[1:2]
+        for module in modules if package and package[0] in PACKAGES else ():
             parts = module.split(".")
             if parts[0] == "keras_nplm" and len(parts) > 1:
-                assert PACKAGES.index(parts[1]) <= PACKAGES.index(package), f"{path} imports {module}"
+                assert PACKAGES.index(parts[1]) <= PACKAGES.index(package[0]), f"{name} imports {module}"
 
 
-def test_import_keras_nplm_loads_no_tensorflow():
-    code = "import sys, keras_nplm; print({'keras', 'tensorflow', 'tensorflow_datasets', 'numpy'} & {*sys.modules})\n"
-    code += "import keras_nplm.io.files; print({'keras_nplm.io.lock', 'filelock'} & {*sys.modules})"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\nset()\n"
+def test_no_files_import_each_other():
+    left = {name: {*modules} & FILES.keys() - {"keras_nplm"} for name, modules in IMPORTS.items()}
+    while leaves := {name for name, modules in left.items() if not modules}:
+        left = {name: modules - leaves for name, modules in left.items() if name not in leaves}
+    left = {name: modules & left.keys() for name, modules in left.items()}
+    assert not left, f"files in a circle, or which import one: {left}"
+
+
+@pytest.mark.parametrize(
+    "program, most",
+    [
+        ("import keras_nplm", 3),
+        ("import keras_nplm.io.files", 8),
+        ("import keras_nplm.data.vocabulary", 15),
+        pytest.param("from keras_nplm import NPLM", 43, marks=pytest.mark.long),
+        pytest.param("import keras_nplm.training.train", 132, marks=pytest.mark.long),
+    ],
+)
+def test_few_files_are_loaded(program, most):
+    program = f"import sys; {program}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {*run.stdout.split()}
+    assert len(loaded & FILES.keys()) <= most + 1  # and `keras_nplm` itself
+    assert most > 20 or not {"keras", "tensorflow", "filelock", "keras_nplm.data.subwords"} & loaded
+
+
+def test_the_files_to_read_first_exist_and_take_an_hour():
+    named = re.findall(r"[a-z_/]+\.py\b", keras_nplm.__doc__)
+    assert len(named) == 9 and sum(len((ROOT / name).read_text("utf-8").splitlines()) for name in named) < 2000
 
 
 def test_layers_and_metrics_run_on_every_keras_backend():

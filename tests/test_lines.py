@@ -150,20 +150,6 @@ def test_any_iterable_of_sentences_is_as_good_as_a_list(name, container):
     assert TAKE_SENTENCES[name](sentences) == TAKE_SENTENCES[name](SENTENCES)
 
 
-@pytest.mark.parametrize(
-    "sentences, message",
-    [
-        ("the cat", r"`sentences` must be .* Received: 'the cat' \(str\)"),
-        ([["the"], ["cat", None]], r"`sentences\[1\]` .* Received: None \(NoneType\) at position 1"),
-        (IDS, r"`sentences\[0\]` .* Received: token ids"),
-    ],
-)
-@pytest.mark.parametrize("name", TAKE_SENTENCES)
-def test_what_holds_no_sentences_is_refused(name, sentences, message):
-    with pytest.raises(InputError, match=message):
-        TAKE_SENTENCES[name](sentences)
-
-
 @pytest.mark.parametrize("name, container", _cross(TAKE_IDS, GOOD_IDS, "decode", "list"))
 def test_any_array_of_ids_is_as_good_as_int32(network, name, container):
     assert TAKE_IDS[name](network, GOOD_IDS[container](IDS)) == TAKE_IDS[name](network, IDS)

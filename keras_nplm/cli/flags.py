@@ -91,7 +91,8 @@ def check_left_out(options: argparse.Namespace, names: Sequence[str], when: str,
     for name in names:
         value = getattr(options, name, None)
         if value is not None and value is not False and value != () and value != []:
-            raise InputError(f"`{name_flag(name)}` must be left out {when}. Received: {value}. Fix: {fix}")
+            wanted = "cannot be combined" if when.startswith("with ") else "must be left out"
+            raise InputError(f"`{name_flag(name)}` {wanted} {when}. Received: {value}. Fix: {fix}")
 
 
 def add_data_dir(parser: argparse._ActionsContainer) -> None:

@@ -34,11 +34,7 @@ _INPUTS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command: the words after `keras-nplm`, by default those of `sys.argv`.
-
-    Returns:
-        the exit status: 0 for success, 1 for a runtime failure, 2 for invalid input, 130 for an interruption.
-    """
+    """Run a command. Exit status: 0 success, 1 runtime failure, 2 invalid input, 130 interruption."""
     hide_messages()
     arguments = sys.argv[1:] if arguments is None else arguments
     _prepare_streams()

@@ -9,11 +9,7 @@ _MAX_ERROR = 1000  # characters of a printed error, which may quote an argument 
 
 
 def print_json(result: dict) -> None:
-    """Print an object as one line of JSON, in bounded memory: an iterator becomes a list, printed item by item.
-
-    >>> print_json({"sentences": iter([{"tokens": 2}, {"tokens": 3}]), "unit": "nats"})
-    {"sentences": [{"tokens": 2}, {"tokens": 3}], "unit": "nats"}
-    """
+    """Print an object as one line of JSON, in bounded memory: an iterator becomes a list, printed item by item."""
     opening, is_ascii = "{", not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     for name, value in result.items():
         is_list = isinstance(value, Iterator)

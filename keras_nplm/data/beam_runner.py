@@ -22,14 +22,13 @@ from typing import Any
 
 import keras_nplm
 import keras_nplm.io.errors as errors
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.extras import import_extra
+from keras_nplm.io.errors import InputError, RunError, import_extra
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import display_url, fetch
 
 
 class BeamRunner:
-    """Runs tasks by a runner of Apache Beam, with pipeline options `NAME=VALUE` or `NAME`; see `ChunkRunner`."""
+    """Runs tasks by a runner of Apache Beam, with pipeline options `NAME=VALUE` or `NAME`; see `run_chunks_by`."""
 
     def __init__(self, name: str, directory: str | os.PathLike, options: Sequence[str] = ()):
         logging.disable(logging.WARNING)  # Beam warns about its own optional libraries while it is imported

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_positions
-from keras_nplm.data.resampling import Resampled, ResampledPools, count_resampled
+from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds, encode_text
-from keras_nplm.data.shuffling import Pools, concatenate_texts
+from keras_nplm.data.shuffling import Pools
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.seeds import fold_seed
@@ -68,7 +68,7 @@ def ngram_dataset(
         targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Such words still
             occur in contexts. Default: no limit.
         part: (w, N): the part of worker w, from 0, of N workers: batches of B/N n-grams. The parts of all workers have
-            each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Of shards a worker reads its own
+            each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Otherwise a worker reads its own
             ranges only, which differ between epochs.
         most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
 
@@ -103,17 +103,10 @@ def ngram_dataset(
         raise InputError(
             f"`part` must be (w, N) with 0 <= w < N and `batch_size` a multiple of N. Received: {part}, {batch_size}."
         )
-    pools, options = None, dict(seed=seed, targets_below=targets_below, part=part)
-    if isinstance(ids, ShardedIds):
-        pools = Pools(ids, order, boundary, shuffle=shuffle, **options)
-    elif isinstance(ids, Resampled) and not ids.in_memory:
-        pools = ResampledPools(ids, order, boundary, **options)
-    cycles = []
-    if pools:
+    pools = None
+    if isinstance(ids, ShardedIds | Resampled):
+        pools = Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below, part=part)
         number = pools.number
-    elif isinstance(ids, Resampled):
-        tokens, cycles = _order_resampled(ids, order, boundary, seed, targets_below)
-        number = sum(count for _, count in cycles)
     else:
         tokens, positions = ngram_positions(ids, order, boundary, targets_below)
         number = len(positions)
@@ -137,15 +130,12 @@ def ngram_dataset(
         tokens = tf.constant(tokens)
         # the positions of a stream are a range, which needs no look-up
         is_range = boundary == "stream" and targets_below is None
-        positions = None if cycles or is_range else tf.constant(positions)
+        positions = None if is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
             epoch_seed = _make_key(seed, epoch, 0) if shuffle else None
-            epoch_positions = _select_positions(cycles, epoch) if cycles else positions
-            return _build_chunks(
-                tokens, epoch_positions, order, chunk, first, used, number, epoch_seed, (local_size, *part)
-            )
+            return _build_chunks(tokens, positions, order, chunk, first, used, number, epoch_seed, (local_size, *part))
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
         joined = chunks(epoch).prefetch(2).rebatch(local_size, drop_remainder=drop_remainder)
@@ -187,30 +177,6 @@ def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
     return whole * size + min(max(rest - worker * size, 0), size)
 
 
-def _order_resampled(
-    resampled: Resampled, order: int, boundary: str, seed: int, targets_below: int | None
-) -> tuple[np.ndarray, list[tuple[tf.Tensor, int]]]:
-    """Concatenate texts in memory, and give for each its positions in random order and their number in an epoch."""
-    tokens, parts = concatenate_texts(ngram_positions(text, order, boundary, targets_below) for text in resampled.texts)
-    cycles = []
-    for text, (positions, share) in enumerate(zip(parts, resampled.shares, strict=True)):
-        count = count_resampled(share, len(positions))
-        if count < len(positions):
-            positions = np.random.default_rng([seed, text]).permutation(positions)
-        cycles.append((tf.constant(positions), count))
-    return tokens, cycles
-
-
-def _select_positions(cycles: list[tuple[tf.Tensor, int]], epoch: tf.Tensor) -> tf.Tensor:
-    """Select the positions of an epoch: of each text the next ones, starting again from its first after its last."""
-    parts = []
-    for positions, count in cycles:
-        size = int(positions.shape[0])
-        start = epoch * count % size
-        parts += [positions[start : start + count], positions[: tf.maximum(start + count - size, 0)]]
-    return tf.concat(parts, axis=0)
-
-
 def _build_chunks(
     tokens: tf.Tensor,
     positions: tf.Tensor | None,
@@ -248,7 +214,7 @@ def _build_pool_chunks(
     pools: Pools, order: int, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """Return a function from an epoch to its chunks of n-grams, pool after pool. The next pool is read in advance."""
-    first_pool, first_ngram = pools.place(first_epoch, skipped) if skipped else (0, 0)
+    first_pool, first_ngram = pools.place(skipped) if skipped else (0, 0)
 
     def load(epoch: tf.Tensor, pool: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         tokens, positions = tf.numpy_function(pools.load, [epoch, pool], (tf.int32, tf.int32))

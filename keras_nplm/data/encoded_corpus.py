@@ -36,9 +36,8 @@ class EncodedCorpus:
         tokenizer: name of the tokenizer, for more text of this kind.
         vocabulary_size: |V|; all ids are below it.
         splits: for each split the counts `sentences`, `tokens` and `unk_tokens`, and the names of its `shards` with
-            the `crc32` of each; also `characters` and `words` of the text, without line ends (see `TextCounter`),
-            unless an older version encoded it. With resampling also `shares`: (number of shards, share of their
-            n-grams in an epoch).
+            the `crc32` of each; also `characters` and `words` of the text, without line ends (see `TextCounter`).
+            With resampling also `shares`: (number of shards, share of their n-grams in an epoch).
     """
 
     directory: Path
@@ -58,14 +57,13 @@ class EncodedCorpus:
             raise InputError(f"{path} does not describe an encoded corpus. {_ENCODE_AGAIN}")
         check_fields(path, description, {"name": str, "tokenizer": str, "vocabulary_size": int})
         for split, described in splits.items():
-            check_fields(path, described, {"sentences": int, "tokens": int, "unk_tokens": int, "shards": list})
+            counts = dict.fromkeys(("sentences", "tokens", "unk_tokens", "characters", "words"), int)
+            check_fields(path, described, counts | {"shards": list, "crc32": list})
             names = [name_shard(split, number) for number in range(len(described["shards"]))]
             if described["shards"] != names:  # so that no name leads out of the directory
                 raise InputError(f"The {split} shards in {path} must be {name_shard(split, 0)} …. {_ENCODE_AGAIN}")
-            if not {"characters", "words"}.isdisjoint(described):  # a corpus of an older version has neither
-                check_fields(path, described, {"characters": int, "words": int})
-                if not 0 < described["words"] <= described["characters"]:
-                    raise InputError(f"The {split} text in {path} must have a word and its characters. {_ENCODE_AGAIN}")
+            if not 0 < described["words"] <= described["characters"]:
+                raise InputError(f"The {split} text in {path} must have a word and its characters. {_ENCODE_AGAIN}")
             if "shares" in described:
                 _check_shares(path, described["shares"], len(names))
         return cls(Path(directory), **description)
@@ -91,7 +89,7 @@ class EncodedCorpus:
                 last, is_reserved = ids[-1], is_reserved or bool(np.isin(ids, (PAD_ID, BOS_ID)).any())
                 yield ids
             checksums.append(checksum)
-        same = "crc32" not in described or described["crc32"] == checksums  # older versions wrote no checksums
+        same = described["crc32"] == checksums
         differs = any(described[name] != number for name, number in sum_counts(counts).items())
         if last != EOS_ID or is_reserved or differs or not same:
             raise InputError(f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}")
@@ -166,11 +164,14 @@ class EncodedCorpus:
         return self.shards("train").frequencies()
 
 
-def _check_shares(path: Path, shares: object, shards: int) -> None:
+def _check_shares(path: Path, shares: list, shards: int) -> None:
     """Check that `shares` of `corpus.json` gives each shard a share."""
-    whole = isinstance(shares, list) and all(isinstance(run, list) and len(run) == 2 for run in shares)
-    whole = whole and all(type(number) is int and number > 0 and is_share(share) for number, share in shares)
-    if not whole or sum(number for number, _ in shares) != shards:
+    try:
+        whole = all(type(number) is int and number > 0 and is_share(share) for number, share in shares)
+        whole = whole and sum(number for number, _ in shares) == shards
+    except (TypeError, ValueError):  # other than pairs
+        whole = False
+    if not whole:
         raise InputError(
             f"`shares` in {path} must be pairs of a number of shards, {shards} in all, and a share in (0, 1]. "
             f"{_ENCODE_AGAIN}"

@@ -18,19 +18,27 @@ from keras_nplm.data.corpora.chunks import get_chunk_runner, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
-from keras_nplm.data.shards import DTYPE, ChunkEncoder, ShardedIds, count_ids, encode_batches, encode_text, sum_counts
+from keras_nplm.data.shards import (
+    DTYPE,
+    ChunkEncoder,
+    ShardedIds,
+    count_ids,
+    encode_batches,
+    encode_text,
+    sum_counts,
+    write_shard,
+)
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
 from keras_nplm.data.tokenizers import load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
 from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json, remove_temporary_files, replace_file, write_json
+from keras_nplm.io.files import read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 from keras_nplm.io.remote import display_url
 
-SHARD_TOKENS = 1 << 24  # least number of ids in a shard of a corpus without chunks: 64 MiB
 _TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabulary words
 _PLAN = "plan.json"  # present until all shards are whole: the text and vocabulary of an unfinished encoding
 
@@ -57,11 +65,7 @@ def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary)
 def count_vocabulary(
     corpus: Corpus, splits: Sequence[str] = ("train",), *, min_count: int = 1, max_size: int | None = None
 ) -> Vocabulary:
-    """Count the words of some splits and build the vocabulary. Large text files are counted in parallel.
-
-    If the tokens are normalised to lemmas, the vocabulary has all known forms of its words. Subwords are trained on the
-    splits, or read from a file, as `corpus.subwords` says.
-    """
+    """Count the words of some splits, or train subwords, and build the vocabulary. Large files are read in parallel."""
     if uses_subwords(corpus.tokenizer):
         return _train_subwords(corpus, splits)
     vocabulary = _count_words(corpus, splits, dict(min_count=min_count, max_size=max_size))
@@ -128,11 +132,6 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 
 def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> EncodedCorpus:
     in_files = [isinstance(split, TextSplit) for split in corpus.splits.values()]
-    if not all(in_files) and any(getattr(split, "shares", ()) for split in corpus.splits.values()):
-        raise InputError(
-            f"A corpus with shares must have all splits in text files. Received: {corpus.name}. Fix: name files for "
-            "train, validation and test."
-        )
     if all(in_files):
         splits = _encode_chunks(corpus, vocabulary, directory)
     else:
@@ -144,19 +143,16 @@ def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> E
 
 
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
-    names, counter = [], TextCounter()
+    """Encode a split that is not in files, as one shard."""
+    shard, counter = name_shard(split, 0), TextCounter()
     if uses_subwords(corpus.tokenizer):
         lines = _read_with_progress(corpus, [split], "Encoding")
         batches = encode_text(lines, vocabulary, corpus.tokenizer, counter)
     else:
         sentences = _read_with_progress(_count_text(corpus, split, counter), [split], "Encoding")
         batches = encode_batches(sentences, counter.count_unknown(vocabulary.encode))
-    for number, ids in enumerate(_join_batches(batches)):
-        names.append(name_shard(split, number))
-        with replace_file(directory / names[-1]) as temporary:
-            temporary.write_bytes(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
-        counter.write(directory / name_text_counts(names[-1]))
-    return _describe_split(corpus, split, names, len(vocabulary), directory)
+    write_shard(directory, shard, batches, counter)
+    return _describe_split(corpus, split, [shard], len(vocabulary), directory)
 
 
 def _count_text(corpus: Corpus, split: str, counter: TextCounter) -> Corpus:
@@ -184,19 +180,6 @@ def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_siz
     if not sums["sentences"]:
         raise InputError(f"The {split} split of {corpus.name} must have a sentence. Received: no text.")
     return {**sums, **totals, "shards": names, "crc32": checksums}
-
-
-def _join_batches(batches: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Join batches of whole sentences into shards of at least `SHARD_TOKENS` ids. The last shard may be smaller."""
-    held, size = [], 0
-    for batch in batches:
-        held.append(batch)
-        size += len(batch)
-        if size >= SHARD_TOKENS:
-            yield np.concatenate(held)
-            held, size = [], 0
-    if held:
-        yield np.concatenate(held)
 
 
 def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:

@@ -80,6 +80,14 @@ def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
     return {name: sum(part[name] for part in parts) for name in ("sentences", "tokens", "unk_tokens")}
 
 
+def write_shard(directory: Path, shard: str, batches: Iterable[np.ndarray], counter: TextCounter) -> None:
+    """Write the ids of a text as a shard, and then what a counter counted of it."""
+    with replace_file(directory / shard) as temporary, open(temporary, "wb") as file:
+        for ids in batches:
+            file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
+    counter.write(directory / name_text_counts(shard))
+
+
 class ChunkEncoder:
     """A task for `run_task`: encode a chunk of text as a shard, and count its characters and words."""
 
@@ -88,21 +96,14 @@ class ChunkEncoder:
 
     def __call__(self, chunk: "Chunk", shard: str) -> None:
         counter = TextCounter()
-        with replace_file(self._directory / shard) as temporary, open(temporary, "wb") as file:
-            for ids in encode_text(chunk.lines(), self._vocabulary, self._tokenizer, counter):
-                file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
-        counter.write(self._directory / name_text_counts(shard))
+        batches = encode_text(chunk.lines(), self._vocabulary, self._tokenizer, counter)
+        write_shard(self._directory, shard, batches, counter)
 
     def finish(self) -> None: ...
 
 
 class ShardedIds:
-    """The ids of several shards as one sequence that is read from disk in parts.
-
-    Args:
-        paths: the files of the shards, in order.
-        vocabulary_size: |V|; all ids must be below it.
-    """
+    """The ids of several shards as one sequence that is read from disk in parts. All ids must be below |V|."""
 
     def __init__(self, paths: Sequence[str | os.PathLike], vocabulary_size: int):
         try:

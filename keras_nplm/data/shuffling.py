@@ -1,17 +1,20 @@
-"""Shuffle the n-grams of a text larger than memory: blocks in random order, several of them permuted together."""
+"""Shuffle the n-grams of shards or resampled texts: blocks in random order, several of them permuted together."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import ngram_positions
+from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.seeds import fold_seed
 
-BLOCK = 1 << 17  # ids that are read together: 512 KiB
-POOL = 32  # blocks whose n-grams are permuted together
+BLOCK = 1 << 17  # ids of shards that are read together: 512 KiB
+RESAMPLED_BLOCK = 1 << 12  # the same for resampled shards: smaller blocks make epochs more random
+ARRAY_BLOCK = 1 << 8  # ids of a resampled array that an epoch uses together
+POOL = 1 << 22  # approximate number of n-grams that a worker permutes together
 
 
 class Blocks:
@@ -61,30 +64,20 @@ class Blocks:
             length *= 2
 
 
-def concatenate_texts(texts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Concatenate texts that `ngram_positions` arranged."""
-    tokens, positions, size = [np.zeros(0, np.int32)], [], 0
-    for part, part_positions in texts:
-        tokens.append(part)
-        positions.append((part_positions + size).astype(np.int32))
-        size += len(part)
-    return np.concatenate(tokens, dtype=np.int32), positions
-
-
 class Pools:
-    """The n-grams of shards in pools, for shuffling: each n-gram is in one pool of each epoch.
+    """The n-grams of an epoch in pools, which are permuted one by one: of each text its share of the n-grams, once.
 
-    An epoch has the blocks of the text in a random order, and a pool is the next `POOL` blocks. Several workers divide
-    this order into runs of as many n-grams each. A worker reads the blocks of its own run only.
+    The seed determines an order of the blocks of each text. An epoch has the next round(c N) n-grams in this order,
+    with parts of the first and the last block, and shuffles these blocks. A pool has the next blocks of each text.
+    Several workers divide the n-grams of each text in each pool: a worker reads the blocks of its own share only.
 
-    With `shuffle` each epoch has its own order of blocks. `part` (w, N) is the run of worker w, from 0, of N workers.
-    `number` is the number of n-grams in an epoch of all workers, `count` its number of pools. A worker's pools after
-    the blocks of its run are empty.
+    `number` is the number of n-grams in an epoch of all workers, `count` its number of pools. `part` (w, N) is the
+    share of worker w, from 0, of N workers.
     """
 
     def __init__(
         self,
-        ids: ShardedIds,
+        ids: ShardedIds | Resampled,
         order: int,
         boundary: str,
         *,
@@ -93,37 +86,80 @@ class Pools:
         targets_below: int | None = None,
         part: tuple[int, int] = (0, 1),
     ):
-        self._blocks = Blocks(ids, order, boundary, BLOCK, targets_below)
-        self._shuffle, self._seed, self._pool = shuffle, fold_seed(seed), POOL
-        self.number = int(self._blocks.ngrams.sum())
-        self.count = -(-len(self._blocks.ngrams) // self._pool)
-        worker, workers = part
-        self._run = worker * self.number // workers, (worker + 1) * self.number // workers
+        self._shuffle, self._seed, self._texts = shuffle, fold_seed(seed), []
+        texts, shares = (ids.texts, ids.shares) if isinstance(ids, Resampled) else ([ids], [1.0])
+        for text in texts:
+            size = ARRAY_BLOCK if isinstance(text, np.ndarray) else BLOCK if ids is text else RESAMPLED_BLOCK
+            text = _ArrayIds(text) if isinstance(text, np.ndarray) else text
+            self._texts.append(Blocks(text, order, boundary, size, targets_below))
+        self._cycles = [self._order_blocks(number, text.ngrams) for number, text in enumerate(self._texts)]
+        sizes = (text.ngrams.sum() for text in self._texts)
+        self._counts = [count_resampled(share, size) for share, size in zip(shares, sizes, strict=True)]
+        self.number = sum(self._counts)
+        self.count = -(-self.number // (POOL * part[1]))
+        ends = np.arange(self.count + 1)[:, None] * np.array(self._counts) // self.count  # [pools + 1, texts]
+        divided = divide_evenly(np.diff(ends, axis=0), part[1]) + ends[:-1]
+        self._starts, self._stops = divided[part[0]], divided[part[0] + 1]  # of this worker, [pools, texts]
 
-    def _order_blocks(self, epoch: int) -> np.ndarray:
-        """Return rows of (block, first n-gram, n-gram after the last) of this worker, in the order of an epoch."""
-        blocks = np.arange(len(self._blocks.ngrams))
-        if self._shuffle:
-            blocks = np.random.default_rng([self._seed, epoch]).permutation(blocks)
-        rows = np.column_stack([blocks, np.zeros_like(blocks), self._blocks.ngrams[blocks]])
-        return rows if self._run == (0, self.number) else slice_rows(rows, *self._run)
+    def _order_blocks(self, text: int, ngrams: np.ndarray) -> np.ndarray:
+        """Return rows of (block, 0, number of its n-grams) in the order in which epochs use the text."""
+        order = np.flatnonzero(ngrams)
+        order = np.random.default_rng([self._seed, text]).permutation(order) if self._shuffle else order
+        return np.column_stack([order, np.zeros_like(order), ngrams[order]])
 
-    def place(self, epoch: int, ngrams: int) -> tuple[int, int]:
+    def _select_blocks(self, text: int, epoch: int) -> np.ndarray:
+        """Return rows of (block, first n-gram, n-gram after the last) that an epoch uses, in its order."""
+        cycle, count = self._cycles[text], self._counts[text]
+        size = int(self._texts[text].ngrams.sum())
+        start = int(epoch) * count % size
+        rows = np.concatenate([slice_rows(cycle, start, start + count), slice_rows(cycle, 0, start + count - size)])
+        return np.random.default_rng([self._seed, text, int(epoch) + 1]).permutation(rows) if self._shuffle else rows
+
+    def place(self, ngrams: int) -> tuple[int, int]:
         """Find the place after the first `ngrams` n-grams of an epoch: a pool, and how many of its n-grams to skip."""
-        _, first, stop = self._order_blocks(epoch).T
-        return find_pool(np.add.reduceat(stop - first, np.arange(0, len(first), self._pool)), ngrams)
+        ends = np.cumsum((self._stops - self._starts).sum(axis=1))
+        pool = int(np.searchsorted(ends, ngrams, side="right"))
+        return pool, int(ngrams - (ends[pool - 1] if pool else 0))
 
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
         """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them."""
-        rows = self._order_blocks(epoch)[pool * self._pool : (pool + 1) * self._pool]
-        return merge_blocks(load_rows(self._blocks, rows[rows[:, 1] < rows[:, 2]]))
+        tokens, positions, size = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], 0
+        for number, text in enumerate(self._texts):
+            rows = slice_rows(self._select_blocks(number, epoch), self._starts[pool, number], self._stops[pool, number])
+            for block, first, stop in rows.tolist():
+                block_tokens, block_positions = text.load(block)
+                tokens.append(block_tokens)
+                positions.append((block_positions[first:stop] + size).astype(np.int32))
+                size += len(block_tokens)
+        return np.concatenate(tokens, dtype=np.int32), np.concatenate(positions)
 
 
-def load_rows(blocks: Blocks, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Read blocks, given as rows of (block, first n-gram, n-gram after the last): tokens and positions of each."""
-    for block, first, stop in rows.tolist():
-        tokens, positions = blocks.load(block)
-        yield tokens, positions[first:stop]
+def divide_evenly(sizes: np.ndarray, workers: int) -> np.ndarray:
+    """Divide runs of n-grams, of the lengths `sizes`, so that the totals of two workers differ by at most one.
+
+    Returns int [N + 1, ...]: worker w has the n-grams from row w to row w + 1 of each run.
+    """
+    rest = (sizes % workers).reshape(-1)
+    turn = (np.cumsum(rest) - rest) % workers  # the worker that has the next n-gram which does not divide
+    extra = (np.arange(workers)[:, None] - turn) % workers < rest
+    more = np.concatenate([np.zeros((1, len(rest)), np.int64), np.cumsum(extra, axis=0)]).reshape(-1, *sizes.shape)
+    return np.arange(workers + 1).reshape(-1, *[1] * sizes.ndim) * (sizes // workers) + more
+
+
+class _ArrayIds:
+    """Ids in memory with the interface of `ShardedIds`."""
+
+    def __init__(self, ids: np.ndarray):
+        self._ids = ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        return self._ids[start:stop]
+
+    def parts(self, size: int) -> Iterable[np.ndarray]:
+        return (self._ids[start : start + size] for start in range(0, len(self._ids), size))
 
 
 def slice_rows(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
@@ -134,16 +170,3 @@ def slice_rows(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
     inside = (begins < stop) & (ends > start)
     (block, first, _), begins, ends = rows[inside].T, begins[inside], ends[inside]
     return np.column_stack([block, first + np.maximum(start - begins, 0), first + np.minimum(stop, ends) - begins])
-
-
-def merge_blocks(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Merge blocks, given as (tokens, positions), into one text."""
-    tokens, positions = concatenate_texts(blocks)
-    return tokens, np.concatenate([np.zeros(0, np.int32), *positions])
-
-
-def find_pool(sizes: np.ndarray, ngrams: int) -> tuple[int, int]:
-    """Find the place after the first `ngrams` n-grams: a pool, and how many of its n-grams to skip."""
-    ends = np.cumsum(sizes)
-    pool = int(np.searchsorted(ends, ngrams, side="right"))
-    return pool, int(ngrams - (ends[pool - 1] if pool else 0))

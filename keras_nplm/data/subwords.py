@@ -16,8 +16,8 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
 from keras_nplm.io.checksums import identify_content
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replace_file, summarize_error
+from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.files import replace_file
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
 
@@ -227,22 +227,23 @@ def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
     try:
         proto.ParseFromString(model)
         proto.DiscardUnknownFields()
-    except DecodeError as error:
-        raise InputError(f"{path} must be a SentencePiece model. Received: a damaged or different file.") from error
-    if not proto.pieces:
-        raise InputError(f"{path} must be a SentencePiece model. Received: a file without pieces.")
-    spec = proto.trainer_spec
-    if spec.model_type not in (spec.UNIGRAM, spec.BPE):
-        raise InputError(f"{path} must be a unigram or BPE model. Received: a model of words or characters.")
-    if spec.treat_whitespace_as_suffix or not proto.normalizer_spec.escape_whitespaces:
-        raise InputError(f"The words of {path} must begin with {SPACE}. Received: a model with different spaces.")
-    types = type(proto).SentencePiece
-    if not any(piece.piece == SPACE and piece.type in (types.NORMAL, types.USER_DEFINED) for piece in proto.pieces):
-        raise InputError(f"{path} must have the piece {SPACE}. Received: a model without it.")
-    if sorted(piece.piece for piece in proto.pieces if piece.type == types.BYTE) != _BYTE_NAMES:
-        raise InputError(
-            f"{path} must have byte fallback. Received: a model without it. Fix: train with byte_fallback."
-        )
+    except DecodeError:
+        proto.Clear()
+    spec, types = proto.trainer_spec, type(proto).SentencePiece
+    has_space = any(piece.piece == SPACE and piece.type in (types.NORMAL, types.USER_DEFINED) for piece in proto.pieces)
+    has_space &= proto.normalizer_spec.escape_whitespaces and not spec.treat_whitespace_as_suffix
+    byte_names = sorted(piece.piece for piece in proto.pieces if piece.type == types.BYTE)
+    for holds, wanted in (
+        (proto.pieces, "a whole SentencePiece model"),
+        (spec.model_type in (spec.UNIGRAM, spec.BPE), "a unigram or BPE model"),
+        (has_space, f"a model whose words begin with {SPACE}"),
+        (byte_names == _BYTE_NAMES, "a model with byte fallback"),
+    ):
+        if not holds:
+            raise InputError(
+                f"{path} must be {wanted}. Received: a different file. Fix: use a file "
+                "that `spm_train --byte_fallback` wrote."
+            )
     return proto
 
 

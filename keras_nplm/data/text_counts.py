@@ -58,9 +58,8 @@ class TextCounter:
         return count
 
     def write(self, path: str | os.PathLike) -> None:
-        """Write all counts to a file, and begin again with 0."""
+        """Write all counts to a file."""
         write_word_counts(path, self.unknown, {"characters": self.characters, "words": self.words})
-        self.__init__()
 
 
 def name_text_counts(shard: str) -> str:

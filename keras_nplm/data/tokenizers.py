@@ -3,15 +3,11 @@
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.extras import import_extra
+from keras_nplm.io.errors import InputError, import_extra
 from keras_nplm.io.text import split_fields
-
-if TYPE_CHECKING:
-    from keras_nplm.data.subwords import Subwords
 
 STEPS = ("lower", "numbers", "lemmas")  # normalisation steps in the order of their application
 NUMBER = "_number_"  # every tokenizer keeps it as one token
@@ -34,26 +30,19 @@ def is_number(token: str) -> bool:
     return any(map(str.isnumeric, token)) and not any(map(str.isalpha, token))
 
 
-class Normalizer(dict):
-    """Normalisation of tokens: `normalizer[token]` is the token after all steps. Results are cached."""
+def build_normalizer(steps: Sequence[str], forms: Mapping[str, str] | None = None) -> Callable[[str], str]:
+    """Return a function that applies all steps to a token. Results are cached."""
+    functions: dict[str, Callable[[str], str]] = {
+        "lower": lower,
+        "numbers": lambda token: NUMBER if is_number(token) else token,
+        "lemmas": lambda token: (forms or {}).get(token, token),
+    }
 
-    def __init__(self, steps: Sequence[str], forms: Mapping[str, str] | None = None):
-        super().__init__()
-        functions: dict[str, Callable[[str], str]] = {
-            "lower": lower,
-            "numbers": lambda token: NUMBER if is_number(token) else token,
-            "lemmas": lambda token: (forms or {}).get(token, token),
-        }
-        self._functions = [functions[step] for step in steps]
+    @functools.lru_cache(_CACHED)
+    def normalise(token: str) -> str:
+        return functools.reduce(lambda word, step: functions[step](word), steps, token)
 
-    def __missing__(self, token: str) -> str:
-        word = token
-        for function in self._functions:
-            word = function(word)
-        if len(self) >= _CACHED:
-            self.clear()
-        self[token] = word
-        return word
+    return normalise
 
 
 def load_english_lemmas() -> Mapping[str, str]:
@@ -63,14 +52,11 @@ def load_english_lemmas() -> Mapping[str, str]:
 
 
 def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
-    """Build the table from the forms in tokenised text to the words that replace them.
+    """Build the table from the forms in tokenised text to the words that replace them: meetings -> meet, Went -> Go.
 
-    A chain of lemmas is followed to its end: meetings -> meeting -> meet. The end of a circular chain is its first word
-    in character order. So lemmatising twice equals lemmatising once. If case matters, capitalised forms, as at the
-    beginning of a sentence, have capitalised lemmas: Went -> Go.
-
-    `tokens` tokenises a text and applies the steps before lemmas. A form or a lemma that is not exactly one token is
-    skipped, and so is a form that is its own lemma.
+    A chain of lemmas is followed to its end, of a circle to its first word in character order. So lemmatising twice
+    equals lemmatising once. `tokens` tokenises a text and applies the steps before lemmas. A form or a lemma that is
+    not exactly one token is skipped.
     """
     pairs = [(form, tokens(form), tokens(lemma)) for form, lemma in dictionary.items()]
     pairs = [(form, *found, *lemma) for form, found, lemma in pairs if len(found) == len(lemma) == 1]
@@ -142,20 +128,15 @@ def get_separator(name: str) -> str:
 def get_tokenizer(
     name: str,
     forms: Mapping[str, str] | None = None,
-    subwords: "Subwords | None" = None,
+    subwords: Any = None,
     *,
     apart: bool = False,
 ) -> Callable[[str], list[str]]:
-    """Return the tokenizer with a name: a function from a line to its normalised tokens.
+    """Return the tokenizer with a name, as in `"words+lower+numbers"`: a function from a line to its normalised tokens.
 
-    Args:
-        name: `"words"` for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by
-            spaces or tabs, `"characters"`, or `"sentencepiece"` for the subwords of a vocabulary. Normalisation steps
-            of `keras_nplm.data.tokenizers.STEPS` may follow, as in `"words+lower+numbers"`.
-        forms: for the step `lemmas`: the forms of the vocabulary. Default: `load_forms`.
-        subwords: for `"sentencepiece"`: the subwords of the vocabulary.
-        apart: split the words of this text at spaces, even if the name says `"words"`.
-
+    `"words"` is for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by spaces.
+    With `apart` both split at spaces. `"sentencepiece"` needs the `Subwords` of a vocabulary. `forms` are for the step
+    `lemmas`, by default those of `load_forms`.
     """
     base, steps = parse_tokenizer(name)
     if base == SUBWORDS:
@@ -169,8 +150,8 @@ def get_tokenizer(
     split = split_fields if apart and base != CHARACTERS else TOKENIZERS[base]
     if not steps:
         return split
-    words = Normalizer(steps, load_forms(name) if "lemmas" in steps and forms is None else forms)
-    return lambda line: [*map(words.__getitem__, split(line))]
+    normalise = build_normalizer(steps, load_forms(name) if "lemmas" in steps and forms is None else forms)
+    return lambda line: [*map(normalise, split(line))]
 
 
 def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:

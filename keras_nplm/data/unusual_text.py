@@ -3,7 +3,7 @@
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from keras_nplm.data.corpora.text_files import TextSplit
@@ -24,9 +24,6 @@ _TOKENISED = re.compile(  # markers, and tokens of the Penn Treebank, WikiText, 
     r"</?s>|<(?:unk|UNK|pad|eos|bos)>|(?<!\S)@[-.,/]@(?!\S)|\w@@ |&(?:apos|quot|#124|#91|#93);|-[LR][RSC]B-"
     r"|(?<=\w )(?:n't|'(?:s|re|ve|ll|d|m))(?!\S)"
 )
-_DELIMITERS = (",", ";", "\t", "|")
-_MIN_FIELDS, _MIN_ROWS = 3, 20  # of a table
-_SAME_FIELDS = 0.95  # share of the lines with one number of fields
 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> list[str]:
@@ -43,9 +40,9 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     split = corpus.splits["train"]
     if isinstance(split, TextSplit) and split.chunks[0].ranges:
         path = Path(split.chunks[0].ranges[0][0])
-        if path.suffix in (".csv", ".tsv") or _is_table(sample):
+        if path.suffix in (".csv", ".tsv"):
             found.append(
-                f"{path} looks like a table, not like sentences. Fix: extract the column with the text to a file with "
+                f"{path} is a table, not sentences. Fix: extract the column with the text to a file with "
                 "one sentence per line."
             )
     return [sentence for sentence in found if sentence]
@@ -108,13 +105,3 @@ def _read_lines(corpus: Corpus, name: str) -> Iterator[str]:
     if isinstance(split, TextSplit):
         return split.lines()
     return corpus.sentences(name) if uses_subwords(corpus.tokenizer) else map(" ".join, corpus.sentences(name))
-
-
-def _is_table(lines: Sequence[str]) -> bool:
-    """Return whether a delimiter cuts nearly all lines into the same number of fields."""
-    for delimiter in _DELIMITERS if len(lines) >= _MIN_ROWS else ():
-        fields = [line.count(delimiter) + 1 for line in lines]
-        usual = max(set(fields), key=fields.count)
-        if usual >= _MIN_FIELDS and fields.count(usual) >= _SAME_FIELDS * len(lines):
-            return True
-    return False

@@ -232,15 +232,15 @@ class Vocabulary:
         return keras.layers.StringLookup(vocabulary=self.words[2:], mask_token=PAD, oov_token=UNK)
 
     @functools.cached_property
-    def _ids(self) -> "_WordIds":
-        return _WordIds(zip(self.words, range(len(self.words)), strict=True))
+    def _ids(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
         """Look up the ids of tokens, int32 [T]. An out-of-vocabulary token is `<unk>`."""
         if not isinstance(tokens, list):
             tokens = list(check_lines(tokens, "tokens"))
         try:
-            ids = np.fromiter(map(self._ids.__getitem__, tokens), np.int32, len(tokens))
+            ids = np.fromiter(map(self._ids.get, tokens, itertools.repeat(UNK_ID)), np.int32, len(tokens))
         except TypeError:  # an item that cannot be hashed
             list(check_lines(tokens, "tokens"))
             raise
@@ -256,13 +256,6 @@ class Vocabulary:
         ids = convert_ids(ids)
         check_ids(ids, len(self))
         return [self.words[i] for i in ids]
-
-
-class _WordIds(dict):
-    """A dictionary from words to ids. An out-of-vocabulary word is `<unk>`. Twice as fast as Keras's StringLookup."""
-
-    def __missing__(self, word: str) -> int:
-        return UNK_ID
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:

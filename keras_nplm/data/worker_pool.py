@@ -27,10 +27,7 @@ def run_in_processes(
 ) -> Iterator[tuple[int | None, Any]]:
     """Run a task on each item, in this process or in several worker processes.
 
-    Each process calls `make_task`, which must be in a module that imports neither Keras nor TensorFlow. The task is
-    called with the values of an item. Its method `finish()` is called after the last item. With one process, or for a
-    single item, this process does the work.
-
+    Each process calls `make_task`. The task is called with the values of an item, and its `finish()` after the last.
     Yields (number of the item, result), in the order in which they finish, and for each process (None, result of
     `finish()`). Raises the InputError or RunError of the task, and RunError if a worker process dies.
     """

@@ -1,6 +1,7 @@
 """NumPy archives (.npz) larger than memory: arrays written in blocks, aligned, and read through a memory map."""
 
 import contextlib
+import functools
 import math
 import mmap
 import os
@@ -44,52 +45,36 @@ def _describe_array(dtype: np.dtype, shape: tuple[int, ...], start: int) -> byte
     return magic + (len(text) + padding + 1).to_bytes(2, "little") + f"{text}{' ' * padding}\n".encode("latin1")
 
 
-def map_array(archive: zipfile.ZipFile, name: str, file_map: mmap.mmap) -> np.ndarray | None:
-    """Return an array of an uncompressed `.npz` archive as a read-only view of the file's memory map.
+def map_array(path: str | os.PathLike, archive: zipfile.ZipFile, name: str) -> np.ndarray | None:
+    """Return an array of an uncompressed `.npz` archive as a read-only memory map, and check its checksum.
 
-    The array is read once, in blocks, which raises an error if it is damaged. Return None for an array that is not
-    aligned, as in archives of other writers.
+    Return None for an empty array, and for one that is not aligned, as in archives of other writers.
     """
     with archive.open(f"{name}.npy") as part:
-        version = np.lib.format.read_magic(part)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, is_fortran, dtype = read_header(part)
-        if min(shape, default=0) < 0:
-            raise ValueError(f"{name} has the shape {shape}")
-        start = _find_member(archive.getinfo(f"{name}.npy"), file_map) + part.tell()
-        size = math.prod(shape)
-        if dtype.hasobject or is_fortran or start % dtype.alignment:
+        if np.lib.format.read_magic(part) != (1, 0):
             return None
-        left = size * dtype.itemsize
-        while left:
-            block = part.read(min(left, _BLOCK_BYTES))
-            if not block:
-                raise ValueError(f"{name} is shorter than its header says")
-            left -= len(block)
-        if part.read(1):  # reading to the end also verifies the checksum
-            raise ValueError(f"{name} is longer than its header says")
-    return np.frombuffer(file_map, dtype, size, start).reshape(shape)
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(part)
+        start = _find_member(path, archive.getinfo(f"{name}.npy")) + part.tell()
+        if dtype.hasobject or is_fortran or start % dtype.alignment or not math.prod(shape):
+            return None
+        size = sum(map(len, iter(functools.partial(part.read, _BLOCK_BYTES), b"")))  # verifies the checksum, too
+        if size != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{name} has another size than its header says")
+    return np.asarray(np.memmap(path, dtype, "r", start, shape))
 
 
-def _find_member(member: zipfile.ZipInfo, file_map: mmap.mmap) -> int:
+def _find_member(path: str | os.PathLike, member: zipfile.ZipInfo) -> int:
     """Return the position of a member's content in its archive."""
-    header = file_map[member.header_offset : member.header_offset + _LOCAL_HEADER]
-    lengths = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
-    return member.header_offset + _LOCAL_HEADER + sum(lengths)
-
-
-def map_file(path: str | os.PathLike) -> mmap.mmap:
-    """Return a read-only memory map of a file. It stays valid after the file is closed, renamed or removed."""
     with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        file.seek(member.header_offset)
+        header = file.read(_LOCAL_HEADER)
+    return member.header_offset + len(header) + sum(np.frombuffer(header[-4:], "<u2").tolist())
 
 
 def free_mapped_pages(array: np.ndarray, least_bytes: int = 0) -> None:
-    """Drop the pages of a mapped array from this process's memory, if its file has at least `least_bytes`."""
+    """Drop the pages of a mapped array from this process's memory, if it has at least `least_bytes`."""
     base: object = array
     while isinstance(base, np.ndarray):
         base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
     if isinstance(base, mmap.mmap) and len(base) >= least_bytes and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)

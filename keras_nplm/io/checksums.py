@@ -11,10 +11,7 @@ _SETTLED = 2 * 10**9  # nanoseconds: no file system measures the time of a chang
 
 
 def identify_content(path: str | os.PathLike) -> str:
-    """Return the size and the CRC-32 of a file's bytes, which tell a changed text from the same text.
-
-    A file is read once in a process, about a second per GB, unless its size, times or inode change meanwhile.
-    """
+    """Return the size and the CRC-32 of a file's bytes. An unchanged file is read once in a process."""
     try:
         state = os.stat(path)
         is_settled = time.time_ns() - state.st_ctime_ns > _SETTLED  # or a change may still have the same time

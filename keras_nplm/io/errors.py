@@ -1,5 +1,8 @@
 """The two errors of a command, each with one clear sentence: the problem, its place and its remedy."""
 
+import importlib
+from types import ModuleType
+
 
 class InputError(ValueError):
     """Invalid input: an argument, a file or a directory cannot be used. Exit status 2.
@@ -16,14 +19,23 @@ class RunError(RuntimeError):
 
 
 def check_argument(argument: str, holds: bool, wanted: str, received: object, fix: str = "") -> None:
-    """Raise the standard error for an argument unless a condition holds.
-
-    >>> check_argument("order", False, "2 or more", 1, "use order=2 for a bigram model.")
-    Traceback (most recent call last):
-    keras_nplm.io.errors.InputError: `order` must be 2 or more. Received: 1. Fix: use order=2 for a bigram model.
-    """
+    """Raise the standard error for an argument unless a condition holds."""
     if not holds:
         raise InputError(f"`{argument}` must be {wanted}. Received: {received}." + (f" Fix: {fix}" if fix else ""))
+
+
+def import_extra(module: str, extra: str, user: str) -> ModuleType:
+    """Import a library that only an extra of setup.py installs. `user` needs it, as in "text.zst"."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name, reason = module.partition(".")[0], summarize_error(error)
+        raise InputError(f"{user} needs {name} ({reason}). Fix: `pip install 'keras-nplm[{extra}]'`.") from error
+
+
+def summarize_error(error: Exception) -> str:
+    """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
 
 
 def shorten_value(value: object) -> str:

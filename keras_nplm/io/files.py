@@ -5,7 +5,6 @@ Files may be untrusted: none of their code runs, and their sizes, the depth of J
 
 import contextlib
 import json
-import mmap
 import os
 import re
 import threading
@@ -15,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.io.arrays import free_mapped_pages, map_array, map_file, open_archive_to_write
-from keras_nplm.io.errors import InputError, shorten_value
+from keras_nplm.io.arrays import free_mapped_pages, map_array, open_archive_to_write
+from keras_nplm.io.errors import InputError, shorten_value, summarize_error
 from keras_nplm.io.paths import check_locks, check_output_path, output_error
 from keras_nplm.io.text import check_is_file, read_text
 
@@ -33,12 +32,7 @@ _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", di
 def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     """Write a file atomically: yield a temporary path beside `path`, and rename it to `path` at the end of the block.
 
-    If the block raises an error, the temporary file is removed and `path` keeps its old content. The temporary name
-    keeps the suffix of `path`, since writers such as Keras choose the format by the suffix.
-
-    Raises:
-        InputError: `path` is a directory, a device or a pipe; or its directory cannot be created or written.
-        RunError: the disk is full, or the directory was locked by `lock_directory` and deleted or replaced since.
+    After an error `path` keeps its old content. The temporary path has the suffix of `path`.
     """
     path = Path(path)
     check_output_path(path)
@@ -93,10 +87,7 @@ def check_json_size(source: object, size: int, most: int = MAX_JSON_BYTES) -> No
 
 
 def parse_json(source: object, text: str, longest: int = MAX_JSON_BYTES) -> dict:
-    """Parse a JSON object of 64 levels at most, whose strings, lists and objects are at most `longest` long.
-
-    `source` is its name in errors.
-    """
+    """Parse a JSON object of 64 levels at most, whose strings, lists and objects are at most `longest` long."""
     try:
         value = json.loads(text)
         if not isinstance(value, dict):
@@ -126,10 +117,7 @@ def _check_parts(source: object, value: str | list | dict, longest: int, depth: 
 
 
 def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
-    """Check that a value read from a JSON file is an object with fields of these types, and perhaps more fields.
-
-    The types are `int`, `NUMBER`, `str`, `list` and `dict`. NaN and booleans are not numbers.
-    """
+    """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `str`, `list` or `dict`."""
     if not isinstance(fields, dict):
         wanted_names, received = ", ".join(wanted), shorten_value(fields)
         raise InputError(f"{path} must hold an object with {wanted_names}. Received: {received}. {_RESTORE}")
@@ -162,18 +150,16 @@ def read_arrays(
 ) -> dict:
     """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be empty, by their names.
 
-    `mapped` arrays are read-only views of a memory map, for arrays larger than memory. Values are numbers below
-    infinity.
+    `mapped` arrays are read-only views of a memory map. Values are numbers below infinity.
     """
     check_is_file(path)
     try:
         with open_archive(path) as archive:
-            file_map = map_file(path) if mapped else None
             names = {part.removesuffix(".npy") for part in archive.namelist()}
             wanted = {name: [f"{name}.{i}" for i in range(len(names))] for name in lists}
-            result = {name: _numbers(path, name, archive, file_map) for name in arrays if name in names}
+            result = {name: _numbers(path, name, archive, mapped) for name in arrays if name in names}
             for name, keys in wanted.items():
-                result[name] = [_numbers(path, key, archive, file_map) for key in keys if key in names]
+                result[name] = [_numbers(path, key, archive, mapped) for key in keys if key in names]
     except InputError:
         raise
     except Exception as error:  # zipfile and NumPy raise many kinds of errors for a damaged file
@@ -185,8 +171,8 @@ def read_arrays(
     return result
 
 
-def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, file_map: mmap.mmap | None) -> np.ndarray:
-    array = None if file_map is None else map_array(archive, name, file_map)
+def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, mapped: bool) -> np.ndarray:
+    array = map_array(path, archive, name) if mapped else None
     if array is None:
         with archive.open(f"{name}.npy") as part:
             array = np.lib.format.read_array(part, allow_pickle=False)
@@ -202,10 +188,7 @@ def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, file_
 
 
 def iterate_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
-    """Iterate over the numbers of an array in blocks of one dimension; a mapped array does not stay in memory.
-
-    Each block ends with the first `overlap` numbers of the next one.
-    """
+    """Iterate over the numbers of an array in blocks, each followed by the first `overlap` numbers of the next one."""
     flat = array.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
         yield flat[start : start + _BLOCK + overlap]
@@ -224,8 +207,3 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
                 f"{claimed:,}. {_RESTORE}"
             )
         yield archive
-
-
-def summarize_error(error: Exception) -> str:
-    """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__

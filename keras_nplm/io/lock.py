@@ -31,10 +31,6 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
 
     A nested call of the same thread, for the directory or one below it, does nothing. At the end of the block `.lock`
     is removed, and so are the directories that the call created, if they are empty.
-
-    Raises:
-        LockedError: a different process or thread holds the lock.
-        RunError: the disk is full, or the directory was deleted or replaced during the block.
     """
     check_output_path(directory)
     directory = os.path.abspath(directory)

@@ -55,11 +55,7 @@ class Option:
 
     @property
     def range(self) -> str:
-        """The accepted values in words, or an empty string if every value of the type is accepted.
-
-        >>> OPTIONS["dropout"].range, OPTIONS["order"].range, OPTIONS["boundary"].range
-        ('in [0, 1)', '2 to 1,023', 'one of sentence, stream')
-        """
+        """The accepted values in words, or an empty string if every value of the type is accepted."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.is_list:
@@ -87,7 +83,7 @@ class Option:
         return (self.least is None or value >= self.least) and (self.below is None or value < self.below)
 
     def check(self, value: object, argument: str | None = None) -> None:
-        """Refuse a value that is not accepted: see `check_option`."""
+        """Refuse a value that is not accepted. The error may name a different `argument`."""
         if self.accepts(value):
             return
         right_type = isinstance(value, _KINDS[self.type]) and not isinstance(value, bool)
@@ -262,11 +258,6 @@ def _read_range(accepted: str) -> dict:
 OPTIONS: dict[str, Option] = {option.name: option for option in _read_table()}
 
 
-def check_option(name: str, value: object, *, argument: str | None = None) -> None:
-    """Refuse a value of another type or out of the range of an option. The error may name a different `argument`.
-
-    >>> check_option("dropout", 1.5)
-    Traceback (most recent call last):
-    keras_nplm.io.errors.InputError: `dropout` must be in [0, 1). Received: 1.5. Fix: give a value such as 0.4.
-    """
-    OPTIONS[name].check(value, argument)
+def check_option(name: str, value: object) -> None:
+    """Refuse a value of another type or out of the range of an option."""
+    OPTIONS[name].check(value)

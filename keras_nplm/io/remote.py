@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.extras import import_extra
-from keras_nplm.io.files import replace_file, summarize_error
+from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_error
+from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import LockedError, lock_directory
 from keras_nplm.io.paths import is_remote
 

@@ -25,20 +25,12 @@ def number_of_blocks(order: int, averages_after: Sequence[int]) -> int:
 
 
 def near_order(order: int, averages_after: Sequence[int]) -> int:
-    """Return the n-gram order that matches the concatenated (not averaged) context.
-
-    >>> near_order(61, ()), near_order(61, (4, 20))
-    (61, 5)
-    """
+    """Return the n-gram order that matches the concatenated (not averaged) context."""
     return max(2, averages_after[0] + 1) if averages_after else order
 
 
 def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Return the first id of each cluster of an adaptive softmax, by default a ninth and two fifths of |V|.
-
-    >>> choose_cutoffs(9000)
-    (1000, 3600)
-    """
+    """Return the first id of each cluster of an adaptive softmax, by default a ninth and two fifths of |V|."""
     cutoffs = tuple(cutoffs or (max(1, vocabulary_size // 9), max(2, vocabulary_size * 2 // 5)))
     ends = (0, *cutoffs, vocabulary_size)
     if any(left >= right for left, right in itertools.pairwise(ends)):
@@ -50,9 +42,5 @@ def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -
 
 
 def cluster_width(width: int, cluster: int) -> int:
-    """Return the number of features of cluster i = 1, 2, … of an adaptive softmax: width / 4^i, 4 at least.
-
-    >>> [cluster_width(100, i) for i in (1, 2, 3)]
-    [25, 6, 4]
-    """
+    """Return the number of features of cluster i = 1, 2, … of an adaptive softmax: width / 4^i, 4 at least."""
     return min(width, max(4, width // 4**cluster))

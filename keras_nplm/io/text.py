@@ -1,8 +1,7 @@
 """Text of files: UTF-8 lines, plain or compressed; the white space of file formats; escapes for terminals and tables.
 
-This module alone knows files by their first bytes: archives are read, and other kinds are refused by name. A line has
-at most 16 MiB, so that no file, however it is compressed, claims much memory. The total is not limited: all readers
-take a text line by line.
+Archives are known by their first bytes. A line has at most 16 MiB, so that no file, however it is compressed, claims
+much memory. The total is not limited: all readers take a text line by line.
 """
 
 import bz2
@@ -20,12 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, import_extra
 
 SPACES = " \t\r\n"  # between the words of a file format, as in KenLM: any other character may be in a word
 MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
-_COUNTED = 1 << 20  # bytes in which line ends are counted at a time
 _READ = 1 << 9  # compressed bytes at a time, which expand to 16 MiB at most
 _CHECK_NAME = "Fix: check the name and its permissions."
 _MEMORY = 1 << 29  # bytes for the dictionary of an .xz file
@@ -35,16 +33,7 @@ _ARCHIVES = {
     "xz": (b"\xfd7zXZ\0",),
     "bzip2": tuple(b"BZh%d%b" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
 }
-_OTHERS = {
-    "a zip archive": (b"PK\3\4",),
-    "a 7z archive": (b"7z\xbc\xaf\x27\x1c",),
-    "a PDF document": (b"%PDF-",),
-    "a binary model of KenLM, which is made from an ARPA file": (b"mmap lm http://kheafield",),
-}
-_MARKS = {  # the mark of UTF-32 may begin with that of UTF-16
-    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-32"),
-    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "UTF-16"),
-}
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x7f]")  # in binary data, and in text of no encoding
 _FORMULA = tuple("=+-@＝＋－＠")
 
@@ -90,12 +79,16 @@ def read_lines(path: str | os.PathLike, stream: BinaryIO | None = None) -> Itera
 
 
 def decode_lines(file: BinaryIO, name: str, start: int = 0, stop: int | None = None) -> Iterator[str]:
-    """Decode the UTF-8 lines of an open binary file, without line ends (LF or CR LF) and without a byte order mark."""
+    """Decode the UTF-8 lines of a binary file, from `start` to `stop`, without line ends and byte order mark."""
     offset = start
     lines = iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b"")
     for number, line in enumerate(lines, start=1):
         if len(line) > MAX_LINE_BYTES:
-            raise _line_length_error(name, number, start)
+            place = f", line {number}" if not start else f", byte {offset:,}"
+            raise InputError(
+                f"{name}{place}: a line must have at most {MAX_LINE_BYTES:,} bytes. Received: a longer line. Fix: put "
+                "each sentence into a line of its own, or break lines at spaces with `fold -s -w 9999`."
+            )
         if stop is not None:
             line = line[: stop - offset]
         yield decode(name, line, offset).rstrip("\r\n")
@@ -115,36 +108,25 @@ def decode(name: str | os.PathLike, data: bytes, offset: int = 0) -> str:
     return text
 
 
-def _line_length_error(name: str, number: int, start: int) -> InputError:
-    """Return the error for a line that is too long: the one of this `number`, from 1, after the position `start`."""
-    with open(name, "rb") if start else contextlib.nullcontext() as file:
-        before = sum(file.read(min(_COUNTED, start - at)).count(b"\n") for at in range(0, start, _COUNTED))
-    return InputError(
-        f"{name}, line {before + number}: a line must have at most {MAX_LINE_BYTES:,} bytes. Received: a longer line. "
-        "Fix: put each sentence into a line of its own, or break lines at spaces with `fold -s -w 9999`."
-    )
-
-
 def is_compressed(path: str | os.PathLike) -> bool:
     """Return whether a file is decompressed as it is read. Its first bytes decide."""
     check_is_file(path)
     try:
         with open(path, "rb") as file:
-            return _find_kind(file.read(16), _ARCHIVES) is not None
+            return _find_kind(file.read(16)) is not None
     except OSError as error:
         raise _cannot_read(path, error) from error
 
 
-def _find_kind(data: bytes, kinds: dict[str, tuple[bytes, ...]]) -> str | None:
-    return next((name for name, marks in kinds.items() if data.startswith(marks)), None)
+def _find_kind(data: bytes) -> str | None:
+    return next((name for name, marks in _ARCHIVES.items() if data.startswith(marks)), None)
 
 
 @contextlib.contextmanager
 def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterator[BinaryIO]:
     """Open a text file or a pipe as a buffered binary stream, decompressed if it is a gzip, zstd, xz or bzip2 archive.
 
-    An open buffered `stream`, such as `sys.stdin.buffer`, is read in place of the file, and stays open. Damage of an
-    archive is found when the damaged place is read.
+    An open buffered `stream`, such as `sys.stdin.buffer`, is read in place of the file, and stays open.
     """
     kind = None
     try:
@@ -152,9 +134,8 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
             check_is_file(path, or_pipe=True)
         with open(path, "rb") if stream is None else contextlib.nullcontext(stream) as raw:
             file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)  # type: ignore[type-var]
-            if kind := _find_kind(file.peek(16), _ARCHIVES):
+            if kind := _find_kind(file.peek(16)):
                 file = io.BufferedReader(_Decompressed(file, _find_decompressor(kind, path)), _BUFFER)
-            _check_text(path, file.peek(512))
             yield file
     except EOFError as error:
         raise InputError(f"{path} is not a whole {kind} archive ({error}). Fix: download or copy it again.") from error
@@ -162,22 +143,9 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
         raise _cannot_read(path, error) from error
 
 
-def _check_text(path: str | os.PathLike, first: bytes) -> None:
-    """Refuse a file by its first bytes, which name the kind of a file that is no text, and its line ends."""
-    if kind := "a tar archive" if first[257:262] == b"ustar" else _find_kind(first, _OTHERS):
-        raise InputError(f"{path} must be text. Received: {kind}. Fix: name a text file.")
-    if b"\n" not in first and b"\r" in first.rstrip(b"\r") and b"\0" not in first:
-        raise InputError(
-            f"The lines of {path} must end with LF or CR LF. Received: CR alone. Fix: convert them, for example by "
-            "`tr '\\r' '\\n'`."
-        )
-
-
 def _find_decompressor(kind: str, path: str | os.PathLike) -> Callable[[], Any]:
     """Return a function that makes the decompressor of one frame of an archive."""
     if kind == "zstd":
-        from keras_nplm.io.extras import import_extra  # which imports this module
-
         library = import_extra("zstandard", "zstd", str(path))  # in the standard library from Python 3.14
         return lambda: library.ZstdDecompressor().decompressobj()
     return {
@@ -222,8 +190,7 @@ class _Decompressed(io.RawIOBase):
 
 def utf8_error(path: str | os.PathLike, data: bytes, offset: int = 0) -> InputError:
     """Return the error of bytes that are not UTF-8, or hold a NUL character, with a remedy that keeps the text."""
-    marks = (name for mark, name in _MARKS.items() if not offset and data.startswith(mark))
-    encoding = next(marks, "LATIN1")
+    encoding = "UTF-16" if not offset and data.startswith(_MARKS) else "LATIN1"
     try:
         at = offset + data.decode("utf-8").encode("utf-8").index(0)
     except UnicodeDecodeError as error:
@@ -233,24 +200,18 @@ def utf8_error(path: str | os.PathLike, data: bytes, offset: int = 0) -> InputEr
         fix = f"convert it from its encoding, for example by `iconv -f {encoding} -t UTF-8`."
         return InputError(f"{path} is not UTF-8 text (byte {at}). Fix: {fix}")
     return InputError(
-        f"{path} must not hold NUL characters. Received: one at byte {at}. Fix: remove them, for example by "
-        "`tr -d '\\000'`. If the file is UTF-16, convert it, for example by `iconv -f UTF-16LE -t UTF-8`, instead."
+        f"{path} must not hold NUL characters, as binary data and UTF-16 do. Received: one at byte {at}. Fix: name a "
+        "text file, or convert UTF-16, for example by `iconv -f UTF-16LE -t UTF-8`."
     )
 
 
 def escape_formula(cell: str) -> str:
-    """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be one.
-
-    A single character cannot be one, so punctuation marks stay unchanged.
-    """
+    """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be one."""
     return f"'{cell}" if len(cell) > 1 and cell.lstrip("\"'").startswith(_FORMULA) else cell
 
 
 def escape_controls(text: str) -> str:
-    """Return text for a terminal: control characters, as in escape sequences, become backslash escapes.
-
-    Line ends and tabs stay, and so do the characters that Arabic, Indic and other scripts join letters with.
-    """
+    """Return text for a terminal: control characters but line ends and tabs become backslash escapes."""
     if text.isprintable():
         return text
     return "".join(repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" else c for c in text)

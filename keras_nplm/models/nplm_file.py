@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from keras_nplm.data.vocabulary import SPECIALS
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json, summarize_error
+from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
 from keras_nplm.io.shapes import number_of_blocks
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding

@@ -9,8 +9,7 @@ from types import ModuleType
 import tensorflow as tf
 
 from keras_nplm.data.forms import get_forms_path, get_subwords_path
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.extras import import_extra
+from keras_nplm.io.errors import InputError, RunError, import_extra
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel

@@ -60,21 +60,3 @@ def test_export_of_a_count_based_model_only_prunes(tmp_path, capsys):
         assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
     assert main(["export", str(directory), str(tmp_path / "a.arpa"), "--order", "2"]) == 2
     assert "`--text` must name a text if the model directory has no corpus/" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--order", "5"], "`order` must be 2 to 4, the order of the model. Received: 5"),
-        (["--order", "1"], "`order` must be 2 to 1,023. Received: 1"),
-        (["--min-expected-count", "0"], "`min_expected_count` must be above 0"),
-        (["--prune", "-1"], "`prune` must be 0 or more. Received: -1"),
-        (["--format", "onnx", "--prune", "1e-7"], "of the format onnx"),
-    ],
-)
-def test_export_refuses_options_out_of_range(model_directory, tmp_path, capsys, flags, message):
-    assert main(["export", str(model_directory), str(tmp_path / "a.arpa"), *flags]) == 2
-    assert message in capsys.readouterr().err
-    assert main(["export", str(model_directory), str(tmp_path / "served"), "--prune", "1e-7"]) == 2
-    assert "`--prune` cannot be combined with the format saved-model" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

@@ -1,6 +1,4 @@
-"""Words of a stranger's model are harmless in what the commands print and write, and files keep them exactly."""
-
-import json
+"""Words of an untrusted model are harmless in what the commands print and write, and files keep them exactly."""
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
 from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 from keras_nplm.models.ngrams import kneser_ney, read_arpa, write_arpa
 from keras_nplm.models.ngrams.word_classes import load_classes, save_classes
-from keras_nplm.serving import export_saved_model
 
 WORDS = [
     *["=HYPERLINK(1)", "+1", "-cmd|'x'!A0", "@SUM(1)", '"=1"', "\\end\\", "\\data\\", "ngram"],
@@ -45,11 +42,6 @@ def test_terminals_get_no_control_characters(command, directory, capsys):
     assert all(character.isprintable() or character == "\n" for character in printed)
 
 
-def test_json_has_the_words_unchanged(directory, capsys):
-    assert main(["complete", str(directory), "", "--top-k", "16", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)[""]) == {*WORDS, "</s>"}
-
-
 def test_tables_for_spreadsheets_have_no_formulas(directory, tmp_path):
     assert main(["map", str(directory), str(tmp_path / "words.tsv")]) == 0
     cells = [line.split("\t")[0] for line in (tmp_path / "words.tsv").read_text().splitlines()]
@@ -67,13 +59,6 @@ def test_files_for_programs_have_the_words_unchanged(language_model, directory, 
     assert main(["export", str(tmp_path / "ngrams"), str(tmp_path / "words.arpa")]) == 0
     read, vocabulary = read_arpa(tmp_path / "words.arpa")
     assert set(vocabulary.words) >= set(WORDS) and read.num_ngrams[1:] == model.num_ngrams[1:]
-
-
-@pytest.mark.parametrize("name", ['a"\n  evil: 1', "a`b", "a]( b", "-a", "a\x1b", "{a}", "a:b", "évil"])
-def test_names_that_the_files_of_a_server_would_break_on_are_refused(name, language_model, tmp_path):
-    with pytest.raises(ValueError, match="becomes the model name"):
-        export_saved_model(language_model, tmp_path / name)
-    assert not list(tmp_path.iterdir())
 
 
 ODD_WORDS = st.text(st.sampled_from("aé§5\x0b\x0c\x1c\x1f\x85\xa0\u2028\u3000\ufeff=\\"), min_size=1, max_size=4)

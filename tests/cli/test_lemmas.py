@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_nplm.data.tokenizers as tokenizers
-from keras_nplm import InputError, LanguageModel, Vocabulary
+from keras_nplm import LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
 from keras_nplm.data.tokenizers import NUMBER, STEPS, load_forms
 from keras_nplm.io.files import read_json
@@ -69,13 +69,6 @@ def test_forms_are_kept_with_the_vocabulary(models, lemmas, tmp_path):
     assert LanguageModel.load(tmp_path / "again").vocabulary.forms == lemmas.vocabulary.forms
 
 
-def test_a_vocabulary_of_lemmas_without_forms_gets_them(lemmas, monkeypatch):
-    monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: DICTIONARY)
-    words = Vocabulary(lemmas.vocabulary.words[4:])
-    assert LanguageModel(lemmas.model, words, lemmas.tokenizer_name).vocabulary == lemmas.vocabulary
-    load_forms.cache_clear()
-
-
 def test_models_of_different_normalisation_are_not_mixed(models, lemmas, tmp_path, capsys):
     words = Vocabulary(lemmas.vocabulary.words[4:], {"kittens": "cat"})
     LanguageModel(lemmas.model, words, lemmas.tokenizer_name).save(tmp_path / "forms")
@@ -90,32 +83,3 @@ def test_models_of_different_normalisation_are_not_mixed(models, lemmas, tmp_pat
     directories = [str(tmp_path / "a"), str(tmp_path / "b")]
     assert main(["mix", *directories, "--weights", "0.5", "0.5", "--output", str(tmp_path / "c")]) == 2
     assert "must have the same tokenizer" in capsys.readouterr().err
-
-
-def test_a_model_of_lemmas_without_its_forms_is_refused(lemmas, tmp_path):
-    lemmas.save(tmp_path / "model")
-    (tmp_path / "model" / "forms.tsv").unlink()
-    with pytest.raises(InputError, match="forms.tsv"):
-        LanguageModel.load(tmp_path / "model")
-
-
-@pytest.mark.long
-def test_a_served_model_normalises_as_python(models, lemmas, tmp_path):
-    import tensorflow as tf
-
-    assert main(["export", str(models / "lemmas"), str(tmp_path / "served")]) == 0
-    served = tf.saved_model.load(tmp_path / "served" / "1")
-    sentences = [
-        "The CAT sat on 3 mats, going İ",
-        "",
-        "Goings on été 1,000 polish dromedaries",
-        "the cat sit on _number_",
-    ]
-    found = served.signatures["score"](sentences=tf.constant(sentences))
-    expected = [*lemmas.score(sentences)]
-    assert found["unk_tokens"].numpy().tolist() == [score.unk_tokens for score in expected]
-    np.testing.assert_allclose(found["log_prob"], [score.log_prob for score in expected], rtol=1e-5)
-    words = served.signatures["predict_next"](contexts=tf.constant(["Cats SAT on"]))["words"][0, 0].numpy().decode()
-    assert words == lemmas.next_words("cat sit on")[0][0] == NUMBER
-    kept = Vocabulary.load(tmp_path / "served" / "1" / "assets.extra" / "vocabulary.txt")
-    assert kept == lemmas.vocabulary

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from keras_nplm import LanguageModel, RunError, encode_corpus, open_corpus, train
+from keras_nplm import RunError, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.cli.printing import format_figures
-from keras_nplm.io.lock import LockedError, lock_directory
+from keras_nplm.io.lock import lock_directory
 from keras_nplm.training import estimate
 from keras_nplm.training.checkpoint import Checkpoint
 
@@ -94,32 +94,6 @@ def test_directory_in_use_has_status_2(tmp_path, text, model, capsys, monkeypatc
             error = capsys.readouterr().err.splitlines()[-1]
             assert f"{output} is in use by process {os.getpid()} on " in error and "Fix: wait until" in error
             assert _names(output) == {".lock"}
-
-
-def test_directory_in_use_is_refused_to_python(tmp_path, text, model, monkeypatch):
-    monkeypatch.setattr("keras_nplm.io.lock.HEARTBEAT", 0.1)
-    language_model = LanguageModel.load(model)
-    with _locked(tmp_path):
-        with pytest.raises(LockedError):
-            language_model.save(tmp_path)
-        with pytest.raises(LockedError):
-            encode_corpus(open_corpus(train=[str(text)]), language_model.vocabulary, tmp_path)
-    language_model.save(tmp_path)
-    assert LanguageModel.load(tmp_path).vocabulary == language_model.vocabulary
-
-
-def test_lock_is_taken_before_counting(tmp_path, text, monkeypatch):
-    class CountedError(Exception):
-        pass
-
-    def count(*_, **__):
-        assert f"pid={os.getpid()}\n" in (tmp_path / "model" / ".lock").read_text()
-        raise CountedError
-
-    monkeypatch.setattr("keras_nplm.training.prepare.count_vocabulary", count)
-    for command in DIRECTORIES[:2]:
-        with pytest.raises(CountedError):
-            main(command.format(text=text, output=tmp_path / "model").split())
 
 
 def test_finished_run_is_read_without_a_lock(text, model, capsys, monkeypatch):
@@ -204,13 +178,6 @@ def test_files_of_a_killed_process_are_removed(tmp_path, text):
     (tmp_path / "mine" / ".mine.txt").touch()
     assert main([*command[:4], str(tmp_path / "mine")]) == 2
     assert _names(tmp_path / "mine") == {".mine.txt"}
-
-
-def test_reading_needs_no_lock(model, text):
-    with _locked(model):
-        assert main(["evaluate", str(model)]) == 0
-        assert main(["score", str(model), str(text)]) == 0
-        assert LanguageModel.load(model).corpus.ids("test").size
 
 
 def test_perplexity_per_word_is_printed_where_words_have_spaces():

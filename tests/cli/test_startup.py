@@ -4,9 +4,6 @@ import shutil
 import subprocess
 import sys
 
-import pytest
-
-from keras_nplm.cli.main import main
 from keras_nplm.language_model.presets import find_preset
 
 COMMANDS = """
@@ -69,14 +66,3 @@ def test_commands_without_a_network_load_no_tensorflow(tmp_path, text):
     run = subprocess.run([sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True)
     ran = [line.removeprefix("RAN ") for line in run.stderr.splitlines() if line.startswith("RAN ")]
     assert ran == commands.splitlines(), run.stderr  # a loaded library stands between status and command
-
-
-@pytest.mark.long
-def test_a_network_answers_without_start_up_messages(tmp_path, text):
-    directory = str(tmp_path / "model")
-    train = ["train", "--train", str(text), "--output", directory, "--epochs", "1", "--min-count", "1"]
-    assert main(train) == 0
-    complete = [sys.executable, "-m", "keras_nplm", "complete", directory, "the", "--top-k", "3"]
-    run = subprocess.run(complete, capture_output=True, text=True)
-    assert run.returncode == 0 and len(run.stdout.splitlines()) == 4
-    assert run.stderr == ""

@@ -50,13 +50,6 @@ def test_an_ngram_model_of_subwords_answers_in_words(model, capsys):
     assert figures["unk_tokens"] == 0
 
 
-def test_a_saved_model_has_its_subwords(model, tmp_path):
-    language_model = LanguageModel.load(model)
-    language_model.save(tmp_path / "copy")
-    assert (tmp_path / "copy" / "sentencepiece.model").read_bytes() == (model / "sentencepiece.model").read_bytes()
-    assert LanguageModel.load(tmp_path / "copy").vocabulary == language_model.vocabulary
-
-
 def test_the_subwords_of_a_model_can_be_used_again(model, text, tmp_path, capsys):
     _estimate(text, tmp_path / "bpe", "--pieces-kind", "bpe", "--pieces", "330")
     _estimate(text, tmp_path / "same", "--pieces-file", str(model / "sentencepiece.model"))
@@ -79,45 +72,3 @@ def test_an_arpa_file_of_subwords_is_read_with_their_vocabulary(model, tmp_path,
     capsys.readouterr()
     assert main([*command, "--output", str(tmp_path / "words")]) == 2
     assert "needs a vocabulary with subwords" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--pieces", "400"], "`--pieces` must be left out without subwords"),
-        (["--pieces-kind", "bpe"], "`--pieces-kind` must be left out without subwords"),
-        (["--pieces-file", "x.model"], "`--pieces-file` must be left out without subwords"),
-        (["--tokenizer", "sentencepiece", "--pieces", "299"], "300 or more"),
-        (["--tokenizer", "sentencepiece", "--min-count", "2"], "`--min-count` cannot be combined with subwords"),
-        (["--tokenizer", "sentencepiece", "--max-size", "2"], "`--max-size` cannot be combined with subwords"),
-        (["--tokenizer", "sentencepiece", "--token", "character"], "cannot be combined with `--token character`"),
-        (["--tokenizer", "sentencepiece", "--normalise", "lemmas"], "no step but +lower"),
-        (
-            ["--tokenizer", "sentencepiece", "--pieces-file", "x.model", "--pieces", "400"],
-            "`--pieces` cannot be combined with `--pieces-file`",
-        ),
-        (["--tokenizer", "sentencepiece", "--pieces-file", "absent.model"], "absent.model"),
-    ],
-)
-def test_contradicting_flags_are_refused(text, tmp_path, capsys, flags, message):
-    assert main(["ngram", "--train", str(text), "--output", str(tmp_path / "model"), *flags]) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
-
-
-@pytest.mark.parametrize("damage", ["absent", "cut", "flip", "words"])
-def test_a_damaged_model_of_subwords_is_refused(model, tmp_path, capsys, damage):
-    LanguageModel.load(model).save(tmp_path / "model")
-    path = tmp_path / "model" / "sentencepiece.model"
-    data = path.read_bytes()
-    if damage == "words":
-        path = tmp_path / "model" / "vocabulary.txt"
-        data = path.read_bytes()
-        path.write_bytes(data.replace(b"<0x00>", b"<0x00x>"))
-    elif damage == "absent":
-        path.unlink()
-    else:
-        path.write_bytes(data[:900] if damage == "cut" else data[:900] + bytes([data[900] ^ 4]) + data[901:])
-    assert main(["complete", str(tmp_path / "model"), "the"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "Traceback" not in error and path.name in error

@@ -2,17 +2,12 @@ import collections
 import contextlib
 import itertools
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
-import keras_nplm.data.encoding as encoding
 import keras_nplm.data.tokenizers as tokenizers
 import keras_nplm.data.word_counts as word_counts
 from keras_nplm import Corpus, EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
@@ -39,42 +34,20 @@ def _read_bytes(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-@pytest.mark.parametrize("shard_tokens, shards", [(1 << 24, 1), (3, 2), (1, 3)])
-def test_shards_hold_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, vocabulary, shard_tokens, shards):
-    monkeypatch.setattr(encoding, "SHARD_TOKENS", shard_tokens)
+def test_a_shard_holds_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, vocabulary):
     monkeypatch.setattr(word_counts, "BATCH_TOKENS", 1)
     encode_corpus(corpus, vocabulary, tmp_path)
     encoded = EncodedCorpus.load(tmp_path)
     assert encoded.ids("train").tolist() == [4, 5, 3, 1, 3, 4, 6, 4, 3]
     described = encoded.splits["train"]
     assert (described["sentences"], described["tokens"], described["unk_tokens"]) == (3, 6, 1)
-    assert len(described["shards"]) == shards
-    first = np.fromfile(tmp_path / "train.00000.ids", "<i4")
-    assert first.tolist() == [4, 5, 3, 1, 3, 4, 6, 4, 3][: len(first)]
+    assert np.fromfile(tmp_path / "train.00000.ids", "<i4").tolist() == encoded.ids("train").tolist()
     assert (encoded.name, encoded.tokenizer, encoded.vocabulary_size) == ("small", "whitespace", 7)
 
 
-def test_a_reserved_token_in_the_text_is_refused(tmp_path, corpus, vocabulary):
-    corpus.splits["test"] = lambda: iter([["the", "</s>"]])
-    with pytest.raises(InputError, match="reserved token </s>"):
-        encode_corpus(corpus, vocabulary, tmp_path)
-    with pytest.raises(InputError, match=r"corpus.json"):
-        EncodedCorpus.load(tmp_path)  # an unfinished encoding is not complete
-
-
-def test_an_empty_split_is_refused(tmp_path, corpus, vocabulary):
-    corpus.splits["validation"] = lambda: iter([])
-    with pytest.raises(InputError, match="The validation split of small must have a sentence"):
-        encode_corpus(corpus, vocabulary, tmp_path)
-
-
-@pytest.mark.parametrize("in_files", [False, True])
-def test_full_disk_is_noticed_at_the_last_byte(tmp_path, write_text, corpus, vocabulary, in_files):
+def test_full_disk_is_noticed_at_the_last_byte(tmp_path, corpus, vocabulary):
     """The disk takes all files but the shards, which are smaller than the buffer of a file."""
     resource = pytest.importorskip("resource")
-    if in_files:
-        text = write_text(tmp_path / "text.txt", b"the cat sat on the mat\n" * 20)
-        corpus = open_corpus(train=[text], fractions=(0.5, 0.25, 0.25))
     with pytest.MonkeyPatch.context() as context:
         context.setattr("keras_nplm.data.encoding.write_json", lambda *_: None)
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -145,46 +118,6 @@ def _prepare(text: str, directory: Path) -> EncodedCorpus:
     return prepare_directory(
         directory, corpus, {"boundary": "sentence"}, vocabulary_scope="train", min_count=1, max_size=None
     )[0]
-
-
-KILLED = """
-import sys, keras_nplm.data.corpora.chunks as chunks
-from pathlib import Path
-from keras_nplm import open_corpus
-from keras_nplm.training.prepare import prepare_directory
-chunks.CHUNK_BYTES, chunks.PARALLEL_BYTES, chunks.count_processes = 200_000, 0, lambda: 2
-corpus = open_corpus(train=[sys.argv[1]], fractions=(0.8, 0.1, 0.1))
-options = dict(vocabulary_scope="train", min_count=1, max_size=None)
-prepare_directory(Path(sys.argv[2]), corpus, {"boundary": "sentence"}, **options)
-"""
-
-
-@pytest.mark.long
-def test_a_killed_process_group_resumes_with_missing_shards(tmp_path, monkeypatch, write_text):
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 200_000)
-    random = np.random.default_rng(0)
-    lines = (" ".join(f"w{word:x}" for word in random.integers(0, 5000, 20)) for _ in range(60_000))
-    text = write_text(tmp_path / "text.txt", "\n".join(lines).encode())
-    shards = tmp_path / "killed" / "corpus"
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, text, str(tmp_path / "killed")], start_new_session=True
-    ) as run:
-        while run.poll() is None and len(list(shards.glob("train.*.unknown.tsv"))) < 3:
-            time.sleep(0.005)
-        os.killpg(run.pid, signal.SIGKILL)
-    found = {path.name: path.stat() for path in shards.glob("train.*.ids") if path.with_suffix(".unknown.tsv").exists()}
-    assert 3 <= len(found) < 20 and (shards / "plan.json").exists() and not (shards / "corpus.json").exists()
-
-    calls = []
-    with monkeypatch.context() as context:
-        context.setattr("keras_nplm.training.prepare.count_vocabulary", lambda *_, **__: calls.append(1))
-        encoded = _prepare(text, tmp_path / "killed")
-    assert not calls  # the words are not counted again
-    for name, stat in found.items():
-        assert (shards / name).stat().st_mtime_ns == stat.st_mtime_ns and (shards / name).stat().st_ino == stat.st_ino
-    whole = _prepare(text, tmp_path / "whole")
-    assert _read_bytes(encoded.directory) == _read_bytes(whole.directory)
-    assert (tmp_path / "killed" / "vocabulary.txt").read_bytes() == (tmp_path / "whole" / "vocabulary.txt").read_bytes()
 
 
 class _Killed(BaseException):

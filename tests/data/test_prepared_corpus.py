@@ -6,9 +6,8 @@ import os
 import pytest
 
 import keras_nplm.training.prepare as prepare
-from keras_nplm import Configuration, InputError, LanguageModel, encode_sentences, open_corpus, train
+from keras_nplm import Configuration, InputError, encode_sentences, open_corpus, train
 from keras_nplm.cli.main import main
-from keras_nplm.io.files import read_json
 from keras_nplm.training.prepare import prepare_corpus
 
 LINES = [f"the cat number {i % 7} sat on mat {i % 11}, été" for i in range(60)]
@@ -61,20 +60,6 @@ def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, tex
         shard = tmp_path / name / "corpus" / "train.00000.ids"
         assert shard.samefile(prepared / "corpus" / "train.00000.ids") == (name == "linked")
         monkeypatch.setattr("os.link", _refuse_link)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("flags", [["--epochs", "1"], ["--config", "brown-quick", "--embedding-dim", "10"]])
-def test_a_network_of_prepared_text_is_that_of_the_text(tmp_path, text, flags):
-    weights = {}
-    assert main(["prepare", "--train", text, "--min-count", "3", "--output", str(tmp_path / "prepared")]) == 0
-    fixed = ["--min-count", "3", "--vocabulary-scope", "train"]
-    sources = {"text": ["--train", text, *fixed], "prepared": ["--corpus", str(tmp_path / "prepared")]}
-    for name, source in sources.items():
-        assert main(["train", *source, *flags, "--output", str(tmp_path / name / "model")]) == 0
-        weights[name] = LanguageModel.load(tmp_path / name / "model").model.get_weights()
-    assert all((a == b).all() for a, b in zip(*weights.values(), strict=True))
-    assert read_json(tmp_path / "text/model/config.json") == read_json(tmp_path / "prepared/model/config.json")
 
 
 def test_a_prepared_corpus_has_the_sentences_of_its_ids(tmp_path, text):

@@ -2,12 +2,10 @@
 
 import functools
 import io
-import sys
 
 import numpy as np
 import pytest
 
-import keras_nplm.data.tokenizers as tokenizers
 from keras_nplm import InputError, Resampled, SubwordOptions, Subwords, Vocabulary, ngram_dataset, open_corpus
 from keras_nplm.data.ngram_arrays import check_ngrams, extract_ngrams
 from keras_nplm.data.shards import encode_batches
@@ -34,30 +32,24 @@ ONE = [(np.array([4, 3]), 1)]
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: _dataset(order=1), "`order` .* must be 2 or more"),
         (lambda: _dataset(batch_size=0), "`batch_size` must be 1 or more"),
         (lambda: _dataset(boundary="line"), "`boundary` must be one of stream, sentence"),
         (lambda: _dataset(batch_size=8, drop_remainder=True), "3 n-grams do not fill a batch of 8"),
         (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
-        (lambda: _dataset(first_epoch=0, first_batch=2), "`first_batch` must be 0 to 1, with `first_epoch`"),
         (lambda: _dataset(targets_below=3), "no word to predict"),
         (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),
         (lambda: _dataset(part=(2, 2)), r"`part` must be \(w, N\) with 0 <= w < N and `batch_size` a multiple of N"),
-        (lambda: _dataset(part=(0, 4)), r"`part` must be \(w, N\)"),
         (lambda: _dataset(["a b"]), "Received: strings.* give `vocabulary`"),
         (lambda: _dataset([4, 3], vocabulary=Vocabulary(["a"])), "Received: token ids"),
         (lambda: _resample([]), "`texts` must have at least one"),
         (lambda: _resample([(IDS, np.nan)]), r"must be a number in \(0, 1\]"),
-        (lambda: _resample([(IDS, True)]), r"must be a number in \(0, 1\]"),
         (lambda: _resample([(IDS, 0.1)]), "A share of 0.1 of 2 n-grams must be at least one"),
         (lambda: _resample([(IDS[2:], 1)]), "no word to predict"),
         (lambda: _resample(ONE, shuffle=False), "`shuffle` must be True for Resampled"),
-        (lambda: _resample(ONE, batch_size=2, drop_remainder=True), "1 n-grams do not fill a batch of 2"),
         (lambda: extract_ngrams(IDS, 1, "stream"), "`order` .* must be 2 or more"),
         (lambda: CHECK_NGRAMS([[4, 5]], [4]), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
         (lambda: CHECK_NGRAMS([[4, 5, 6]], [4, 5]), r"`target_ids` must be \[1\]. Received: \[2\]"),
         (lambda: CHECK_NGRAMS([[4, 5, 9]], None), "Ids must be 0 to 8. Received: 9"),
-        (lambda: CHECK_NGRAMS([[4, 5, 6]], [-1]), "Ids must be 0 to 8. Received: -1"),
         (lambda: BUILD(min_count=0), "`min_count` must be 1 or more"),
         (lambda: BUILD(max_size=0), "`max_size` must be 1 or more"),
         (lambda: BUILD(min_count=2), "No word occurs 2 times"),
@@ -68,7 +60,6 @@ ONE = [(np.array([4, 3]), 1)]
         (lambda: SUBWORDS().tokenizer("words"), "needs the tokenizer `sentencepiece`"),
         (lambda: SUBWORDS().with_words(["new"]), "must be the pieces"),
         (lambda: SUBWORDS().subwords.encode("a \udcff"), "valid UTF-8"),
-        (lambda: Vocabulary(["a"], subwords=SUBWORDS().subwords), "must be the pieces"),
         (lambda: Vocabulary(["a"]).tokenizer("sentencepiece"), "needs a vocabulary with subwords"),
         (lambda: Vocabulary.build(["a"], tokenizer="sentencepiece"), "trained, not counted"),
         (lambda: Subwords.train(["", "\ud800"]), "at least one word"),
@@ -77,10 +68,8 @@ ONE = [(np.array([4, 3]), 1)]
         (lambda: SubwordOptions(file="absent.model").make([]), r"absent\.model"),
         (lambda: open_corpus(subwords=SubwordOptions()), "`subwords` must be left out"),
         (lambda: get_tokenizer("sentencepiece+numbers"), "no step but .lower"),
-        (lambda: get_tokenizer("characters+numbers"), "`characters` must have no step but .lower. Received"),
         (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, sentencepiece. Received: .*in this order"),
         (lambda: get_tokenizer("nltk"), "must be one of words"),
-        (lambda: get_tokenizer("+lower"), "must be one of words"),
         (lambda: add_steps("words", ["stems"]), "must be some of lower, numbers, lemmas. Received: 'stems'"),
         (lambda: open_corpus(train=["none*"]), "No such text file: none"),
         (lambda: open_corpus(test=["text.txt"]), "--validation and --test need --train"),
@@ -92,25 +81,18 @@ def test_invalid_arguments_are_refused(call, message):
         call()
 
 
-def test_lemmas_without_simplemma_are_refused(monkeypatch):
-    monkeypatch.setitem(sys.modules, "simplemma.strategies.dictionaries", None)
-    with pytest.raises(InputError, match=r"Fix: `pip install 'keras-nplm\[lemmas\]'`"):
-        tokenizers.load_english_lemmas()
-
-
 @pytest.mark.parametrize(
     "content, options, message",
     [
         (b"", {}, "text.txt is empty"),
         (b"one\ntwo\n\xe9\n", {}, r"text.txt is not UTF-8 text \(byte 8\).*iconv -f LATIN1"),
         ("text".encode("utf-16"), {}, "text.txt is not UTF-8.*iconv -f UTF-16 "),
-        (b"the cat\nthe\0 cat\n", {}, "text.txt must not hold NUL characters. Received: one at byte 11"),
+        (b"the cat\nthe\0 cat\n", {}, "text.txt must not hold NUL characters.* Received: one at byte 11"),
         (b"a\nb\nc\nd\n", {"fractions": (float("nan"),) * 3}, "must be three positive numbers"),
         (b"a\nb\nc\nd\n", {"fractions": (0.5, 0.5, 0.5)}, "must be three positive numbers that sum to 1"),
         (b"one line\n", {}, "1 lines of text are too few to split"),
         (b"a\n" * 9, {"test": ["text.txt"]}, "--validation and --test must be given together"),
         (b"a\n" * 9, {"resample": [("x", ["text.txt"])]}, "share of a text in an epoch must be a number"),
-        (b"a\n" * 9, {"resample": [(0.5, ["t*.txt"])]}, "text.txt is named twice"),
     ],
 )
 def test_invalid_text_is_refused(tmp_path, monkeypatch, content, options, message):
@@ -205,11 +187,11 @@ def _train_model(**options) -> bytes:
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: b"", "without pieces"),
-        (lambda: b"text", "must be a SentencePiece model"),
+        (lambda: b"", "whole SentencePiece model"),
+        (lambda: b"text", "whole SentencePiece model"),
         (lambda: _train_model(model_type="word"), "unigram or BPE"),
-        (lambda: _train_model(treat_whitespace_as_suffix=True), "must begin with"),
-        (lambda: _train_model(byte_fallback=False, vocab_size=30), "must have byte fallback"),
+        (lambda: _train_model(treat_whitespace_as_suffix=True), "whose words begin with"),
+        (lambda: _train_model(byte_fallback=False, vocab_size=30), "a model with byte fallback"),
     ],
 )
 def test_models_of_subwords_that_cannot_be_used_are_refused(make, message, tmp_path):

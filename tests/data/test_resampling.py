@@ -2,14 +2,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import keras_nplm.data.resampling as resampling
+import keras_nplm.data.shuffling as shuffling
 from keras_nplm import Resampled, ngram_dataset
-from keras_nplm.data.ngram_arrays import gather_ngrams
-from keras_nplm.data.resampling import ResampledPools
-from keras_nplm.data.shards import ShardedIds
 
 PLACES = ("memory", "shards")
 
@@ -54,18 +49,12 @@ def _epochs(resampled, number, **options):
     return [list(itertools.chain(*batches[i * each : (i + 1) * each])) for i in range(number)]
 
 
-def _pool_epochs(resampled, number, order, boundary):
-    pools = ResampledPools(resampled, order, boundary)
-    for epoch in range(number):
-        parts = [gather_ngrams(*pools.load(epoch, pool), order) for pool in range(pools.count)]
-        yield list(map(tuple, np.concatenate(parts).tolist()))
-
-
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 5 ids and pools of about 50 n-grams, so that a small text has many."""
-    monkeypatch.setattr(resampling, "RESAMPLED_BLOCK", 5)
-    monkeypatch.setattr(resampling, "RESAMPLED_POOL", 50)
+    monkeypatch.setattr(shuffling, "RESAMPLED_BLOCK", 5)
+    monkeypatch.setattr(shuffling, "ARRAY_BLOCK", 5)
+    monkeypatch.setattr(shuffling, "POOL", 50)
 
 
 def _check_shares(epochs, texts, shares, order, boundary, list_ngrams):
@@ -82,21 +71,6 @@ def _check_shares(epochs, texts, shares, order, boundary, list_ngrams):
     assert sum(sum(text_counts.values()) for text_counts in counts) == sum(map(len, epochs))
 
 
-TEXTS = st.lists(st.tuples(st.integers(10, 50), st.floats(0.06, 1) | st.just(1.0)), min_size=1, max_size=3)
-OPTIONS = (TEXTS, st.integers(2, 5), st.sampled_from(["stream", "sentence"]), st.integers(1, 12), st.integers(1, 60))
-
-
-@settings(deadline=None, max_examples=20)
-@given(*OPTIONS, st.sampled_from(["shards", "both"]))
-def test_pools_have_the_share_of_each_text(list_ngrams, place_texts, described, order, boundary, block, pool, where):
-    texts, shares = _make_texts(*(size for size, _ in described)), [share for _, share in described]
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr(resampling, "RESAMPLED_BLOCK", block)
-        context.setattr(resampling, "RESAMPLED_POOL", pool)
-        epochs = list(_pool_epochs(place_texts(texts, shares, where), 4, order, boundary))
-    _check_shares(epochs, texts, shares, order, boundary, list_ngrams)
-
-
 @pytest.mark.parametrize("where", PLACES)
 def test_each_ngram_is_used_before_any_repeats(list_ngrams, place_texts, small_blocks, where):
     texts, shares = _make_texts(20, 100), [1, 0.25]
@@ -105,16 +79,6 @@ def test_each_ngram_is_used_before_any_repeats(list_ngrams, place_texts, small_b
     large = [[ngram for ngram in epoch if ngram[-1] >= 24] for epoch in epochs]
     for four in (large[:4], large[4:]):
         assert sorted(itertools.chain(*four)) == sorted(list_ngrams(texts[1], 3, "stream"))
-
-
-@pytest.mark.parametrize("where", PLACES)
-def test_targets_outside_a_short_list_are_not_counted(list_ngrams, place_texts, small_blocks, where):
-    texts = [np.array([4, 9, 5, 9, 6, 3] * 20, np.int32), np.array([7, 9, 9, 8, 3] * 40, np.int32)]
-    epochs = _epochs(place_texts(texts, [1, 0.5], where), 2, boundary="sentence", targets_below=9)
-    listed = [[ngram for ngram in list_ngrams(text, 3, "sentence") if ngram[-1] < 9] for text in texts]
-    for epoch in epochs:
-        assert max(ngram[-1] for ngram in epoch) < 9 and len(epoch) == len(listed[0]) + len(listed[1]) // 2
-    assert sorted(epochs[0] + epochs[1]) == sorted(listed[0] * 2 + listed[1])
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -144,19 +108,6 @@ def test_resampled_data_resumes_at_any_batch(place_texts, small_blocks, where, d
         rest = ngram_dataset(resampled, first_epoch=epoch, first_batch=first_batch, **options)
         begin = epoch * each + first_batch
         assert _take(rest, 3 * each - begin) == whole[begin:]
-
-
-def test_little_more_is_read_from_shards_than_is_used(place_texts, monkeypatch):
-    monkeypatch.setattr(resampling, "RESAMPLED_BLOCK", 50)
-    monkeypatch.setattr(resampling, "RESAMPLED_POOL", 300)
-    texts = _make_texts(100, 5000)
-    resampled = place_texts(texts, [1, 0.1], "shards")
-    pools = ResampledPools(resampled, 3, "stream")
-    read, whole = [], ShardedIds.read
-    monkeypatch.setattr(ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range))
-    assert sum(len(pools.load(0, pool)[1]) for pool in range(pools.count)) == 600
-    used = len(texts[0]) + len(texts[1]) / 10
-    assert used < sum(stop - start for start, stop in read) < 1.4 * used
 
 
 @pytest.mark.parametrize("where", ["memory", "shards", "both"])

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_nplm.data.shards import ShardedIds, encode_batches
-from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.data.shards import ShardedIds
 from keras_nplm.io.errors import InputError
 
 
@@ -29,10 +28,3 @@ def test_shards_that_changed_are_refused(tmp_path, write_shards):
         shards.read(0, 3)
     with pytest.raises(InputError, match=r"Cannot read .*00000.ids"):
         ShardedIds(shards.paths, 9)
-
-
-def test_a_reserved_token_is_refused_and_unk_is_encoded():
-    vocabulary = Vocabulary(["the"])
-    with pytest.raises(InputError, match="the reserved token </s>"):
-        list(encode_batches([["the"], ["the", "</s>"]], vocabulary.encode))
-    assert [ids.tolist() for ids in encode_batches([["the", "<unk>"], []], vocabulary.encode)] == [[4, 1, 3, 3]]

@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -10,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.subwords as module
-from keras_nplm import Corpus, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data.encoding import count_vocabulary
-from keras_nplm.data.shards import encode_text
 from keras_nplm.data.subwords import MIN_PIECES, SubwordOptions, Subwords
-from keras_nplm.data.tokenizers import continue_line, join_tokens
 
 LINES = [
     "the cat sat on the mat",
@@ -44,20 +41,6 @@ def test_any_line_is_restored_without_unk(subwords, line):
     assert ids.dtype == np.int32 and (ids > 3).all()
 
 
-@pytest.mark.long
-def test_every_character_is_restored(subwords):
-    characters = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
-    text = " ".join(f"a{character}b{character}" for character in characters)
-    assert subwords.decode(subwords.encode(text)) == text
-
-
-@given(st.lists(st.text("the catsmo▁ñ", min_size=1), min_size=2))
-@settings(deadline=None, max_examples=50)
-def test_the_pieces_of_a_word_do_not_depend_on_its_neighbours(subwords, words):
-    each = [piece for word in words for piece in subwords.encode(word)]
-    assert subwords.encode(" ".join(words)) == each
-
-
 def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_path):
     import sentencepiece
 
@@ -69,11 +52,6 @@ def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_pat
         assert pieces == [processor.id_to_piece(i) for i in processor.encode(line)]
 
 
-def test_pieces_are_joined_as_they_say():
-    assert continue_line(["▁a", "<0xE2>", "<0x98>", "▁b"]) == " a\ufffd b"  # bytes that are not UTF-8
-    assert join_tokens(["▁the", "▁c", "at", "▁", "▁:"], "sentencepiece") == "the cat  :"
-
-
 @pytest.mark.parametrize("kind", module.PIECES_KINDS)
 @pytest.mark.parametrize(
     "lines",
@@ -83,21 +61,6 @@ def test_odd_text_can_be_trained_on(lines, kind):
     subwords = Subwords.train(lines, MIN_PIECES, kind)
     assert all(subwords.decode(subwords.encode(line)) == line for line in lines)
     assert len(subwords) <= MIN_PIECES - 4 and len({*subwords.words}) == len(subwords)
-
-
-@pytest.mark.parametrize("kind", module.PIECES_KINDS)
-def test_training_repeats_and_has_the_wanted_size(kind):
-    text = ["".join(chr(97 + i % 7 * (i // 7) % 26) for i in range(n, n + 9)) for n in range(400)]
-    subwords = Subwords.train(iter(text), 310, kind)
-    assert len(Vocabulary.from_subwords(subwords)) == 310 and subwords == Subwords.train(text, 310, kind)
-
-
-def test_lines_are_sampled_evenly_over_a_long_text(monkeypatch):
-    monkeypatch.setattr(module, "_SAMPLE", 100)
-    monkeypatch.setattr(module, "_LONGEST", 4)
-    kept = module._sample_lines(f"{number:03d}" for number in range(400))
-    assert kept == [f"{number:03d}" for number in range(0, 400, 16)]
-    assert module._sample_lines(["abcdefghij"]) == ["abcd", "efgh", "ij"]
 
 
 def test_a_model_of_a_different_author_is_read():
@@ -115,38 +78,12 @@ def test_a_model_of_a_different_author_is_read():
         assert subwords.encode("cat")[0].startswith("▁")
 
 
-def test_vocabulary_and_model_are_saved_together(subwords, tmp_path):
-    vocabulary = Vocabulary.from_subwords(subwords)
-    vocabulary.save(tmp_path / "vocabulary.txt")
-    assert Vocabulary.load(tmp_path / "vocabulary.txt") == vocabulary != Vocabulary(subwords.words)
-    Vocabulary(["a"]).save(tmp_path / "vocabulary.txt")
-    assert not (tmp_path / "sentencepiece.model").exists()
-
-
-def test_lower_case_comes_before_the_pieces(subwords):
-    vocabulary = Vocabulary.from_subwords(subwords)
-    tokenize = vocabulary.tokenizer("sentencepiece+lower")
-    assert subwords.decode(tokenize("THE Cat İ")) == "the cat i"
-    (ids,) = encode_text(["THE Cat"], vocabulary, "sentencepiece+lower")
-    np.testing.assert_array_equal(ids, [*subwords.encode_ids("the cat"), 3])
-
-
-def test_lines_are_encoded_in_batches(subwords, monkeypatch):
-    monkeypatch.setattr("keras_nplm.data.shards.BATCH_TOKENS", 10)
-    batches = [*encode_text([*LINES, " ", ""], Vocabulary.from_subwords(subwords), "sentencepiece")]
-    expected = [i for line in LINES for i in [*subwords.encode_ids(line).tolist(), 3]]
-    assert len(batches) > 9 and np.concatenate(batches).tolist() == expected
-
-
 def _restore(ids: np.ndarray, vocabulary: Vocabulary) -> list[str]:
     parts = np.split(ids, np.flatnonzero(ids == 3) + 1)[:-1]
     return [vocabulary.subwords.decode(vocabulary.decode(part[:-1])) for part in parts]
 
 
-@pytest.mark.parametrize("size", [1 << 25, pytest.param(1 << 8, marks=pytest.mark.long)])
-def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("keras_nplm.data.corpora.chunks.CHUNK_BYTES", size)
-    monkeypatch.setattr("keras_nplm.data.corpora.chunks.PARALLEL_BYTES", size)
+def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path):
     (tmp_path / "text.txt").write_text("\n \n".join(LINES), encoding="utf-8")
     options = dict(tokenizer="sentencepiece", subwords=SubwordOptions(pieces=320))
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], **options)
@@ -154,24 +91,6 @@ def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path, monkeypatch, si
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
     assert [*corpus.sentences("train")] == _restore(encoded.ids("train"), vocabulary) == LINES[:36]
     assert encoded.splits["test"]["unk_tokens"] == 0 and encoded.tokenizer == "sentencepiece"
-
-
-def test_a_corpus_whose_tokens_are_apart_is_joined_by_spaces(tmp_path):
-    corpus = open_corpus("python_reference", tokenizer="sentencepiece", normalise=["lower"])
-    line = next(corpus.sentences("train"))
-    assert line.startswith('The " assert " statement') and corpus.tokenizer == "sentencepiece+lower"
-    splits = {split: lambda: iter(LINES) for split in ("train", "validation", "test")}
-    corpus = Corpus("lines", "sentencepiece", splits, SubwordOptions(pieces=320))
-    vocabulary = count_vocabulary(corpus)
-    encoded = encode_corpus(corpus, vocabulary, tmp_path)
-    assert _restore(encoded.ids("test"), vocabulary) == LINES
-
-
-def test_fewer_pieces_than_wanted_are_reported(capsys):
-    splits = {"train": lambda: iter(["a b"] * 10)}
-    size = len(count_vocabulary(Corpus("lines", "sentencepiece", splits)))
-    assert 262 <= size <= 264  # as the version of SentencePiece
-    assert f"this text has {size} subwords, fewer than --pieces 8,000" in capsys.readouterr().err
 
 
 def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):

@@ -30,7 +30,7 @@ def test_characters_and_words_of_any_lines(lines):
     "way, tokenizer",
     [
         ("files", "words+lower"),
-        ("small shards", "characters"),
+        ("small batches", "characters"),
         ("lines", "words"),
         ("tokens", "whitespace"),
         ("tokens", "characters"),
@@ -38,15 +38,14 @@ def test_characters_and_words_of_any_lines(lines):
 )
 def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, way):
     (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
-    if way == "small shards":
-        monkeypatch.setattr(encoding, "SHARD_TOKENS", 5)
+    if way == "small batches":
         monkeypatch.setattr(word_counts, "BATCH_TOKENS", 3)
     base, *steps = tokenizer.split("+")
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], fractions=(0.6, 0.2, 0.2), tokenizer=base, normalise=steps)
     in_lines = {"train": LINES[:12], "validation": LINES[12:16], "test": LINES[16:]}
     in_lines = {split: [line for line in lines if line] for split, lines in in_lines.items()}
     tokens = {split: [*corpus.sentences(split)] for split in in_lines}
-    if way in ("small shards", "lines"):  # any split that is not in files: all are encoded in this process
+    if way in ("small batches", "lines"):  # any split that is not in files: all are encoded in this process
         corpus.splits["test"] = encoding.LineSplit(lambda: iter(LINES[16:]), corpus.splits["test"].tokenize)
     if way == "tokens":
         corpus = Corpus("tokens", tokenizer, {split: lambda rows=rows: iter(rows) for split, rows in tokens.items()})

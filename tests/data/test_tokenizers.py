@@ -7,20 +7,14 @@ from hypothesis import strategies as st
 
 from keras_nplm.data.tokenizers import (
     NUMBER,
-    STEPS,
     TOKENIZERS,
-    add_steps,
     build_form_table,
     get_separator,
     get_tokenizer,
     is_number,
-    join_tokens,
     load_forms,
     lower,
-    split_characters,
-    split_words,
 )
-from keras_nplm.io.text import SPACES
 
 NAMES = ["words", "words+lower+numbers", "whitespace+numbers+lemmas", "words+lower+numbers+lemmas", "characters+lower"]
 DICTIONARY = {
@@ -29,31 +23,6 @@ DICTIONARY = {
     "<s>": "s", "mats": "mat", "été": "être",
 }  # fmt: skip
 TEXT = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'$.,²²\t\x85\u2028<>")
-
-
-@given(st.text())
-def test_words_joined_by_spaces_split_into_the_same_words(text):
-    tokens = split_words(text)
-    assert split_words(" ".join(tokens)) == tokens and "".join(tokens) == "".join(text.split())
-
-
-@given(st.text())
-def test_characters_join_to_the_line(text):
-    characters = split_characters(text)
-    assert all(len(character) == 1 and not character.isspace() for character in characters)
-    assert join_tokens(characters, "characters") == " ".join(text.split()).replace("▁", " ")
-
-
-@given(st.text())
-def test_every_tokenizer_finds_a_token_in_a_line_with_text(line):
-    for name, tokenize in TOKENIZERS.items():
-        assert bool(tokenize(line)) == bool(line.strip(SPACES if name == "whitespace" else None))
-
-
-def test_steps_are_added_in_their_order():
-    assert add_steps("whitespace", STEPS[::-1]) == "whitespace+lower+numbers+lemmas"
-    assert get_tokenizer("words") is split_words  # no steps, no cost
-    assert get_tokenizer("characters+lower")("Ab C") == ["a", "b", "▁", "c"]
 
 
 # lower case and numbers

@@ -9,7 +9,6 @@ from keras_nplm.data.encoding import count_vocabulary
 from keras_nplm.data.unusual_text import describe_unusual_text
 
 PROSE = [f"The {noun} sees the small {other} , and then it sleeps ." for noun in "abc" for other in ("mouse", "fly")]
-TABLE = [[str(i), sentence.replace(",", ""), "en"] for i, sentence in enumerate(PROSE * 200)]
 PARAGRAPHS = [" ".join(PROSE * 4).replace(",", "")] * 100
 UNKNOWN = [f"{sentence} word{i}a word{i}b word{i}c" for i, sentence in enumerate(PROSE * 150)]
 CHINESE = "我今天去北京大学看书，然后回家。"
@@ -27,8 +26,7 @@ CHINESE = "我今天去北京大学看书，然后回家。"
         (UNKNOWN, {"min_count": 2}, ["20% of the train tokens are out of.*--tokenizer sentencepiece", "20%", "20%"]),
         ([CHINESE] * 4000, {}, ["without spaces"]),
         (["ภาษาไทยไม่มีช่องว่างระหว่างคำ"] * 6000, {}, ["without spaces"]),
-        *[([mark.join(row) for row in TABLE], {}, ["looks like a table"]) for mark in ",;\t|"],
-        (PROSE * 200, {"name": "text.csv"}, ["text.csv looks like a table"]),
+        (PROSE * 200, {"name": "text.csv"}, ["text.csv is a table"]),
     ],
 )
 def test_unusual_text_is_named_with_a_remedy(tmp_path, lines, options, warnings):

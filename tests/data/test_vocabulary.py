@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 
 words = st.text(alphabet="abcd", min_size=1, max_size=2)
@@ -23,31 +23,6 @@ def test_ids_are_by_decreasing_frequency_then_by_word(sentences, min_count):
     vocabulary = Vocabulary.build(sentences, min_count=min_count)
     assert vocabulary.words == ["<pad>", "<unk>", "<s>", "</s>", *sorted(kept, key=lambda word: (-counts[word], word))]
     assert Vocabulary.build(sentences, min_count=min_count, max_size=1).words == vocabulary.words[:5]
-
-
-def _is_word(text):
-    return text.split() == [text] and text not in SPECIALS
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.lists(st.text(min_size=1).filter(_is_word), min_size=1, unique=True))
-def test_a_saved_vocabulary_loads_back_exactly(tmp_path_factory, words):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.txt"
-    try:
-        Vocabulary(words).save(path)
-    except UnicodeEncodeError:
-        return  # a lone surrogate
-    assert Vocabulary.load(path) == Vocabulary(words)
-
-
-def test_encode_and_decode_known_and_out_of_vocabulary_words():
-    vocabulary = Vocabulary(["the", "été", "猫"])
-    ids = vocabulary.encode(["猫", "the", "dog", "<unk>", "été"])
-    assert ids.tolist() == [6, 4, 1, 1, 5] and ids.dtype == np.int32
-    assert vocabulary.decode(ids) == ["猫", "the", "<unk>", "<unk>", "été"]
-    assert vocabulary.encode([]).shape == (0,)
-    assert Vocabulary.build([["<unk>", "the"]]).words[4:] == ["the"]
-    assert Vocabulary.from_counts({"of": 2, "the": 3}).words[4:] == ["the", "of"]
 
 
 def test_the_keras_lookup_gives_the_ids_of_encode():

@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import WordCounts
-from keras_nplm.io.errors import InputError
 
 
 @settings(deadline=None, max_examples=30)
@@ -23,24 +21,3 @@ def test_counts_on_disk_equal_those_of_a_counter(tmp_path_factory, sentences, li
     assert len(pairs) == len(expected) and dict(pairs) == expected
     spilled = any(len(set(itertools.chain(*sentences[:i]))) > limit for i in range(len(sentences) + 1))
     assert bool(counts.runs) == spilled
-
-
-@settings(deadline=None, max_examples=30)
-@given(
-    st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6), min_size=1),
-    st.integers(1, 3),
-    st.none() | st.integers(1, 9),
-    st.integers(1, 3),
-)
-def test_a_vocabulary_does_not_depend_on_the_memory_limit(sentences, min_count, max_size, at_a_time):
-    def build():
-        try:
-            return Vocabulary.build(sentences, min_count=min_count, max_size=max_size).words
-        except InputError as error:
-            return str(error)
-
-    with pytest.MonkeyPatch.context() as context:
-        whole = build()
-        context.setattr("keras_nplm.data.word_counts.TYPES_IN_MEMORY", 2)
-        context.setattr("keras_nplm.data.vocabulary._WORDS_AT_A_TIME", at_a_time)
-        assert build() == whole

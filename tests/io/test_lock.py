@@ -1,7 +1,6 @@
 """One process at a time writes an output directory; locks of processes that have ended stop nobody."""
 
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -9,7 +8,6 @@ import threading
 
 import pytest
 
-from keras_nplm.cli.main import main
 from keras_nplm.io import lock
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import replace_file, write_json
@@ -23,26 +21,6 @@ with lock_directory(sys.argv[1]):
     time.sleep(600)
 """
 MARKER = "filelock/2\npid=4711\nhost=elsewhere\nmode=lease\ntoken=ab\nduration={}\nstart=5\n"
-
-
-def test_of_two_commands_with_one_output_one_works(tmp_path):
-    commands = {}
-    for letter in "ab":
-        lines = [" ".join(random.choices([letter + c for c in "cdefghij"], k=8)) for _ in range(2000)]
-        (tmp_path / letter).write_text("\n".join(lines))
-        commands[letter] = ["ngram", "--train", str(tmp_path / letter), "--min-count", "1", "--output"]
-        assert main([*commands[letter], str(tmp_path / f"{letter}.alone")]) == 0
-    program = [sys.executable, "-m", "keras_nplm"]
-    runs = {
-        letter: subprocess.Popen([*program, *command, tmp_path / "both"], stderr=subprocess.PIPE, text=True)
-        for letter, command in commands.items()
-    }
-    errors = {letter: run.communicate()[1] for letter, run in runs.items()}
-    (won, _), (refused, status) = sorted(((letter, run.returncode) for letter, run in runs.items()), key=lambda x: x[1])
-    assert status == 2 and len(errors[refused].splitlines()) == 1, errors
-    for name in ("ngrams.npz", "vocabulary.txt", "corpus/train.00000.ids"):
-        assert (tmp_path / "both" / name).read_bytes() == (tmp_path / f"{won}.alone" / name).read_bytes()
-    assert not list((tmp_path / "both").rglob(".*"))
 
 
 def test_a_killed_process_leaves_no_lock(tmp_path):

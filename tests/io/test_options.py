@@ -49,5 +49,3 @@ def test_a_value_out_of_range_is_refused(name, value, message):
     with pytest.raises(InputError) as caught:
         check_option(name, value)
     assert message in str(caught.value)
-    with pytest.raises(InputError, match="`mine` must be"):
-        check_option(name, value, argument="mine")

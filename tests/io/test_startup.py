@@ -22,21 +22,10 @@ print("\\nlast", file=sys.stderr)
 PASSED = ["first", "E0 an error", "E0 failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "half a line"]
 
 
-def test_other_lines_of_standard_error_pass_in_order():
-    run = subprocess.run([sys.executable, "-c", FILTER.format(end="")], capture_output=True, text=True)
-    assert run.stderr.splitlines() == [*PASSED, "last"]
-
-
 def test_lines_before_a_crash_are_not_lost():
     run = subprocess.run([sys.executable, "-c", FILTER.format(end="os.abort()")], capture_output=True, text=True)
     assert run.returncode == -signal.SIGABRT
     assert run.stderr.splitlines()[: len(PASSED)] == PASSED
-
-
-def test_an_error_in_the_import_reaches_the_user():
-    code = FILTER.format(end="raise ImportError('no TensorFlow here')")
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stderr.splitlines()[-1] == "ImportError: no TensorFlow here"
 
 
 LOUD_TENSORFLOW = """
@@ -62,15 +51,8 @@ def test_a_command_hides_start_up_messages(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "program",
-    [
-        "import keras_nplm, keras",
-        "import keras, keras_nplm",
-        "import keras_nplm.models.gradients; from keras_nplm import Perplexity; import keras",
-    ],
-)
-def test_keras_finds_our_classes_after_import_keras_nplm(program):
-    program += "\nfor name in ('NPLM', 'LazyAdam'): print(keras.saving.get_registered_object(f'keras_nplm>{name}'))"
+@pytest.mark.parametrize("program", ["import keras_nplm, keras", "import keras, keras_nplm"])
+def test_keras_loads_our_models_after_import_keras_nplm(program, model_directory):
+    program += f"\nprint(keras.models.load_model({str(model_directory / 'model.keras')!r}))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "models.nplm.NPLM" in run.stdout and "optimizers.LazyAdam" in run.stdout, run.stderr
+    assert "NPLM(order=4" in run.stdout, run.stderr

@@ -58,7 +58,7 @@ def set_small(output: str) -> None:
     checkpoint.SECONDS_PER_SAVE, checkpoint.UPDATES_PER_CHECK = 0.02, 3
     if output == "shards":
         chunks.CHUNK_BYTES, chunks.PARALLEL_BYTES = 1 << 12, 1 << 12
-        encoded_corpus.IN_MEMORY, shuffling.BLOCK, shuffling.POOL = 0, 1 << 8, 4
+        encoded_corpus.IN_MEMORY, shuffling.BLOCK, shuffling.POOL = 0, 1 << 8, 4 << 8
 
 
 def fork_run(output: str, directory: Path) -> int:

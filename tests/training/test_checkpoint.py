@@ -124,7 +124,7 @@ def test_run_on_shards_resumes_within_an_epoch(
     """Training text too large for memory, read in blocks; killed at the third checkpoint, in the first epoch."""
     monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 8)
-    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 4)
+    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 4 << 8)
     options = dict(boundary=boundary, batch_size=16, dropout=0.2, epochs=1)
     configuration = dataclasses.replace(short_configuration, **options)
     whole = train(configuration, short_corpus, tmp_path / "whole")
@@ -144,7 +144,7 @@ def test_run_on_shards_resumes_within_an_epoch(
 def test_run_on_shards_learns_as_in_memory(tmp_path, monkeypatch, small_configuration, model_directory):
     monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 10)
-    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 16)
+    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 16 << 10)
     from_shards = train(small_configuration, open_corpus(), tmp_path)
     in_memory = json.loads((model_directory / "metrics.json").read_text())
     assert from_shards["test"]["perplexity"] == pytest.approx(in_memory["test"]["perplexity"], rel=0.04)

@@ -60,7 +60,7 @@ def test_an_epoch_has_the_share_of_each_text(trained, files):
     assert "resample 0.5:" in json.loads((trained / "config.json").read_text())["corpus"]
     encoded = EncodedCorpus.load(trained / "corpus")
     resampled = encoded.for_training()
-    assert resampled.in_memory and resampled.shares == [1, 0.5, 0.25]
+    assert isinstance(resampled.texts[0], np.ndarray) and resampled.shares == [1, 0.5, 0.25]
     sizes = [len(text) for text in resampled.texts]
     expected = [["in.txt"], ["out=0.5.a.txt", "out=0.5.b.txt"], ["web.txt"]]
     assert sizes == [sum(len(_read_words(files / name)) for name in names) for names in expected]
@@ -99,7 +99,8 @@ def test_shards_train_like_texts_in_memory(files, configuration, tmp_path, monke
     in_memory = train(configuration, _open(files), tmp_path / "memory")
     monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
     in_shards = train(configuration, _open(files), tmp_path / "shards")
-    assert not EncodedCorpus.load(tmp_path / "shards" / "corpus").for_training().in_memory
+    resampled = EncodedCorpus.load(tmp_path / "shards" / "corpus").for_training()
+    assert not isinstance(resampled.texts[0], np.ndarray)
     perplexities = [run["history"][-1]["train_perplexity"] for run in (in_memory, in_shards)]
     assert perplexities[0] == pytest.approx(perplexities[1], rel=0.05)
 

@@ -19,9 +19,7 @@ from collections.abc import Sequence
 from keras_nplm.cli.main import build_parser
 from keras_nplm.cli.printing import print_error, print_splits
 from keras_nplm.cli.training import run_training
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.extras import import_extra
-from keras_nplm.io.files import summarize_error
+from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_error
 from keras_nplm.io.options import Option
 
 _NAME = "ray_train"

@@ -1,14 +1,12 @@
 """The Brown corpus (Francis & Kucera 1964) in NLTK's packaging, with the split of Bengio et al. (2003)."""
 
-import hashlib
 import itertools
 import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_nplm.data.corpora.download import download_file
-from keras_nplm.io.errors import InputError
+from keras_nplm.data.corpora.download import check_sha256, download_file
 from keras_nplm.io.remote import fetch
 
 URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/brown.zip"
@@ -22,13 +20,8 @@ def find_archive(data_dir: str | None = None) -> Path:
     directory = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     archive = fetch(os.path.join(os.path.expanduser(directory), "brown.zip"))
     if not archive.is_file():
-        download_file(URL, SHA256, BYTES, archive)
-    received = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if received != SHA256:
-        raise InputError(
-            f"{archive} is damaged: its sha256 must be {SHA256}. Received: {received}. Fix: delete the file and fetch "
-            f"it again from {URL}."
-        )
+        download_file(URL, SHA256, archive)
+    check_sha256(archive, SHA256, URL, archive)
     return archive
 
 

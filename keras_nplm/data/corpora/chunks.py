@@ -5,10 +5,9 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from keras_nplm.data.worker_pool import count_processes, run_in_processes
 from keras_nplm.io.errors import InputError
@@ -111,22 +110,12 @@ def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Ite
         yield from decode_lines(file, str(path), start, stop)
 
 
-class ChunkRunner(Protocol):
-    """Runs tasks on chunks in a different place than the processes of this machine; see `run_chunks_by`."""
-
-    def open_scratch(self) -> AbstractContextManager[str]:
-        """Yield a new directory that all workers see, and remove it at the end of the block."""
-
-    def run(self, make_task: Callable[[], Any], items: Sequence[tuple]) -> tuple[list, list]:
-        """Run a task as `run_task` does."""
-
-
-_RUNNER: ContextVar[ChunkRunner | None] = ContextVar("runner", default=None)
+_RUNNER: ContextVar[Any] = ContextVar("runner", default=None)
 
 
 @contextlib.contextmanager
-def run_chunks_by(runner: ChunkRunner | None) -> Iterator[None]:
-    """Let a runner count and encode the chunks of all text within the block. None: the processes of this machine."""
+def run_chunks_by(runner: Any) -> Iterator[None]:
+    """Let a runner, such as `BeamRunner`, count and encode the chunks of all text. None: processes of this machine."""
     token = _RUNNER.set(runner)
     try:
         yield
@@ -134,7 +123,7 @@ def run_chunks_by(runner: ChunkRunner | None) -> Iterator[None]:
         _RUNNER.reset(token)
 
 
-def get_chunk_runner() -> ChunkRunner | None:
+def get_chunk_runner() -> Any:
     """Return the runner of the enclosing `run_chunks_by`, or None."""
     return _RUNNER.get()
 

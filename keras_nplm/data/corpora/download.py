@@ -1,15 +1,14 @@
-"""Download a file with the download manager of TensorFlow Datasets, or fail within seconds without a network."""
+"""Download a file, or fail within seconds without a network."""
 
-import contextlib
+import hashlib
 import shutil
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replace_file, summarize_error
+from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.files import replace_file
 
 _SECONDS_TO_CONNECT = 5
 
@@ -24,24 +23,27 @@ def check_host(url: str, name: str) -> None:
         raise _download_error(url, name, error) from error
 
 
-def download_file(url: str, sha256: str, size: int, path: Path) -> None:
-    """Download a file to `path`, whole or not at all, and check its sha256. TFDS is imported only here."""
-    check_host(url, path.name)
-    print(f"Downloading {path.name} ({size / 1e6:,.1f} MB) to {path.parent}", file=sys.stderr)
-    import tensorflow_datasets as tfds
-    from tensorflow_datasets.core.download.checksums import UrlInfo
+def download_file(url: str, sha256: str, path: Path) -> None:
+    """Download a file to `path`, whole or not at all, and check its sha256."""
+    print(f"Downloading {path.name} to {path.parent}", file=sys.stderr)
+    try:
+        response = urllib.request.urlopen(url, timeout=_SECONDS_TO_CONNECT)
+    except OSError as error:
+        raise _download_error(url, path.name, error) from error
+    with response, replace_file(path) as temporary:
+        with open(temporary, "wb") as file:
+            shutil.copyfileobj(response, file)
+        check_sha256(temporary, sha256, url, path)
 
-    with replace_file(path) as temporary, tempfile.TemporaryDirectory() as directory:
-        known = {url: UrlInfo(size=size, checksum=sha256, filename=path.name)}
-        try:
-            with contextlib.redirect_stdout(sys.stderr):
-                manager = tfds.download.DownloadManager(download_dir=directory, url_infos=known)
-                downloaded = manager.download(url)
-        except tfds.download.download_manager.NonMatchingChecksumError as error:
-            raise InputError(f"{path.name} from {url} is damaged: {error}") from error
-        except (OSError, tfds.download.DownloadError) as error:
-            raise _download_error(url, path.name, error) from error
-        shutil.copyfile(downloaded, temporary)
+
+def check_sha256(path: Path, sha256: str, url: str, name: Path) -> None:
+    """Refuse a damaged file; `name` is its name in the error."""
+    received = hashlib.sha256(path.read_bytes()).hexdigest()
+    if received != sha256:
+        raise InputError(
+            f"{name} is damaged: its sha256 must be {sha256}. Received: {received}. Fix: delete the file and fetch it "
+            f"again from {url}."
+        )
 
 
 def _download_error(url: str, name: str, error: Exception) -> InputError:

@@ -14,8 +14,7 @@ import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm.data.corpora.chunks import Chunk
 from keras_nplm.data.corpora.download import check_host
 from keras_nplm.data.corpora.text_files import TextSplit
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import summarize_error
+from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.text import SPACES, decode_lines
 
 _VALIDATION_SHARE = 5  # per cent of the training examples, where a TFDS set has no validation split

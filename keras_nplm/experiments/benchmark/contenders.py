@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.io.errors import RunError
-from keras_nplm.io.files import summarize_error
+from keras_nplm.io.errors import RunError, summarize_error
 
 Work = Callable[[], int]  # does a piece of work and returns its number of n-grams
 MIN_REQUESTS, CONTEXTS_PER_ROUND = 20, 1000

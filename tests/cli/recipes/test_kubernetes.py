@@ -28,18 +28,6 @@ def container(manifests) -> dict:
     return container
 
 
-@pytest.mark.parametrize("kind", ["Service", "Job"])
-def test_manifests_match_the_schema(manifests, kind):
-    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
-    validator.validate(manifests[kind], validator.latest_version(), strict=True)
-    manifests[kind]["spec"]["unknown"] = 1
-    try:
-        with pytest.raises(validator.ValidationError):
-            validator.validate(manifests[kind], validator.latest_version(), strict=True)
-    finally:
-        del manifests[kind]["spec"]["unknown"]
-
-
 def test_the_service_names_the_pods_of_the_job(manifests, container):
     job, service = manifests["Job"], manifests["Service"]
     pod = job["spec"]["template"]["spec"]

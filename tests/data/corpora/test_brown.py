@@ -19,14 +19,6 @@ def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
     assert checksum == "28b2f182e6b966d0fae3b5f93f466a713e8461a8247444be21a1760789c7a870"
 
 
-def test_brown_with_marks_has_tokens_between_texts(brown_directory):
-    corpus = open_corpus("brown/marks", data_dir=str(brown_directory))
-    tokens = list(itertools.chain.from_iterable(itertools.chain.from_iterable(map(corpus.sentences, SPLITS))))
-    assert tokens[:3] == ["<text>", "<paragraph>", "The"]
-    assert tokens.count("<text>") == 500
-    assert sum(token not in ("<text>", "<paragraph>") for token in tokens) == 1_161_192
-
-
 def test_a_damaged_archive_is_refused(tmp_path):
     (tmp_path / "brown.zip").write_bytes(b"not a zip file")
     with pytest.raises(InputError, match="brown.zip is damaged: its sha256 must be 9b27.* Fix: delete the file"):

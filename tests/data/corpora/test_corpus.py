@@ -1,27 +1,9 @@
-import subprocess
-import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from keras_nplm import InputError, open_corpus
 from keras_nplm.data.corpora import SPLITS
-
-
-def test_importing_data_loads_no_more_than_it_needs():
-    """Nothing loads TensorFlow; a vocabulary loads neither the subwords nor the worker pool."""
-    code = """if True:
-    import sys, keras_nplm.data.vocabulary
-    names = {"keras_nplm.data." + name for name in ("subwords", "worker_pool", "corpora", "shards")}
-    print(sorted(names & set(sys.modules)))
-    import keras_nplm.data.encoding, keras_nplm.data.ngram_arrays, keras_nplm.data.resampling
-    corpus = keras_nplm.open_corpus()
-    vocabulary = keras_nplm.Vocabulary.build(corpus.sentences("train"))
-    assert len(keras_nplm.encode_sentences(corpus.sentences("test"), vocabulary))
-    print(sorted({"keras", "tensorflow", "tensorflow_datasets"} & set(sys.modules)))
-    """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["[]", "[]"]
 
 
 def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkeypatch, capfd):
@@ -41,13 +23,6 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
         assert len(long[one] & long[two]) <= 0.01 * len(long[two])
 
 
-def test_built_in_words_are_normalised_but_not_split_again():
-    plain = next(open_corpus("python_reference").sentences("test"))
-    corpus = open_corpus("python_reference", tokenizer="whitespace", normalise=["lower", "numbers"])
-    assert corpus.tokenizer == "words+lower+numbers"
-    assert next(corpus.sentences("test")) == [word.lower() for word in plain] != plain
-
-
 def test_text_files_are_read_line_by_line(tmp_path):
     for name, text in {"a.txt": "\ufeffThe cat sat.\r\n\n", "b.txt": "It's late"}.items():
         (tmp_path / name).write_text(text, encoding="utf-8", newline="")
@@ -56,32 +31,6 @@ def test_text_files_are_read_line_by_line(tmp_path):
     assert list(corpus.sentences("train")) == [["The", "cat", "sat", "."], ["It's", "late"]]
     corpus = open_corpus(train=[one], validation=[one], test=[one], tokenizer="whitespace")
     assert list(corpus.sentences("test")) == [["The", "cat", "sat."]]
-
-
-def test_one_text_is_split_by_its_lines(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("".join(f"line {i}\n\n" for i in range(10)))
-    corpus = open_corpus(train=[str(path)], fractions=(0.6, 0.2, 0.2))
-    lines = {split: [sentence[1] for sentence in corpus.sentences(split)] for split in SPLITS}
-    assert lines == {"train": list("012345"), "validation": list("67"), "test": list("89")}
-
-
-def test_the_name_of_a_text_depends_on_files_sizes_and_split(tmp_path):
-    paths = [str(tmp_path / name) for name in "abc"]
-    for path in paths:
-        Path(path).write_text("a line\n" * 20)
-    a, b, c = ([path] for path in paths)
-    names = {
-        open_corpus(train=paths).name,
-        open_corpus(train=a, validation=b, test=c).name,
-        open_corpus(train=a, validation=c, test=b).name,
-        open_corpus(train=a).name,
-        open_corpus(train=a, fractions=(0.6, 0.2, 0.2)).name,
-        open_corpus(train=a, resample=[(0.5, b)]).name,
-        open_corpus(train=a, resample=[(0.4, b)]).name,
-    }
-    Path(paths[0]).write_text("a line\n" * 20 + "more\n")
-    assert len(names | {open_corpus(train=a).name}) == 8
 
 
 def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):

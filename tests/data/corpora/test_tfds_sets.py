@@ -2,12 +2,10 @@ import itertools
 import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from etils import epath
 
 import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm import InputError, encode_sentences, open_corpus
@@ -59,16 +57,6 @@ def test_a_prepared_set_is_found_as_tfds_finds_it(prepared, name, version):
     assert [list(corpus.sentences(split))[-1] for split in SPLITS] == [[split, version] for split in SPLITS]
 
 
-def test_the_set_of_a_namespace_is_found_beside_a_data_directory(prepared, tmp_path):
-    from tensorflow_datasets.core.community import config, register_path, registry
-
-    mine = config.NamespaceConfig(paths=[epath.Path(prepared)])
-    register = register_path.DataDirRegister(namespaces={"mine": mine})
-    registry.community_register().add_namespace("mine", mine, [register])
-    corpus = open_corpus("tfds:mine:my_set", tokenizer="whitespace", data_dir=str(tmp_path))
-    assert list(corpus.sentences("test"))[-1] == ["test", "1.2.0"]
-
-
 def test_examples_have_the_lines_of_files(prepared, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(f"{TEXT}\ntest 1.2.0", encoding="utf-8", newline="")
@@ -96,26 +84,6 @@ def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
     for split, lines in sentences.items():
         assert list(cut.sentences(split)) == lines
         assert (encode_sentences(lines, vocabulary) == encoded.ids(split)).all()
-
-
-@pytest.mark.long
-def test_processes_read_a_tfds_set_in_parallel_to_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 80_000)
-    started, run = [], chunks.run_in_processes
-    monkeypatch.setattr(chunks, "count_processes", lambda: 2)
-    monkeypatch.setattr(chunks, "run_in_processes", lambda *arguments: started.append(arguments[-1]) or run(*arguments))
-    for name, least in {"alone": 1 << 28, "together": 0}.items():
-        monkeypatch.setattr(chunks, "PARALLEL_TFDS_BYTES", least)
-        prepare_corpus(open_corpus("tfds:python_reference", tokenizer="whitespace"), tmp_path / name)
-    assert started == [1, 1, 2, 2]  # counted and encoded
-    for path in filter(Path.is_file, (tmp_path / "alone").rglob("*")):
-        assert path.read_bytes() == (tmp_path / "together" / path.relative_to(tmp_path / "alone")).read_bytes()
-
-
-def test_text_of_a_tfds_set_that_is_not_utf8_is_refused(tmp_path):
-    _store(tmp_path, "texts", "1.0.0", {"train": [b"caf\xe9"] * 40})
-    with pytest.raises(InputError, match=r"Example \d+ of the \w+ split in .* is not UTF-8 text"):
-        list(open_corpus("tfds:texts", data_dir=str(tmp_path)).sentences("train"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""Invalid input of commands: one error line, exit status 2, nothing written."""
+
+import sys
+
+import pytest
+
+from keras_nplm.cli.main import main
+from keras_nplm.experiments.benchmark.contenders import is_installed
+
+SUBWORDS = "ngram --train {text} --output {tmp}/m --tokenizer sentencepiece"
+ROWS = [
+    ("train --output {tmp}/m --order 1", "`order` must be 2 to 1,023. Received: 1. Fix: "),
+    ("train --output {tmp}/m --train {tmp}/none.txt", "No such text file"),
+    ("train --output {tmp}/m --train {tmp}/empty.txt", "empty.txt is empty"),
+    ("train --output {tmp}/m --train {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
+    ("train --output {tmp}/m --corpus penn", "`corpus` must be python_reference, brown"),
+    ("train --output {tmp}", "is not a model directory"),
+    ("train --output {tmp}/m --output-layer adaptive --held-out-mass 0.1", "`held_out_mass` must be 0 with"),
+    ("train --output {tmp}/m --output-layer adaptive --cutoffs 7;9", "`cutoffs` must be rising integers"),
+    ("train --output {tmp}/m --seed 5000000000", "`seed` must be 0 to 2,147,483,647"),
+    ("train --output {tmp}/m --resample 2 {tmp}/empty.txt", "`--resample` must be a share in (0, 1]"),
+    ("evaluate {tmp}/none", "does not exist"),
+    ("evaluate {model} --text {tmp}/empty.txt", "empty.txt is empty"),
+    ("score {model} {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
+    ("complete {model}", "`CONTEXT` must follow the model directory"),
+    ("complete absent the", "Model directory absent does not exist"),
+    ("complete {model} word --top-k 0", "`top_k` must be 1 or more"),
+    ("complete {model} \udcff", "half a surrogate pair"),
+    ("generate {model} --num-words 0", "`num_words` must be 1 to 1,000,000"),
+    ("generate {model} --temperature nan", "`temperature` must be finite"),
+    ("generate {model} --seed -1", "`seed` must be 0 or more"),
+    ("ngram --output {tmp}/m --num-classes 0", "`num_classes` must be 1 or more"),
+    ("ngram --output {tmp}/m --vocabulary x", "`--vocabulary` must be left out without `--arpa`"),
+    ("ngram --output {tmp}/m --arpa x --order 3", "`--order` cannot be combined with `--arpa`"),
+    ("size --vocabulary-size 4", "`vocabulary_size` must be 5 or more"),
+    ("map {model} words.png", "`TARGET` must be a file in .svg or .tsv"),
+    ("map {model} words.svg --num-words 2001", "`num_words` must be 1 to 2,000"),
+    ("export {model} {tmp}/m.arpa --quantise", "`--quantise` cannot be combined with the format arpa"),
+    ("export {model} m.gz", "`TARGET` must have an ending of the format"),
+    ("export {model} {tmp}/m.arpa --order 9", ", the order of the model. Received: 9"),
+    ("export {model} {tmp}/m.arpa --order 1", "`order` must be 2 to 1,023. Received: 1"),
+    ("export {model} {tmp}/m.arpa --min-expected-count 0", "`min_expected_count` must be above 0"),
+    ("export {model} {tmp}/m.arpa --prune -1", "`prune` must be 0 or more. Received: -1"),
+    ("export {model} {tmp}/m.onnx --prune 1e-7", "`--prune` cannot be combined with the format onnx"),
+    ("export {model} {tmp}/served --prune 1e-7", "`--prune` cannot be combined with the format saved-model"),
+    ("benchmark fly", "`NAME` must be one of training, scoring"),
+    ("study fly", "`NAME` must be one of configurations, default, dynamic"),
+    ("rescore {model} nbest --name a=b", "`name` must be one word"),
+    ("ngram --train {text} --output {tmp}/m --pieces 400", "`--pieces` must be left out without subwords"),
+    (f"{SUBWORDS} --pieces 299", "300 or more"),
+    (f"{SUBWORDS} --min-count 2", "`--min-count` cannot be combined with subwords"),
+    (f"{SUBWORDS} --token character", "cannot be combined with `--token character`"),
+    (f"{SUBWORDS} --normalise lemmas", "no step but +lower"),
+    (f"{SUBWORDS} --pieces-file x.model --pieces 400", "`--pieces` cannot be combined with `--pieces-file`"),
+    (f"{SUBWORDS} --pieces-file absent.model", "absent.model"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", ROWS)
+def test_invalid_input_is_one_line_and_status_2(tmp_path, text, ngram_directory, capsys, arguments, message):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "latin1.txt").write_bytes("un été\n".encode("latin1"))
+    assert main(arguments.format(tmp=tmp_path, model=ngram_directory, text=text).split()) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err and "Traceback" not in captured.err and not captured.out
+    assert captured.err.splitlines()[-1].startswith(f"keras-nplm {arguments.split()[0]}: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "latin1.txt"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["fly"], ["train"], ["train", "--output", "m", "--order", "five"], ["evaluate", "m", "--seed", "1"]],
+)
+def test_a_command_line_that_does_not_parse_has_status_2(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert "usage: keras-nplm" in capsys.readouterr().err
+
+
+EXTRAS = [  # the extra, the library, the command
+    ("zstd", "zstandard", "evaluate {model} --text {tmp}/text.zst"),
+    ("lemmas", "simplemma", "ngram --train {text} --normalise lemmas --output {tmp}/m"),
+    ("beam", "apache_beam", "prepare --train {text} --runner DirectRunner --output {tmp}/m"),
+    ("onnx", "tf2onnx", "export {network} {tmp}/m.onnx"),
+    ("onnx", "onnxruntime.quantization", "export {network} {tmp}/m.onnx --quantise"),
+    ("remote", "s3fs", "ngram --train {text} --output s3://bucket/model"),
+]
+
+
+@pytest.mark.parametrize("extra, library, command", EXTRAS)
+def test_a_missing_extra_is_named(
+    extra, library, command, ngram_directory, model_directory, text, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "text.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
+    monkeypatch.setitem(sys.modules, library, None)
+    names = dict(model=ngram_directory, network=model_directory, tmp=tmp_path, text=text)
+    assert main(command.format(**names).split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    name = library.partition(".")[0]
+    assert f"needs {name} (" in line and line.endswith(f"Fix: `pip install 'keras-nplm[{extra}]'`.")
+    assert [path.name for path in tmp_path.iterdir()] == ["text.zst"]
+
+
+def test_the_benchmark_leaves_out_peers_that_are_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert not is_installed("torch") and not is_installed("absent_library") and is_installed("numpy")
