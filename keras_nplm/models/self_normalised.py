@@ -26,27 +26,10 @@ class SelfNormalised(NextWordModel):
     hidden layer is n-1 lookups, and the score of an n-gram is one dot product: no matrix product, no [B, |V|].
     Averaged positions share a table. Residual blocks and layer normalisation are computed from a. The weights are
     copied when the object is made. With direct connections, or without a hidden layer, x is looked up in C as well.
-    With a pointer the scores of its copies are computed from the features and from C; see `keras_nplm.layers.pointer`.
     For the energy output z = d + sum_k T_k[w_k] is looked up, and so is the target's part: y = b + v · tanh(z + T[w]).
 
     Use it for networks trained so that log Z is near 0: with `NoiseContrastive`, or with `self_normalisation`.
     `evaluate_with_ln_z` reports log Z.
-
-    Args:
-        model: a trained network whose output is linear or energy-based, without a short-list.
-
-    Raises:
-        InputError: the output is an adaptive softmax, the network has a short-list, or a hidden layer of a foreign
-            class.
-
-    Example:
-
-    >>> model = NPLM(vocabulary_size=20, order=3, embedding_dim=2, hidden_units=4)
-    >>> contexts, targets = np.array([[4, 5], [6, 7]]), np.array([8, 9])
-    >>> y = SelfNormalised(model).log_prob(contexts, targets)
-    >>> log_z = np.log(np.exp(model.prob.logits(model.features(contexts))).sum(axis=1))
-    >>> bool(np.allclose(y - log_z, model.log_prob(contexts, targets), atol=1e-5))
-    True
 
     Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical machine translation,
     sections 2.4 and 2.5.
@@ -99,7 +82,6 @@ class SelfNormalised(NextWordModel):
         self.C = words if model.direct_connections or hidden is None else None
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return y of the targets: ln P(target | context) + ln Z, float32 [B]."""
         y = np.empty(len(target_ids), np.float32)
         buffers = None
         if self.tables is not None:  # the same memory for every block: new memory costs page faults
@@ -109,7 +91,6 @@ class SelfNormalised(NextWordModel):
         return y
 
     def _score(self, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None) -> np.ndarray:
-        """Return y of the targets of a block of n-grams, float32 [B]."""
         if self.v is not None:
             z = self._before_tanh(context_ids, buffers) + self.targets[target_ids]
             return np.tanh(z) @ self.v + self.b[target_ids]
@@ -122,14 +103,7 @@ class SelfNormalised(NextWordModel):
         target_ids: np.ndarray,
         buffers: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return y of one target per context, float32 [B], from the features of the contexts; not for energy outputs.
-
-        Args:
-            features: float32 [B, w], of `features`.
-            context_ids: int [B, n-1]; a pointer copies its words.
-            target_ids: int [B].
-            buffers: as in `features`.
-        """
+        """Return y of one target per context, float32 [B], from the features of the contexts; no energy output."""
         fits = buffers is not None and buffers.shape[2] == self.kernel.shape[1]
         rows = _take_rows(self.kernel, target_ids, buffers[1] if fits else None)
         y = np.einsum("ij,ij->i", features, rows) + self.b[target_ids]
@@ -179,12 +153,7 @@ class SelfNormalised(NextWordModel):
 
 
 def _copy_finder(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], Copies]:
-    """Return a function from features and contexts to the copies of the contexts' words, with the weights as they are.
-
-    Args:
-        model: a network with a pointer.
-        words: float32 [|V|, m], C with a zero vector for `<pad>`.
-    """
+    """Return a function from features and contexts to the copies of the contexts' words, with the present weights."""
     pointer = type(model.pointer).from_config(model.pointer.get_config() | {"dtype": "float32"})
     pointer.build((None, model.pointer.Q.shape[0]), (None, model.order - 1, words.shape[1]))
     pointer.set_weights(model.pointer.get_weights())
@@ -202,19 +171,7 @@ def _take_rows(table: np.ndarray, ids: np.ndarray, out: np.ndarray | None = None
 
 
 def evaluate_with_ln_z(model: NPLM, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:
-    """Evaluate the exact perplexity of a text and the log Z of its contexts, in one pass.
-
-    Args:
-        model: a network whose output is linear or energy-based.
-        ids: as in `evaluate`.
-        boundary: as in `evaluate`.
-
-    Returns:
-        what `evaluate` returns, and `ln_z`: `mean`, `standard_deviation` and `mean_absolute` of ln Z, in nats.
-
-    Raises:
-        InputError, RunError: as `evaluate` and `SelfNormalised`.
-    """
+    """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in one pass."""
     recorder = _LogZRecorder(model)
     figures = evaluate(recorder, ids, boundary)
     return figures | {"ln_z": recorder.summarise()}
@@ -242,7 +199,6 @@ class _LogZRecorder(NextWordModel):
         return exact
 
     def summarise(self) -> dict[str, float]:
-        """Return the figures of ln Z of all n-grams so far."""
         return {
             "mean": float(self._mean),
             "standard_deviation": math.sqrt(self._squares / self._number),

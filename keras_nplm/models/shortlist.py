@@ -79,14 +79,7 @@ class Shortlist(NextWordModel):
         self.mass = build_mass(background, np.arange(self.vocabulary_size) >= self.listed)
 
     def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return 1 - P_S(h), the background's probability of all words outside the list, float64 [B].
-
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-
-        Raises:
-            InputError: ids are out of range, or the contexts have a wrong length.
-        """
+        """Return 1 - P_S(h), the background's probability of all words outside the list, float64 [B]."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         return np.minimum(self.mass.look_up(cut_contexts(self.background, context_ids)), 1)
 
@@ -109,7 +102,6 @@ class Shortlist(NextWordModel):
         return result
 
     def _network_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P_N(output | context), float64 [B]."""
         return self.network.output_log_prob(cut_contexts(self.network, context_ids), output_ids).astype(np.float64)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
@@ -127,17 +119,6 @@ class Shortlist(NextWordModel):
 
 
 def measure_coverage(ids: np.ndarray, listed: int, boundary: str = "sentence") -> float:
-    """Return the coverage of a short-list: the share of the predicted tokens of a text that are in the list.
-
-    Args:
-        ids: int32 [T], each sentence closed by `</s>`.
-        listed: ids below this number are in the list.
-        boundary: `"sentence"`: words and `</s>` are predicted. `"stream"`: only words.
-
-    Example:
-
-    >>> measure_coverage(np.array([4, 9, 1, 5, 3]), listed=6, boundary="stream")
-    0.75
-    """
+    """Return the coverage of a short-list: the share of the predicted tokens of a text with ids below `listed`."""
     predicted = ids if boundary == "sentence" else ids[ids != EOS_ID]
     return float(np.mean(predicted < listed))

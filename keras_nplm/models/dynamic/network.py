@@ -32,17 +32,11 @@ class DynamicNPLM(NextWordModel):
     square of each component of the gradient in training. ε is 1: components with a large gradient take smaller steps,
     and no step is larger than the gradient. It is 0.1 for the biases of the output: a rare word that has come once
     often comes again. The decay of 8 steps is taken at once. With several copies, each learns at a rate of its own, and
-    P is the mean of theirs. A word is predicted before any step has seen it. `log_prob` reads the text: its n-grams
-    must be consecutive, and each call continues after the call before. The log-probabilities do not depend on where the
-    text is cut into calls, up to rounding. The network that is given stays as it is.
+    P is the mean of theirs. `log_prob` reads the text: its n-grams must be consecutive, and each call continues after
+    the call before. The network that is given stays as it is.
 
     Dynamic evaluation gains where the text differs from the training text: another subject, author or time. Otherwise
     a rate that is tuned on validation is small or 0.
-
-    Args:
-        network: a trained NPLM.
-        settings: see `DynamicSettings`.
-        mean_squares: for the rule `"rms"`: see `measure_mean_squares`.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
@@ -106,12 +100,7 @@ def group_weights(network: NPLM) -> list[str]:
 
 
 def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[np.ndarray]:
-    """Return the mean square of each component of the gradient over chunks of training text.
-
-        m = 1/N sum_c g_c²,    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t)
-
-    Reference: Krause et al. (2018), section 4.
-    """
+    """Return the mean square of each component of the gradient over chunks of training text: 1/N sum_c g_c²."""
     import tensorflow as tf
 
     sums = [tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights]

@@ -142,10 +142,7 @@ def _next_probabilities(model: NextWordModel, context_ids: np.ndarray) -> np.nda
 
 
 class _RunSums:
-    """Sums of adjacent rows with equal numbers, over several blocks. Rows with the number -1 are ignored.
-
-    The last sum stays open until a row with a different number follows.
-    """
+    """Sums of adjacent rows with equal numbers, over several blocks: the last sum stays open. -1 is no number."""
 
     def __init__(self, vocabulary_size: int):
         self._number, self._sum = -1, np.zeros(vocabulary_size)
@@ -153,8 +150,8 @@ class _RunSums:
     def add(self, numbers: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Add rows, float32 [B, |V|], with their numbers, int64 [B].
 
-        Return the number of each row that is a complete sum by itself, else -1, int64 [B]; and the numbers, int64 [R],
-        with the sums, float32 [R, |V|], of the other sums that are complete; -1 for the others.
+        Return the number of each row that is a complete sum by itself, else -1; and the numbers and the sums, float32
+        [R, |V|], of the other complete sums.
         """
         first = np.flatnonzero(np.diff(numbers, prepend=-2))
         length = np.diff(first, append=len(numbers))
@@ -182,9 +179,9 @@ class _ExpectedCounts:
         self._keys, self._counts = [], []
 
     def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray | None = None) -> None:
-        """Add n-grams by the numbers of their contexts, int64 [R], and the expected count of every word, [R, |V|].
+        """Add n-grams by the numbers of their contexts, [R], or -1, and the expected count of every word, [R, |V|].
 
-        Rows with -1 are ignored. `above` are the flat places of counts above `min_count`, where known.
+        `above` are the flat places of counts above `min_count`, where known.
         """
         above = np.flatnonzero(counts > self._min_count) if above is None else above
         rows, words = np.divmod(above, self._size)

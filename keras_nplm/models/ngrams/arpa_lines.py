@@ -17,14 +17,7 @@ _BLOCK = 1 << 20  # bytes that are read at a time
 
 @dataclasses.dataclass
 class Section:
-    """The n-grams of one order k, in the order of the file.
-
-    Attributes:
-        numbers: the line of each n-gram, int64 [N].
-        ids: the ids of its words, int32 [N, k].
-        log10_probs: log10 of its probability, float64 [N].
-        log10_backoffs: log10 of its back-off weight, 0 where the file has none, float64 [N].
-    """
+    """The n-grams of an order k as in the file: line numbers [N], word ids int32 [N, k], and log10 weights [N]."""
 
     numbers: np.ndarray
     ids: np.ndarray

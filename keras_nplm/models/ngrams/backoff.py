@@ -24,14 +24,9 @@ class BackoffModel(NextWordModel):
         P(w | h) = p(h w)                 if the n-gram h w is listed
                  = γ(h) P(w | h')         else; h' is h without its oldest word, and γ of an unlisted context is 1
 
-    Args:
-        contexts: the listed contexts.
-        unigrams: ln p(w), float32 [|V|]; -inf for words that are never predicted.
-        keys: for k = 2 … n the keys of the listed n-grams, context number * |V| + word, sorted, int64.
-        log_probs: for k = 2 … n ln p of these n-grams, float32.
-        backoffs: for k = 1 … n-1 ln γ of the contexts of k words, float32.
-        boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. Default: `"sentence"` if
-            `</s>` has a probability, else `"stream"`.
+    `unigrams` are ln p(w), float32 [|V|]; -inf for words that are never predicted. For k = 2 … n, `keys` are the sorted
+    keys of the listed n-grams, context number * |V| + word, int64, and `log_probs` their ln p. For k = 1 … n-1,
+    `backoffs` are ln γ of the contexts of k words.
 
     Reference: Katz (1987), Estimation of probabilities from sparse data for the language model component of a speech
     recognizer.

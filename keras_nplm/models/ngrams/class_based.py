@@ -24,15 +24,8 @@ class ClassBased(NextWordModel):
         P(w | h) = (1-ε) P(g(w) | g(h)) P(w | g(w)) + ε / |V'|
 
     P(class | classes) is a Kneser-Ney model. P(w | class) is the relative frequency in training, which is 0 for words
-    of the vocabulary that are not in the training text. ε gives these words a probability. V' are the words that are
-    ever predicted.
-
-    Args:
-        class_model: P(class | classes).
-        classes: the class of each word, int32 [|V|]; see `exchange_classes`.
-        word_log_probs: ln P(w | g(w)), float64 [|V|]; -inf for words that are not in the training text.
-        uniform: ln 1/|V'| for the words of V', else -inf, float64 [|V|].
-        uniform_weight: ε.
+    of the vocabulary that are not in the training text. ε, `uniform_weight`, gives these words a probability. V' are
+    the words that are ever predicted. `word_log_probs` are ln P(w | g(w)), `uniform` is ln 1/|V'| or -inf, [|V|] each.
 
     Reference: Brown et al. (1992), Class-based n-gram models of natural language; Kneser & Ney (1993).
     """

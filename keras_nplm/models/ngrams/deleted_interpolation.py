@@ -23,15 +23,7 @@ class DeletedInterpolation(NextWordModel):
 
     An unseen context has the relative frequencies of the next shorter context, so that every component is a
     distribution. l is the bin of the context's training frequency (see `FrequencyBins`). V' are the words that are
-    ever predicted.
-
-    Args:
-        bins: the training frequencies of contexts, and the bin of each context.
-        uniform: 1/|V'| for the words of V', else 0, float64 [|V|].
-        unigrams: c(w) / T, float64 [|V|].
-        keys: for k = 2 … n the keys of the n-grams, context number * |V| + word, sorted, int64.
-        counts: for k = 2 … n the training count of each n-gram.
-        weights: α, float64 [bins, n + 1], each row sums to 1.
+    ever predicted. `keys` and `counts` are of the n-grams of orders 2 … n; `weights` are α, float64 [bins, n + 1].
 
     Reference: Jelinek & Mercer (1980); Bengio et al. (2003), section 4.1.
     """

@@ -85,16 +85,16 @@ def discount(
 
 
 def estimate_discounts(counts: np.ndarray) -> np.ndarray:
-    """Estimate D_1, D_2 and D_3+ from the (continuation) counts of an order: float64 [3].
-
-    The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_3 is 0 or a D_j is outside (0, j]. If only t_4 is
-    0, D_3+ is 3. Both are as in KenLM's `lmplz`.
-    """
+    """Estimate D_1, D_2 and D_3+ from the (continuation) counts of an order: float64 [3]."""
     return compute_discounts(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64))
 
 
 def compute_discounts(t: np.ndarray) -> np.ndarray:
-    """Return D_1, D_2 and D_3+ for t_1 … t_4, the numbers of n-grams with (continuation) counts 1 to 4, float64 [4]."""
+    """Return D_1, D_2 and D_3+ for t_1 … t_4, the numbers of n-grams with (continuation) counts 1 to 4.
+
+    The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_3 is 0 or a D_j is outside (0, j]. If only t_4 is
+    0, D_3+ is 3. Both are as in KenLM's `lmplz`.
+    """
     if not t[:3].all():
         return np.array(_FALLBACK)
     j = np.arange(1, 4)

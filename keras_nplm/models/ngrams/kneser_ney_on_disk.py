@@ -34,8 +34,6 @@ def kneser_ney_on_disk(
 
     Counts and tables are temporary files beside `path`, without a name: nothing is left of them after an interruption.
     For order 5 these and the model take up to 100 bytes of disk for each token, the model alone up to 45.
-
-    Reference: as `kneser_ney`.
     """
     max_rows = max(1, memory // (_BYTES_PER_WORD * order))
     with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
@@ -55,7 +53,7 @@ def kneser_ney_on_disk(
 
 
 def _move_columns(archive: ArchiveWriter, name: str, columns: Sequence[DiskColumn], first: int = 0) -> None:
-    """Write the columns of a table to an archive, and free the space of each; `first` is the number of the first."""
+    """Write the columns of a table to an archive, and free the space of each."""
     for i, column in enumerate(columns, start=first):
         archive.write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
         column.close()
@@ -82,13 +80,11 @@ class _SmoothedTables:
         self._smooth_split(counts.root, uniform)
 
     def _read(self, order: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Read the next n-grams of an order: context numbers, last words and counts."""
         keys, counts = self._counts.keys[order - 1].read(number), self._counts.counts[order - 1].read(number)
         self._update(number)
         return *np.divmod(keys, self._counts.vocabulary_size), counts
 
     def _smooth_split(self, context: SplitContext, lower: np.ndarray) -> None:
-        """Smooth the n-grams of a context, and those of the longer contexts that end with it."""
         _, words, counts = self._read(context.length + 1, context.num_ngrams)
         discounted, gamma = discount(counts, np.zeros(len(counts), np.int64), 1, self._discounts[context.length])
         probability = gamma * lower
@@ -105,7 +101,6 @@ class _SmoothedTables:
                 self._smooth_partition(child, context.length, probability)
 
     def _smooth_partition(self, partition: Partition, length: int, lower: np.ndarray) -> None:
-        """Smooth the n-grams of a partition; `length` and `lower` are of the split context above it."""
         for k, number in enumerate(partition, start=length + 2):
             nodes, words, counts = self._read(k, number)
             suffix = words if k == length + 2 else self._counts.suffixes[k - 3].read(number)
@@ -119,7 +114,6 @@ class _SmoothedTables:
             self._store_backoffs(k - 1, first, gamma)
 
     def _store_backoffs(self, length: int, first: int, gamma: np.ndarray) -> None:
-        """Store γ of the contexts of a length from the number `first` on."""
         if length == 1:
             self.first_backoffs[first : first + len(gamma)] = compute_logs(gamma)
         else:

@@ -64,10 +64,7 @@ def _log_prob_at_nodes(model: BackoffModel, length: int, nodes: np.ndarray | Non
 
 
 class SummedMass:
-    """Probability mass of a set of words under any language model: the distribution is summed once for each context.
-
-    M(h) = sum_{w in set} P(w | h)
-    """
+    """Probability mass of a set of words under any language model: distributions are summed once for each context."""
 
     def __init__(self, model: NextWordModel, chosen: np.ndarray):
         self.order = model.order

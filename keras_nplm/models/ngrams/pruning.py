@@ -73,7 +73,6 @@ class _Order:
         return np.expm1(self.history * np.where(p > 0, entropy, 0.0)), above
 
     def take(self, places: np.ndarray) -> "_Order":
-        """Return the n-grams at some places."""
         return _Order(self.nodes[places], self.p[places], self.q[places], self.history[places], self.num_contexts)
 
     def select(self, threshold: float, kept: np.ndarray, needed: np.ndarray) -> np.ndarray:

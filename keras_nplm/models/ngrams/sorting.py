@@ -12,7 +12,7 @@ _KEY_BITS = 63  # of int64
 
 @dataclasses.dataclass(frozen=True)
 class SortedContexts:
-    """The distinct contexts of one length, sorted from their last word backwards: int64 [C], both.
+    """The distinct contexts of one length, sorted from their last word backwards, int64 [C].
 
     `parents` is the place of each context without its `oldest` word among the contexts of the length below.
     """
@@ -25,11 +25,9 @@ class SortedContexts:
 class SortedNgrams:
     """The distinct n-grams of one order, sorted by context and last word: int64 [N], all.
 
-    Attributes:
-        nodes: the place of each n-gram's context among the contexts of its length; a context of one word is the word.
-        words: the last word.
-        counts: at the highest order, and for n-grams that begin with `<s>`, the count; else the continuation count.
-        suffixes: the place of each n-gram without its oldest word in the order below. Empty for the lowest order.
+    `nodes` are the places of their contexts among those of the length; a context of one word is the word. `words` are
+    the last words. `counts` are counts at the highest order and after `<s>`, else continuation counts. `suffixes` are
+    the places of the n-grams without their oldest words in the order below; empty for the lowest order.
     """
 
     nodes: np.ndarray
@@ -116,7 +114,7 @@ def _argsort(keys: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _find_starts(sorted_keys: np.ndarray) -> np.ndarray:
-    """Return the place of the first of each run of equal keys, int64."""
+    """Return the place of the first of each run of equal keys."""
     is_first = np.ones(len(sorted_keys), bool)
     np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_first[1:])
     return np.flatnonzero(is_first)
@@ -128,7 +126,7 @@ def _number_contexts(
     """Number the distinct contexts of each length, of tokens sorted by their context; columns from the last word.
 
     With `is_single_word` the first column alone is the context, and its number. Returns the contexts, and for each
-    column the number of each token's context, int64 [M].
+    column the number of each token's context.
     """
     contexts, nodes = [], []
     changes = np.zeros(len(columns[0]), bool)
@@ -147,10 +145,7 @@ def _number_contexts(
 
 
 def _count_keys(keys: np.ndarray, num_counted: int, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct keys, their counts, and the place of each key among the distinct keys.
-
-    Keys from `num_counted` on do not count where others are equal.
-    """
+    """Return the distinct keys, their counts without keys from `num_counted` on, and the place of each key."""
     by_key = _argsort(keys, bits)
     sorted_keys = keys[by_key]
     starts = _find_starts(sorted_keys)
