@@ -109,16 +109,12 @@ class _Sums:
 
     def compute_figures(self) -> dict[str, float | int | None]:
         total, known = self._total, self._tokens - self._unk_tokens
-        if self._unk == -math.inf:
-            raise RunError(
-                f"{self._name} gives words outside its vocabulary probability 0: the vocabulary is closed. Fix: mix "
-                "the model with the uniform distribution (`mix --uniform`), or leave such words out of the text."
-            )
         if total == -math.inf:
-            raise RunError(
-                f"{self._name} gives a word of the text probability 0. Fix: mix the model with the uniform "
-                "distribution (`mix --uniform`), or evaluate it with the boundary of its training."
-            )
+            words, fix = "a word of the text", "evaluate it with the boundary of its training."
+            if self._unk == -math.inf:
+                words, fix = "words outside its vocabulary", "leave such words out of the text."
+            mix = "mix the model with the uniform distribution (`mix --uniform`)"
+            raise RunError(f"{self._name} gives {words} probability 0. Fix: {mix}, or {fix}")
         if not math.isfinite(total):
             raise RunError(
                 f"The log-probability of the text under {self._name} must be finite. Received: {total}. "
@@ -146,11 +142,7 @@ class TextSize:
 
     @classmethod
     def of_text(
-        cls,
-        counts: dict[str, int],
-        boundary: str,
-        tokenizer: str,
-        spelling_log_prob: float | None,
+        cls, counts: dict[str, int], boundary: str, tokenizer: str, spelling_log_prob: float | None
     ) -> "TextSize":
         """Return the size of a text."""
         ends = counts["sentences"] if boundary == "sentence" else 0

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.nplm import NPLM
 
 
@@ -23,20 +23,13 @@ class NewRows:
 
 def check_growable(model: object) -> None:
     """Refuse a model that words cannot be added to."""
-    name = type(model).__name__
-    if not isinstance(model, NPLM):
-        raise InputError(f"Words can only be added to an NPLM. Received: {name}. Fix: train one with `train`.")
-    name = type(model.prob).__name__
-    if not model.prob.has_output_vectors:
-        raise InputError(
-            f"The output layer must have a row for each word. Received: {name}. Fix: train with --output-layer full, "
-            "sampled or nce."
-        )
-    if model.prob.shortlist_size is not None:
-        raise InputError(
-            f"`shortlist_size` must be None to add words. Received: {model.prob.shortlist_size}. Fix: train a network "
-            "without a short-list, which new words are not in."
-        )
+    kind = type(model).__name__
+    check_argument("model", isinstance(model, NPLM), "an NPLM to add words to it", kind, "train one with `train`.")
+    has_rows, kind = model.prob.has_output_vectors, type(model.prob).__name__
+    fix = "train with --output-layer full, sampled or nce."
+    check_argument("output", has_rows, "a layer with a row for each word to add words", kind, fix)
+    listed, fix = model.prob.shortlist_size, "train a network without a short-list, which new words are not in."
+    check_argument("shortlist_size", listed is None, "None to add words", listed, fix)
 
 
 def grow(model: NPLM, rows: NewRows) -> NPLM:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, predicted_ids
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.evaluation import log_probs
-from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights
+from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights, is_distribution
 
 
 class Uniform(NextWordModel):
@@ -31,8 +31,7 @@ class Uniform(NextWordModel):
     kind = "uniform"
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
-        if boundary not in BOUNDARIES:
-            raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+        check_argument("boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary))
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
@@ -80,26 +79,18 @@ class Mixture(NextWordModel):
     def __init__(
         self, models: Sequence[NextWordModel], weights: Sequence[float] | np.ndarray, bins: FrequencyBins | None = None
     ):
-        if len(models) < 2:
-            raise InputError(f"`models` must have two models or more. Received: {len(models)}. Fix: add a model.")
-        sizes = [model.vocabulary_size for model in models]
-        if len(set(sizes)) > 1:
-            raise InputError(
-                f"The models of a mixture must have one vocabulary. Received: vocabularies of {sizes} words. "
-                "Fix: train the models with one vocabulary."
-            )
-        if bins and bins.frequencies.contexts.vocabulary_size != sizes[0]:
-            raise InputError(
-                f"The frequency bins of a mixture must have a vocabulary of {sizes[0]} words. Received: "
-                f"{bins.frequencies.contexts.vocabulary_size}. Fix: count the contexts again, or mix the models again."
-            )
+        check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
+        sizes, fix = [model.vocabulary_size for model in models], "train the models with one vocabulary."
+        check_argument(
+            "models", len(set(sizes)) == 1, "models of one vocabulary", f"vocabularies of {sizes} words", fix
+        )
+        size = bins.frequencies.contexts.vocabulary_size if bins else sizes[0]
+        check_argument("bins", size == sizes[0], f"of {sizes[0]} words, as the models", size, "mix the models again.")
         weights = np.atleast_2d(np.asarray(weights, np.float64))
-        if weights.shape != (bins.number if bins else 1, len(models)):
-            wanted = f"{bins.number} rows of {len(models)}" if bins else str(len(models))
-            received = f"{len(weights)} rows of {weights.shape[1]}" if bins else str(weights.size)
-            raise InputError(f"The weights of this mixture must be {wanted} in number. Received: {received}.")
-        if not ((weights >= 0).all() and np.allclose(weights.sum(axis=1), 1, atol=1e-6)):
-            raise InputError(f"Weights must not be negative and sum to 1. Received: {weights[0].tolist()}.")
+        wanted = f"{len(models)} numbers" + (f" in each of {bins.number} rows" if bins else "")
+        fits = weights.shape == (bins.number if bins else 1, len(models))
+        check_argument("weights", fits, wanted, f"{weights.size} numbers", "give one for each model.")
+        check_argument("weights", is_distribution(weights), "0 or more and sum to 1", weights[0].tolist())
         self.models = list(models)
         self.weights = weights / weights.sum(axis=1, keepdims=True)
         self.bins = bins

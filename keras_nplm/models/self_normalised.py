@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.pointer import Copies
@@ -38,23 +38,14 @@ class SelfNormalised(NextWordModel):
     kind = "self-normalised"
 
     def __init__(self, model: NPLM):
-        energy = model.prob.includes_hidden_layer
-        if not energy and not model.prob.has_output_vectors:
-            raise InputError(
-                "The output layer must have logits of single words for self-normalised scores. Received: "
-                f"{type(model.prob).__name__}. Fix: score without them."
-            )
-        if model.prob.shortlist_size is not None:
-            raise InputError(
-                "`shortlist_size` must be None for self-normalised scores. Received: "
-                f"{model.prob.shortlist_size}. Fix: score without them."
-            )
+        energy, kind, fix = model.prob.includes_hidden_layer, type(model.prob).__name__, "score without them."
+        fits = energy or model.prob.has_output_vectors
+        check_argument("output", fits, "a layer with logits of single words for self-normalised scores", kind, fix)
+        listed = model.prob.shortlist_size
+        check_argument("shortlist_size", listed is None, "None for self-normalised scores", listed, fix)
         hidden = model.prob if energy else model.hidden
-        if not energy and not isinstance(hidden, TanhHidden | None):
-            raise InputError(
-                "The hidden layer must be TanhHidden or DeepHidden for self-normalised scores. Received: "
-                f"{type(hidden).__name__}. Fix: score without them."
-            )
+        fits, kind = energy or isinstance(hidden, TanhHidden | None), type(hidden).__name__
+        check_argument("hidden", fits, "TanhHidden or DeepHidden for self-normalised scores", kind, fix)
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
         self.boundary = model.boundary
@@ -184,26 +175,19 @@ class _LogZRecorder(NextWordModel):
         self.model = model
         self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
         self.scores = SelfNormalised(model)
-        self._number = 0
-        self._mean = self._squares = self._absolute = 0.0  # squares of the differences from the mean
+        self._sums = np.zeros(4)  # of 1, ln Z, its square and its absolute value
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         exact = self.model.log_prob(context_ids, target_ids)
         log_z = self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact
-        number, shift = self._number + len(log_z), log_z.mean() - self._mean
         with np.errstate(invalid="ignore"):  # infinite log-probabilities: `evaluate` reports them
-            self._squares += log_z.var() * len(log_z) + shift**2 * self._number * len(log_z) / number
-        self._mean += shift * len(log_z) / number
-        self._absolute += np.abs(log_z).sum()
-        self._number = number
+            self._sums += [len(log_z), log_z.sum(), log_z @ log_z, np.abs(log_z).sum()]
         return exact
 
     def summarise(self) -> dict[str, float]:
-        return {
-            "mean": float(self._mean),
-            "standard_deviation": math.sqrt(self._squares / self._number),
-            "mean_absolute": float(self._absolute / self._number),
-        }
+        _, mean, square, absolute = (self._sums / self._sums[0]).tolist()
+        deviation = math.sqrt(max(square - mean**2, 0.0))
+        return {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}
 
 
 def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.data.vocabulary import EOS_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.ngrams.mass import build_mass
 
@@ -59,17 +59,12 @@ class Shortlist(NextWordModel):
     kind = "shortlist"
 
     def __init__(self, network: "NPLM", background: NextWordModel):
-        if getattr(getattr(network, "prob", None), "shortlist_size", None) is None:
-            raise InputError(
-                f"`network` must be an NPLM with a short-list. Received: {type(network).__name__}. "
-                "Fix: give its output layer a `shortlist_size`."
-            )
+        listed, kind = getattr(getattr(network, "prob", None), "shortlist_size", None), type(network).__name__
+        fix = "give its output layer a `shortlist_size`."
+        check_argument("network", listed is not None, "an NPLM with a short-list", kind, fix)
         sizes = [network.vocabulary_size, background.vocabulary_size]
-        if sizes[0] != sizes[1]:
-            raise InputError(
-                f"Network and background must have one vocabulary. Received: vocabularies of {sizes} words. "
-                "Fix: train both with one vocabulary."
-            )
+        received, fix = f"vocabularies of {sizes} words", "train both with one vocabulary."
+        check_argument("background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix)
         self.network = network
         self.background = background
         self.listed = network.prob.listed  # ids below this are in the list

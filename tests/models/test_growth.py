@@ -11,9 +11,7 @@ from keras_nplm import (
     AveragedContext,
     DeepHidden,
     FullSoftmax,
-    InputError,
     NoiseContrastive,
-    Uniform,
 )
 from keras_nplm.models.growth import NewRows, grow, renormalise
 
@@ -152,21 +150,3 @@ def test_random_states_are_copied():
     states = [state.numpy().tolist() for state in model.random_states()]
     grown = grow(model, _rows(model))
     assert [state.numpy().tolist() for state in grown.random_states()] == states and states
-
-
-@pytest.mark.parametrize(
-    "output, message",
-    [
-        ("adaptive", "must have a row for each word. Received: AdaptiveSoftmax"),
-        ("energy", "must have a row for each word. Received: EnergyOutput"),
-        (FullSoftmax(V, shortlist_size=3), "`shortlist_size` must be None to add words. Received: 3"),
-    ],
-)
-def test_outputs_without_a_row_for_each_word_are_refused(output, message):
-    with pytest.raises(InputError, match=message):
-        grow(NPLM(V, order=N, output=output), _rows(_model()))
-
-
-def test_models_of_other_classes_are_refused():
-    with pytest.raises(InputError, match="Words can only be added to an NPLM. Received: Uniform"):
-        grow(Uniform(V), _rows(_model()))

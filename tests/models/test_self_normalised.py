@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, AveragedContext, DeepHidden, EnergyOutput, FullSoftmax, InputError, evaluate
+from keras_nplm import NPLM, AveragedContext, DeepHidden, EnergyOutput, FullSoftmax, evaluate
 from keras_nplm.models.self_normalised import SelfNormalised, evaluate_with_ln_z
 
 V = 40
@@ -63,21 +63,3 @@ def test_figures_of_log_z(monkeypatch):
     expected = [log_z.mean(), log_z.std(), np.abs(log_z).mean()]
     np.testing.assert_allclose(list(figures.pop("ln_z").values()), expected, rtol=1e-4)
     assert figures == evaluate(model, ids)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (dict(output="adaptive"), "must have logits of single words .* Received: AdaptiveSoftmax"),
-        (dict(output=FullSoftmax(V, shortlist_size=3)), "`shortlist_size` must be None for self-normalised scores"),
-        (dict(hidden=keras.layers.Dense(5)), "must be TanhHidden or DeepHidden .* Received: Dense"),
-    ],
-)
-def test_networks_without_such_scores_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        SelfNormalised(_model(**options))
-
-
-def test_ids_out_of_range_are_refused():
-    with pytest.raises(InputError, match="Ids must be 0 to 39"):
-        SelfNormalised(_model()).log_prob([[1, 2, 40]], [1])

@@ -8,12 +8,9 @@ import pytest
 
 from keras_nplm import (
     NPLM,
-    InputError,
-    LanguageModel,
     Mixture,
     Shortlist,
     Uniform,
-    Vocabulary,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.layers.outputs import FullSoftmax
@@ -171,28 +168,6 @@ def test_network_computes_each_context_of_listed_words_once(monkeypatch):
     contexts = np.array([[4, 4, 5], [9, 4, 5], [4, 6, 6], [4, 7, 7]], np.int32)
     model.log_prob(contexts, np.array([5, 6, 9, 12]))
     assert [part.tolist() for part in computed] == [[[4, 5]]]
-
-
-def test_networks_and_backgrounds_that_do_not_fit_are_refused():
-    background = _background("kneser-ney-4", "stream")
-    with pytest.raises(InputError, match="`network` must be an NPLM with a short-list"):
-        Shortlist(NPLM(V, 3), background)
-    with pytest.raises(InputError, match="one vocabulary. Received: vocabularies of \\[13, 9\\] words"):
-        Shortlist(_network(3, False), Uniform(9, "stream"))
-    with pytest.raises(InputError, match="Ids must be 0 to 12"):
-        Shortlist(_network(3, False), background).log_prob(np.array([[4, 5, 13]]), np.array([4]))
-    with pytest.raises(InputError, match="must have one `boundary`. Received: stream, sentence"):
-        Shortlist(_network(3, False), _background("kneser-ney-4", "sentence"))
-
-
-def test_saved_models_give_the_same_numbers(tmp_path):
-    words = [f"w{i}" for i in range(V - 4)]
-    for name in ("kneser-ney-4", "deleted interpolation", "mixture"):
-        model = Shortlist(_network(3, name == "mixture"), _background(name, "stream"))
-        LanguageModel(model, Vocabulary(words), "words", "stream").save(tmp_path / name)
-        loaded = LanguageModel.load(tmp_path / name).model
-        contexts = _contexts(model.order)
-        np.testing.assert_array_equal(loaded.next_log_probs(contexts), model.next_log_probs(contexts))
 
 
 def test_coverage_counts_the_end_of_sentence_if_predicted():

@@ -7,8 +7,6 @@ import tensorflow as tf
 
 from keras_nplm import NPLM, InputError
 from keras_nplm.layers.outputs import OUTPUTS, FullSoftmax
-from keras_nplm.models.growth import check_growable
-from keras_nplm.models.self_normalised import SelfNormalised
 
 V, LISTED = 13, 8  # ids 4 to 7 are the words of the list
 
@@ -113,24 +111,3 @@ def test_first_biases_are_those_of_the_unigram_model():
         np.testing.assert_allclose(p, expected / expected.sum(), atol=1e-6)
     with pytest.raises(InputError, match="`counts` must be"):
         model.set_unigram(counts[1:])
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"shortlist_size": 0}, "`shortlist_size` must be 1 to 9, or None"),
-        ({"shortlist_size": 10}, "`shortlist_size` must be 1 to 9, or None"),
-        ({"outside_output": True}, "`outside_output` must be False without `shortlist_size`"),
-        ({"shortlist_size": 4, "tied": True}, "`tied` must be False with `shortlist_size`"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        FullSoftmax(V, **options)
-
-
-def test_scores_and_new_words_need_a_network_of_all_words():
-    with pytest.raises(InputError, match="`shortlist_size` must be None for self-normalised scores"):
-        SelfNormalised(_network(3, False))
-    with pytest.raises(InputError, match="`shortlist_size` must be None to add words"):
-        check_growable(_network(3, False))

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predicted_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.mixture import Mixture
@@ -41,10 +41,8 @@ def approximate(
     Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models into back-off
     language models for efficient decoding in automatic speech recognition.
     """
-    if not 2 <= order <= model.order:
-        raise InputError(f"`order` must be 2 to {model.order}, the order of the model. Received: {order}.")
-    if not min_expected_count > 0:
-        raise InputError(f"`min_expected_count` must be above 0. Received: {min_expected_count}.")
+    check_argument("order", 2 <= order <= model.order, f"2 to {model.order}, the order of the model", order)
+    check_argument("min_expected_count", min_expected_count > 0, "above 0", min_expected_count)
     boundary = resolve_boundary([model], boundary) or "sentence"
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)

@@ -9,7 +9,7 @@ from typing import TextIO
 import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import open_text
 from keras_nplm.models.base import row_blocks
@@ -41,11 +41,8 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         InputError: the vocabulary has a different size than the model.
         RunError: the file cannot be written.
     """
-    if len(vocabulary) != model.vocabulary_size:
-        raise InputError(
-            f"`vocabulary` must have {model.vocabulary_size} words, as the model has. Received: {len(vocabulary)}. "
-            "Fix: pass the vocabulary of the model."
-        )
+    size, fix = model.vocabulary_size, "pass the vocabulary of the model."
+    check_argument("vocabulary", len(vocabulary) == size, f"of {size} words, as the model", len(vocabulary), fix)
     words = np.array(vocabulary.words, dtype=object)
     unigrams = np.flatnonzero(_find_listed_words(model))
     with replace_file(path) as temporary, _open_to_write(temporary) as file:
@@ -60,7 +57,8 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
                     ids, log_probs = _gather_words(model, order, block), model.log_probs[order - 2][block]
                 columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
                 if order < model.order:
-                    columns.append(_format_log10(_look_up_backoffs(model, ids)))
+                    nodes = model.contexts.find_nodes(ids)
+                    columns.append(_format_log10(np.where(nodes < 0, 0, model.backoffs[order - 1][nodes])))
                 file.writelines(map("{}\n".format, map("\t".join, zip(*columns, strict=True))))
         file.write("\n\\end\\\n")
 
@@ -79,16 +77,6 @@ def _gather_words(model: BackoffModel, order: int, block: slice) -> np.ndarray:
     """Return the words of some n-grams of an order, int64 [N, order]."""
     nodes, last = np.divmod(model.keys[order - 2][block], model.vocabulary_size)
     return np.column_stack([model.contexts.words(order - 1, nodes), last])
-
-
-def _look_up_backoffs(model: BackoffModel, ids: np.ndarray) -> np.ndarray:
-    """Return ln γ of n-grams as contexts, 0 for n-grams that are not listed contexts."""
-    order = ids.shape[1]
-    backoffs = np.zeros(len(ids))
-    for length, (rows, nodes) in enumerate(model.contexts.walk(ids.astype(np.int32)), start=1):
-        if length == order:
-            backoffs[rows] = model.backoffs[order - 1][nodes]
-    return backoffs
 
 
 def _format_log10(log_probs: np.ndarray) -> Iterator[str]:

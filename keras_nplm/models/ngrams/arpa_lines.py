@@ -33,26 +33,18 @@ class ArpaLines:
         self.number = 0  # lines that were read
         self._lines: list[str] = []  # of the block
         self._next = 0  # place of the next line in the block
-        self._rest = b""  # the beginning of the line that goes on in the next block
         self._position = 0  # bytes of all lines before the next block
-        self._is_at_end = False
 
     def _read_block(self) -> bool:
-        """Read the next block of lines, and return whether there was one."""
-        while not self._is_at_end:
-            data = self._file.read(_BLOCK)
-            self._is_at_end = not data
-            self._rest += data
-            if len(self._rest) > MAX_LINE_BYTES + _BLOCK:
-                raise self.error(self.number + 1, f"a line of at most {MAX_LINE_BYTES:,} bytes", "a longer line")
-            end = len(self._rest) if self._is_at_end else self._rest.rfind(b"\n") + 1
-            if end:
-                whole, self._rest = self._rest[:end], self._rest[end:]
-                text = decode(self.path, whole, self._position)
-                self._position += end
-                self._lines, self._next = text.removesuffix("\n").split("\n"), 0
-                return True
-        return False
+        """Read the next block of whole lines, and return whether there was one."""
+        data = self._file.read(_BLOCK) + self._file.readline(MAX_LINE_BYTES + 1)
+        if len(data) > MAX_LINE_BYTES + _BLOCK:
+            number = self.number + data.count(b"\n") + 1
+            raise self.error(number, f"a line of at most {MAX_LINE_BYTES:,} bytes", "a longer line")
+        text = decode(self.path, data, self._position)
+        self._position += len(data)
+        self._lines, self._next = text.removesuffix("\n").split("\n") if data else [], 0
+        return bool(data)
 
     def take(self, number: int) -> list[str]:
         """Read up to `number` lines, fewer at the end of a block; none at the end of the file."""

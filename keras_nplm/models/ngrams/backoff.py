@@ -128,10 +128,10 @@ class BackoffModel(NextWordModel):
         return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
 
 
-def compute_backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
-    """Return ln P(w | h') of each listed n-gram h w of an order k, float64 [N_k], from lower orders of `model`."""
-    k, size = order, model.vocabulary_size
-    nodes, words = np.divmod(model.keys[k - 2], size)
+def compute_backoff_log_probs(model: BackoffModel, k: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """Return ln P(w | h') of listed n-grams h w of order k, float64 [N], from the lower orders of `model`."""
+    size = model.vocabulary_size
+    nodes, words = np.divmod(model.keys[k - 2][chosen], size)
     trie = ContextTrie(size, model.contexts.keys[: max(k - 3, 0)])
     lower = BackoffModel(trie, model.unigrams, model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
     return lower.log_prob(model.contexts.words(k - 1)[nodes, 1:], words).astype(np.float64)

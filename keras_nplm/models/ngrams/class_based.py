@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.data.vocabulary import EOS_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.backoff import BackoffModel
@@ -119,11 +119,9 @@ def class_based(
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
     counts = np.bincount(ids, minlength=vocabulary_size)
     counts[EOS_ID] *= boundary == "sentence"
-    if without := int(np.count_nonzero((counts > 0) & (classes < EOS_ID))):
-        raise InputError(
-            f"Every word of the text must have a class. Received: {without} words of the text have no class. "
-            "Fix: name the word classes of this text."
-        )
+    without = int(np.count_nonzero((counts > 0) & (classes < EOS_ID)))
+    received, fix = f"{without} words of the text have no class", "name the word classes of this text."
+    check_argument("classes", not without, "the class of every word of the text", received, fix)
     predicted = predicted_ids(vocabulary_size, boundary)
     class_ids = np.unique(classes[predicted][counts[predicted] > 0])
     class_model = kneser_ney(classes[ids], num_classes, order, boundary, class_ids)

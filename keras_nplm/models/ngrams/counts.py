@@ -33,12 +33,9 @@ class NgramCounts:
 
     def look_up(self, ngrams: np.ndarray) -> np.ndarray:
         """Return the count of each n-gram of the highest order, int64 [B], for int [B, n]."""
-        counts = np.zeros(len(ngrams), np.int64)
-        for length, (rows, nodes) in enumerate(self.contexts.walk(ngrams[:, :-1]), start=1):
-            if length == self.order - 1:
-                place = find(self.keys[-1], nodes * self.contexts.vocabulary_size + ngrams[rows, -1])
-                counts[rows] = np.where(place < 0, 0, self.counts[-1][place])
-        return counts
+        nodes = self.contexts.find_nodes(ngrams[:, :-1])
+        place = find(self.keys[-1], np.where(nodes < 0, -1, nodes * self.contexts.vocabulary_size + ngrams[:, -1]))
+        return np.where(place < 0, 0, self.counts[-1][place])
 
     def nodes(self, order: int) -> np.ndarray:
         """The context number of each n-gram of an order; 0 for unigrams."""

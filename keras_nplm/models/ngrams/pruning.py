@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
@@ -30,13 +30,11 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
-    if not 0 <= threshold < math.inf:
-        raise InputError(f"The pruning threshold must be 0 or more. Received: {threshold}.")
+    check_argument("threshold", 0 <= threshold < math.inf, "0 or more", threshold)
     unigrams = model.num_ngrams[0]
-    if max_ngrams is not None and max_ngrams < unigrams:
-        raise InputError(
-            f"`max_ngrams` must be {unigrams} or more, the number of unigrams, which stay. Received: {max_ngrams}."
-        )
+    enough = max_ngrams is None or max_ngrams >= unigrams
+    wanted = f"{unigrams} or more, the number of unigrams, which stay"
+    check_argument("max_ngrams", enough, wanted, max_ngrams)
     if model.order == 1:
         return model
     orders, needs = _weigh_orders(model), _find_needs(model)
@@ -126,10 +124,8 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
         nodes, last = np.divmod(model.keys[k - 2], size)
         ending = find(model.keys[k - 3], model.contexts.keys[k - 3][nodes] // size * size + last)
         words = model.contexts.words(k - 1)
-        beginning = np.full(len(words), -1)
-        for length, (rows, parents) in enumerate(model.contexts.walk(words[:, :-1]), start=1):
-            if length == k - 2:
-                beginning[rows] = find(model.keys[k - 3], parents * size + words[rows, -1])
+        parents = model.contexts.find_nodes(words[:, :-1])
+        beginning = find(model.keys[k - 3], np.where(parents < 0, -1, parents * size + words[:, -1]))
         needs.append(np.column_stack([beginning[nodes], ending]))
     return needs
 

@@ -69,6 +69,14 @@ class ContextTrie:
                 return
             yield rows, nodes
 
+    def find_nodes(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return the numbers of contexts without `<pad>`, int64 [N], or -1, for int [N, length]."""
+        found = np.full(len(context_ids), -1)
+        for length, (rows, nodes) in enumerate(self.walk(context_ids), start=1):
+            if length == context_ids.shape[1]:
+                found[rows] = nodes
+        return found
+
     def parents(self, length: int) -> np.ndarray | None:
         """The number of each context of a length without its oldest word, int64; None for length 1."""
         return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
