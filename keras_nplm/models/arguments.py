@@ -25,11 +25,7 @@ def check_keyword_arguments(arguments: dict) -> None:
 
 
 def build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
-    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model.
-
-    Raises:
-        InputError: the layer is built for inputs of a different width.
-    """
+    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model."""
     if not layer.built:
         layer.build(input_shape)
         return

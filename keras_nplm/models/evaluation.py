@@ -56,9 +56,8 @@ def evaluate(
 
     Returns:
         dict: `perplexity` over all predicted tokens, out-of-vocabulary tokens counted as the word `<unk>`;
-        `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens`, the number of predicted
-        tokens; `unk_tokens`, how many of them were `<unk>`; `log_prob`, the sum in nats; `bits_per_word`, log2 of the
-        perplexity, so bits per token. A perplexity over 0 tokens is None.
+        `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens` and `unk_tokens`, their numbers;
+        `log_prob`, the sum in nats; `bits_per_word`, bits per token. A perplexity over 0 tokens is None.
 
     Raises:
         InputError: the text has no word to predict, or `boundary` differs from the model's.

@@ -79,15 +79,10 @@ def make_dynamic(
     Returns:
         a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and `DynamicMixture`.
 
-    Raises:
-        InputError: nothing in the model can learn, or the mean squares are missing.
-
     Example:
 
     >>> from keras_nplm.models.mixture import Uniform
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> mixture = Mixture([kneser_ney(np.array([4, 5, 6, 4, 3]), 8, 2), Uniform(8)], [0.9, 0.1])
-    >>> make_dynamic(mixture, DynamicSettings(mixture_rate=0.1))
+    >>> make_dynamic(Mixture([Uniform(8), Uniform(8)], [0.9, 0.1]), DynamicSettings(mixture_rate=0.1))
     DynamicMixture(order=2, |V|=8, boundary='sentence')
     """
     if not (isinstance(model, Mixture) or find_networks(model)):
@@ -131,9 +126,6 @@ def tune_dynamic(
         train_ids: the training text, or the beginning of it, to measure the gradient on. Default: only the rule
             `"sgd"` is tried.
         tokens: how many tokens of the held-out text are read, from its beginning.
-
-    Raises:
-        InputError: the text is empty, or nothing in the model can learn.
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)

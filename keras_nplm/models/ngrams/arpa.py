@@ -32,11 +32,6 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
     Probabilities are written as log10, in 7 digits. Every file lists `<s>`, `</s>` and each word of a listed n-gram, as
     readers need them; those without a probability get -99. In a model with the boundary `"stream"` that is `</s>`, too.
 
-    Args:
-        path: the file to write.
-        model: the model.
-        vocabulary: its words.
-
     Raises:
         InputError: the vocabulary has a different size than the model.
         RunError: the file cannot be written.
@@ -111,31 +106,6 @@ def read_arpa(
     Raises:
         InputError: the file is absent, not UTF-8 or malformed (the error names the line), or has a word that is not in
             the vocabulary.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.arpa"
-    >>> _ = path.write_text('''\\\\data\\\\
-    ... ngram 1=4
-    ... ngram 2=1
-    ...
-    ... \\\\1-grams:
-    ... -99 <s> -0.30103
-    ... -0.30103 </s>
-    ... -0.60206 the -0.30103
-    ... -0.60206 cat
-    ...
-    ... \\\\2-grams:
-    ... -0.1249387 the cat
-    ...
-    ... \\\\end\\\\
-    ... ''')
-    >>> model, vocabulary = read_arpa(path)
-    >>> vocabulary.words[4:], np.exp(model.next_log_probs(np.array([[4]]))).round(3)
-    (['the', 'cat'], array([[0.   , 0.   , 0.   , 0.25 , 0.125, 0.75 ]], dtype=float32))
-
-    Reference: the format is that of SRILM's ngram-format(5).
     """
     with open_text(path) as file:
         lines = ArpaLines(Path(path), file)

@@ -103,17 +103,13 @@ def class_based(
         order: n, 2 or more.
         boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
 
-    Raises:
-        InputError: an option is out of range, a text is empty, or a word of the text has no class.
-
     Example:
 
     >>> text = np.array([4, 6, 5, 7, 4, 7, 5, 6, 4, 6, 5, 7, 4, 7, 5, 6, 4, 3])
     >>> classes = np.array([0, 1, 2, 3, 4, 4, 5, 5, 1])
     >>> model = class_based(text, text, classes, order=3, boundary="stream")
-    >>> p = np.exp(model.next_log_probs(np.array([[6, 4]])))[0]
-    >>> round(float(p.sum()), 6), bool(p[6:8].sum() > 0.8)
-    (1.0, True)
+    >>> bool(np.exp(model.next_log_probs(np.array([[6, 4]])))[0, 6:8].sum() > 0.8)
+    True
     """
     ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1

@@ -133,16 +133,12 @@ def deleted_interpolation(
         back_off: whether an unseen context takes its bin from its last words. False is the paper's choice, which costs
             4% of perplexity on Brown.
 
-    Raises:
-        InputError: an option is out of range, or a text is empty.
-
     Example:
 
     >>> text = np.array([4, 5, 6, 4, 5, 4, 6, 4, 5, 3])
     >>> model = deleted_interpolation(text, text[::-1], vocabulary_size=8, order=3, boundary="stream")
-    >>> p = np.exp(model.next_log_probs(np.array([[6, 4]])))[0]
-    >>> round(float(p.sum()), 6), int(p.argmax())
-    (1.0, 5)
+    >>> int(np.exp(model.next_log_probs(np.array([[6, 4]])))[0].argmax())
+    5
     """
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
     bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
