@@ -150,23 +150,13 @@ class _Learner:
 
     def predict(self, ngrams: np.ndarray) -> np.ndarray:
         """Return ln P of n-grams, float32 [B], with the weights as they are."""
-        return np.asarray(self._predict(_tensor(ngrams))) if len(ngrams) else np.zeros(0, np.float32)
+        return self._network.output_log_prob(ngrams[:, :-1], ngrams[:, -1])
 
     def learn(self, ngrams: np.ndarray, chunk: int) -> np.ndarray:
         """Return ln P of n-grams, float32 [C B]; the weights take a step after each chunk."""
         if not self._weights:
             return self.predict(ngrams)
         return np.asarray(self._learn(_tensor(ngrams.reshape(-1, chunk, self._network.order)))).reshape(-1)
-
-    @functools.cached_property
-    def _predict(self) -> Callable:
-        import tensorflow as tf
-
-        @tf.function(input_signature=[tf.TensorSpec([None, self._network.order], tf.int32)])
-        def predict(ngrams: "tf.Tensor") -> "tf.Tensor":
-            return self._network.prob.log_prob(self._network.features(ngrams[:, :-1]), ngrams[:, -1])
-
-        return predict.get_concrete_function()
 
     @functools.cached_property
     def _learn(self) -> Callable:

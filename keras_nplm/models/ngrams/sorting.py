@@ -1,4 +1,4 @@
-"""Sort and count the n-grams of several orders in memory, by integer keys: the inner loop of `PartitionedCounts`."""
+"""Sort and count the n-grams of several orders in memory, by integer keys: the inner loop of all counts."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,13 +26,15 @@ class SortedNgrams:
     """The distinct n-grams of one order, sorted by context and last word: int64 [N], all.
 
     `nodes` are the places of their contexts among those of the length; a context of one word is the word. `words` are
-    the last words. `counts` are counts at the highest order and after `<s>`, else continuation counts. `suffixes` are
-    the places of the n-grams without their oldest words in the order below; empty for the lowest order.
+    the last words. `counts` are counts at the highest order and after `<s>`, else continuation counts, `occurrences`
+    counts at every order. `suffixes` are the places of the n-grams without their oldest words in the order below;
+    empty for the lowest order.
     """
 
     nodes: np.ndarray
     words: np.ndarray
     counts: np.ndarray
+    occurrences: np.ndarray
     suffixes: np.ndarray
 
 
@@ -64,14 +66,18 @@ def sort_ngrams(
             keys.sort()
             starts = _find_starts(keys)
             keys, counts = keys[starts], np.diff(starts, append=len(keys))
+            occurrences = counts
         else:
             above, keeps_count = result[-1], columns[i][ends_here] == BOS_ID
             from_above = contexts[i + 1 - (length == 0)].parents[above.nodes] << bits | above.words
             keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
             num_counted = len(from_above) + np.count_nonzero(keeps_count)
             keys, counts, places = _count_keys(keys, num_counted, node_bits + bits)
+            occurrences = np.bincount(places[: len(from_above)], above.occurrences, len(keys)).astype(np.int64)
+            occurrences += np.bincount(places[len(from_above) :], minlength=len(keys))
             result[-1] = dataclasses.replace(above, suffixes=places[: len(from_above)])
-        result.append(SortedNgrams(keys >> bits, keys & ((1 << bits) - 1), counts, np.zeros(0, np.int64)))
+        words = keys & ((1 << bits) - 1)
+        result.append(SortedNgrams(keys >> bits, words, counts, occurrences, np.zeros(0, np.int64)))
     return contexts, result[::-1]
 
 
