@@ -16,7 +16,7 @@ from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.mass import BackoffMass
-from keras_nplm.models.ngrams.tables import ContextTrie, find
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
@@ -49,7 +49,7 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
             for block in row_blocks(len(unigrams) if order == 1 else len(model.keys[order - 2]), _BLOCK):
                 ids, log_probs = unigrams[block, None], model.unigrams[unigrams[block]]
                 if order > 1:
-                    ids, log_probs = _gather_words(model, order, block), model.log_probs[order - 2][block]
+                    ids, log_probs = model.ngrams(order, block), model.log_probs[order - 2][block]
                 columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
                 if order < model.order:
                     nodes = model.contexts.find_nodes(ids)
@@ -64,14 +64,8 @@ def _find_listed_words(model: BackoffModel) -> np.ndarray:
     listed[[BOS_ID, EOS_ID]] = True
     for order, keys in enumerate(model.keys, start=2):
         for block in row_blocks(len(keys), _BLOCK):
-            listed[_gather_words(model, order, block)] = True
+            listed[model.ngrams(order, block)] = True
     return listed
-
-
-def _gather_words(model: BackoffModel, order: int, block: slice) -> np.ndarray:
-    """Return the words of some n-grams of an order, int64 [N, order]."""
-    nodes, last = np.divmod(model.keys[order - 2][block], model.vocabulary_size)
-    return np.column_stack([model.contexts.words(order - 1, nodes), last])
 
 
 def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
@@ -144,25 +138,22 @@ def _build(
 ) -> BackoffModel:
     """Build the model from unigrams, and from the section of each order from 2 on."""
     size = len(vocabulary)
-    contexts, keys, log_probs, backoffs = [], [], [], [backoff.astype(np.float32)]
-    # an n-gram below the highest order may be a context, the beginning of an n-gram must be one; so must their endings
+    keys, log_probs, backoffs = [], [], [backoff.astype(np.float32)]
+    # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
     possible = [section.ids for section in sections[:-1]] + [section.ids[:, :-1] for section in sections]
-    for k in range(2, len(sections) + 1):
-        endings = (ids[:, -k:] for ids in possible if ids.shape[1] >= k)
-        found = [np.unique(_find_nodes(contexts, ids[:, 1:], size) * size + ids[:, 0]) for ids in endings]
-        contexts.append(np.unique(np.concatenate(found)))
+    trie = ContextTrie.from_contexts(size, possible, len(sections))
     for k, section in enumerate(sections, start=2):
         ids = section.ids
-        key = _find_nodes(contexts, ids[:, :-1], size) * size + ids[:, -1]
+        key = trie.find_nodes(ids[:, :-1]) * size + ids[:, -1]
         lines.refuse_repeated(section, key, vocabulary.words)
         by_key = np.argsort(key)
         keys.append(key[by_key])
         log_probs.append(_from_log10(section.log10_probs)[by_key])
         if k <= len(sections):
-            values = np.zeros(len(contexts[k - 2]), np.float32)
-            values[_find_nodes(contexts, ids, size)] = section.log10_backoffs * _LN10
+            values = np.zeros(trie.sizes[k - 1], np.float32)
+            values[trie.find_nodes(ids)] = section.log10_backoffs * _LN10
             backoffs.append(values)
-    return BackoffModel(ContextTrie(size, contexts), _from_log10(log_prob / _LN10), keys, log_probs, backoffs, boundary)
+    return BackoffModel(trie, _from_log10(log_prob / _LN10), keys, log_probs, backoffs, boundary)
 
 
 def _refuse_large_backoffs(
@@ -174,7 +165,7 @@ def _refuse_large_backoffs(
     mass = BackoffMass(model, is_word)
     for k, section in enumerate(sections, start=1):
         rows = np.flatnonzero(section.log10_backoffs > 0)
-        nodes = _find_nodes(model.contexts.keys, section.ids[rows], model.vocabulary_size)
+        nodes = model.contexts.find_nodes(section.ids[rows])
         parents = model.contexts.parents(k)
         above = mass.empty if parents is None else mass.masses[k - 2][parents[nodes]]
         backoffs = 10.0 ** section.log10_backoffs[rows]
@@ -189,11 +180,3 @@ def _refuse_large_backoffs(
 
 def _from_log10(log10_probs: np.ndarray) -> np.ndarray:
     return np.where(log10_probs <= _LOG10_ZERO, -np.inf, log10_probs * _LN10).astype(np.float32)
-
-
-def _find_nodes(context_keys: list[np.ndarray], ids: np.ndarray, size: int) -> np.ndarray:
-    """Return the numbers of contexts, int64 [N], for ids [N, k] that are all listed."""
-    nodes = ids[:, -1].astype(np.int64)
-    for length in range(2, ids.shape[1] + 1):
-        nodes = find(context_keys[length - 2], nodes * size + ids[:, -length])
-    return nodes

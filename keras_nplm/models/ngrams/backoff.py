@@ -104,6 +104,11 @@ class BackoffModel(NextWordModel):
             model.backoffs.append(np.log(above / below).astype(np.float32))
         return model
 
+    def ngrams(self, order: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return the words of listed n-grams of an order, int64 [N, order]."""
+        nodes, last = np.divmod(self.keys[order - 2][chosen], self.vocabulary_size)
+        return np.column_stack([self.contexts.words(order - 1, nodes), last])
+
     def save(self, path: str | os.PathLike) -> None:
         """Write the tables to `path` (.npz)."""
         write_arrays(path, self.arrays())
@@ -130,11 +135,10 @@ class BackoffModel(NextWordModel):
 
 def compute_backoff_log_probs(model: BackoffModel, k: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
     """Return ln P(w | h') of listed n-grams h w of order k, float64 [N], from the lower orders of `model`."""
-    size = model.vocabulary_size
-    nodes, words = np.divmod(model.keys[k - 2][chosen], size)
-    trie = ContextTrie(size, model.contexts.keys[: max(k - 3, 0)])
+    trie = ContextTrie(model.vocabulary_size, model.contexts.keys[: max(k - 3, 0)])
     lower = BackoffModel(trie, model.unigrams, model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
-    return lower.log_prob(model.contexts.words(k - 1)[nodes, 1:], words).astype(np.float64)
+    ngrams = model.ngrams(k, chosen)
+    return lower.log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
 
 
 def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:

@@ -101,20 +101,15 @@ class _Order:
 def _weigh_orders(model: BackoffModel) -> list[_Order]:
     orders = []
     for k, keys in enumerate(model.keys, start=2):
-        nodes, num_contexts = keys // model.vocabulary_size, model.contexts.sizes[k - 2]
+        words, log_probs = model.contexts.words(k - 1), model.unigrams.astype(np.float64)
+        padded = np.pad(words, ((0, 0), (model.order - 1, 0)), constant_values=PAD_ID)
+        history = log_probs[np.where(words[:, 0] == BOS_ID, EOS_ID, words[:, 0])]
+        for i in range(1, k - 1):
+            history += model.log_prob(padded[:, i : i + model.order - 1], words[:, i])
+        nodes = keys // model.vocabulary_size
         p, q = np.exp(model.log_probs[k - 2], dtype=np.float64), np.exp(compute_backoff_log_probs(model, k))
-        orders.append(_Order(nodes, p, q, _history_probabilities(model, k - 1)[nodes], num_contexts))
+        orders.append(_Order(nodes, p, q, np.exp(history)[nodes], len(words)))
     return orders
-
-
-def _history_probabilities(model: BackoffModel, length: int) -> np.ndarray:
-    """Return P(h) of all contexts of a length, float64 [contexts]."""
-    words = model.contexts.words(length)
-    padded = np.pad(words, ((0, 0), (model.order - 1, 0)), constant_values=PAD_ID)
-    log_prob = model.unigrams[np.where(words[:, 0] == BOS_ID, EOS_ID, words[:, 0])].astype(np.float64)
-    for i in range(1, length):
-        log_prob += model.log_prob(padded[:, i : i + model.order - 1], words[:, i])
-    return np.exp(log_prob)
 
 
 def _find_needs(model: BackoffModel) -> list[np.ndarray]:
@@ -122,11 +117,10 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
     size, needs = model.vocabulary_size, []
     for k in range(3, model.order + 1):
         nodes, last = np.divmod(model.keys[k - 2], size)
-        ending = find(model.keys[k - 3], model.contexts.keys[k - 3][nodes] // size * size + last)
         words = model.contexts.words(k - 1)
-        parents = model.contexts.find_nodes(words[:, :-1])
-        beginning = find(model.keys[k - 3], np.where(parents < 0, -1, parents * size + words[:, -1]))
-        needs.append(np.column_stack([beginning[nodes], ending]))
+        beginning = model.contexts.find_nodes(words[:, :-1]) * size + words[:, -1]
+        ending = model.contexts.parents(k - 1)[nodes] * size + last
+        needs.append(np.column_stack([find(model.keys[k - 3], beginning)[nodes], find(model.keys[k - 3], ending)]))
     return needs
 
 
@@ -170,22 +164,8 @@ def _count(kept: list[np.ndarray]) -> int:
 
 def _restrict(model: BackoffModel, kept: list[np.ndarray]) -> BackoffModel:
     """Return the model of the kept n-grams, with their contexts only."""
-    size = model.vocabulary_size
-    used = [np.zeros(number, bool) for number in model.contexts.sizes]
-    for is_used, keys, mask in zip(used, model.keys, kept, strict=True):
-        is_used[keys[mask] // size] = True
-    for k in range(len(used) - 1, 1, -1):  # the ending of a context is a context, too
-        used[k - 1][model.contexts.keys[k - 1][used[k]] // size] = True
-    numbers = [np.arange(size), *(np.cumsum(is_used) - 1 for is_used in used[1:])]
-
-    def renumber(keys: np.ndarray, number: np.ndarray) -> np.ndarray:
-        nodes, words = np.divmod(keys, size)
-        return number[nodes] * size + words
-
-    contexts = [
-        renumber(keys[is_used], number)
-        for keys, is_used, number in zip(model.contexts.keys, used[1:], numbers, strict=False)
-    ]
-    keys = [renumber(keys[mask], number) for keys, mask, number in zip(model.keys, kept, numbers, strict=True)]
+    ngrams = [model.ngrams(k, mask) for k, mask in enumerate(kept, start=2)]
+    trie = ContextTrie.from_contexts(model.vocabulary_size, [ids[:, :-1] for ids in ngrams], model.order - 1)
+    keys = [trie.find_nodes(ids[:, :-1]) * model.vocabulary_size + ids[:, -1] for ids in ngrams]
     log_probs = [log_probs[mask] for log_probs, mask in zip(model.log_probs, kept, strict=True)]
-    return BackoffModel.normalised(ContextTrie(size, contexts), model.unigrams, keys, log_probs, model.boundary)
+    return BackoffModel.normalised(trie, model.unigrams, keys, log_probs, model.boundary)

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -69,13 +69,22 @@ class ContextTrie:
                 return
             yield rows, nodes
 
+    @classmethod
+    def from_contexts(cls, vocabulary_size: int, contexts: Sequence[np.ndarray], longest: int) -> "ContextTrie":
+        """Build the trie of contexts, int [N, length] each, and of their endings."""
+        trie = cls(vocabulary_size, [])
+        for k in range(2, longest + 1):
+            endings = (ids[:, -k:] for ids in contexts if ids.shape[1] >= k)
+            found = [np.unique(trie.find_nodes(ids[:, 1:]) * vocabulary_size + ids[:, 0]) for ids in endings]
+            trie.keys.append(np.unique(np.concatenate(found)))
+        return trie
+
     def find_nodes(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the numbers of contexts without `<pad>`, int64 [N], or -1, for int [N, length]."""
-        found = np.full(len(context_ids), -1)
-        for length, (rows, nodes) in enumerate(self.walk(context_ids), start=1):
-            if length == context_ids.shape[1]:
-                found[rows] = nodes
-        return found
+        """Return the numbers of contexts of one length, int64 [N], for int [N, length]; -1 if not listed."""
+        nodes = context_ids[:, -1].astype(np.int64)
+        for length in range(2, context_ids.shape[1] + 1):
+            nodes = find(self.keys[length - 2], nodes * self.vocabulary_size + context_ids[:, -length])
+        return nodes
 
     def parents(self, length: int) -> np.ndarray | None:
         """The number of each context of a length without its oldest word, int64; None for length 1."""
