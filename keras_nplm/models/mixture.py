@@ -144,7 +144,10 @@ def fit_mixture(
         best, known = -np.inf, [column for _, column in chosen.values()]
         for model in candidates[place]:
             column = np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)])
-            reached = _fit_log_prob([*known, column]) if len(candidates[place]) > 1 else 0.0
+            reached = 0.0
+            if len(candidates[place]) > 1:
+                log_prob = np.stack([*known, column], axis=1)
+                reached = combine(log_prob, fit_weights(log_prob)[0]).sum()
             if reached > best:
                 best, chosen[place] = reached, (model, column)
     models, columns = zip(*(chosen[place] for place in range(len(candidates))), strict=True)
@@ -153,9 +156,3 @@ def fit_mixture(
         order = min(mixture.order, len(bins.frequencies.counts) + 1)
         held_out_bins = bins.find_bins(extract_ngrams(held_out_ids, order, boundary)[:, :-1])
     return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)
-
-
-def _fit_log_prob(columns: Sequence[np.ndarray]) -> float:
-    """Return ln P of the held-out text under the mixture with fitted weights of models with these ln P."""
-    log_prob = np.stack(columns, axis=1)
-    return float(combine(log_prob, fit_weights(log_prob)[0]).sum())

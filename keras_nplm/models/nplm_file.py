@@ -56,10 +56,6 @@ def load_network(path: Path) -> NPLM:
         raise InputError(
             f"{path} must be a whole model file ({summarize_error(error)}). Fix: train the model again."
         ) from error
-    if not isinstance(model, NPLM):
-        raise InputError(
-            f"{path} must hold an NPLM. Received: {type(model).__name__}. Fix: name a directory of `train`."
-        )
     for weight in model.weights:
         if not np.isfinite(weight.numpy()).all():
             raise InputError(f"{path}: the weights {weight.path} must be finite. Fix: train the model again.")
@@ -120,7 +116,10 @@ def _count_described_weights(described: dict) -> int:
 
     def count() -> int:
         keras.StatelessScope().__enter__()  # weights have shapes only; leaving the scope would allocate them
-        return sum(math.prod(weight.shape) for weight in keras.saving.deserialize_keras_object(described).weights)
+        network = keras.saving.deserialize_keras_object(described)
+        if not isinstance(network, NPLM):
+            raise ValueError(f"it holds no NPLM but a {type(network).__name__}")
+        return sum(math.prod(weight.shape) for weight in network.weights)
 
     hidden: Any = described["config"].get("hidden")
     try:

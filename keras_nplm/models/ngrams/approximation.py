@@ -11,7 +11,7 @@ from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
-from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
+from keras_nplm.models.ngrams.tables import find, find_followers
 
 ORDER = 3  # higher orders gain little: most longer contexts of a new text were never seen
 MIN_EXPECTED_COUNT = 0.02
@@ -93,21 +93,15 @@ def _find_distinct_contexts(
     return gather_ngrams(tokens, positions[first], order)[:, :-1], frequency
 
 
-def _find_nodes(trie: ContextTrie, contexts: np.ndarray, order: int) -> np.ndarray:
-    """Return the number of the last 1, … n-1 words of each context, int64 [n-1, D]; -1 where it is shorter."""
-    nodes = np.full((order - 1, len(contexts)), -1)
-    for k, (rows, numbers) in enumerate(trie.walk(contexts)):
-        nodes[k, rows] = numbers
-    return nodes
-
-
 def _expect_counts(
     model: NextWordModel, text: NgramCounts, ids: np.ndarray, boundary: str, min_count: float
 ) -> tuple[np.ndarray, list["_ExpectedCounts"]]:
     """Return c(w), float64 [|V|], and for k = 2 … n the table of c(h w), in one pass over the distinct contexts."""
     size = model.vocabulary_size
     contexts, frequencies = _find_distinct_contexts(ids, model.order, boundary, size)
-    nodes = _find_nodes(text.contexts, contexts, text.order)
+    nodes = np.full((text.order - 1, len(contexts)), -1)  # of the last 1, … words of each context
+    for k, (rows, numbers) in enumerate(text.contexts.walk(contexts)):
+        nodes[k, rows] = numbers
     never = np.setdiff1d(np.arange(size), predicted_ids(size, boundary))
     unigram = np.zeros(size)
     tables, sums = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]], [_RunSums(size) for _ in nodes]

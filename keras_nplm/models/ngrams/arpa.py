@@ -4,7 +4,6 @@ import gzip
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
@@ -39,8 +38,14 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
     size, fix = model.vocabulary_size, "pass the vocabulary of the model."
     check_argument("vocabulary", len(vocabulary) == size, f"of {size} words, as the model", len(vocabulary), fix)
     words = np.array(vocabulary.words, dtype=object)
-    unigrams = np.flatnonzero(_find_listed_words(model))
-    with replace_file(path) as temporary, _open_to_write(temporary) as file:
+    is_listed = np.isfinite(model.unigrams)
+    is_listed[[BOS_ID, EOS_ID]] = True
+    for order, keys in enumerate(model.keys, start=2):
+        for block in row_blocks(len(keys), _BLOCK):
+            is_listed[model.ngrams(order, block)] = True
+    unigrams = np.flatnonzero(is_listed)
+    opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
+    with replace_file(path) as temporary, opener(temporary, "wt", encoding="utf-8", newline="\n") as file:
         file.write("\\data\\\n")
         for order, number in enumerate([len(unigrams), *map(len, model.keys)], start=1):
             file.write(f"ngram {order}={number}\n")
@@ -58,25 +63,9 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         file.write("\n\\end\\\n")
 
 
-def _find_listed_words(model: BackoffModel) -> np.ndarray:
-    """Return which words an ARPA file lists, bool [|V|]: `<s>`, `</s>`, and words of the model and its n-grams."""
-    listed = np.isfinite(model.unigrams)
-    listed[[BOS_ID, EOS_ID]] = True
-    for order, keys in enumerate(model.keys, start=2):
-        for block in row_blocks(len(keys), _BLOCK):
-            listed[model.ngrams(order, block)] = True
-    return listed
-
-
 def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
     finite = np.where(np.isfinite(log_probs), log_probs / _LN10, _LOG10_ZERO)
     return map("{:.7g}".format, np.where(finite == 0, 0.0, finite).tolist())
-
-
-def _open_to_write(path: Path) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "wt", encoding="utf-8", newline="\n")
-    return open(path, "w", encoding="utf-8", newline="\n")
 
 
 def read_arpa(

@@ -1,11 +1,10 @@
 """Parser of ARPA files as a stream: lines with their numbers, the header, and the sections of n-grams."""
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from keras_nplm.io.text import MAX_LINE_BYTES, SPACES, decode, split_fields
 _BLOCK = 1 << 20  # bytes that are read at a time
 
 
-@dataclasses.dataclass
-class Section:
+class Section(NamedTuple):
     """The n-grams of an order k as in the file: line numbers [N], word ids int32 [N, k], and log10 weights [N]."""
 
     numbers: np.ndarray
@@ -138,8 +136,7 @@ def read_section(
     if lines.peek() and not lines.peek().startswith("\\"):
         expected = f"the end of the {number} {order}-grams that the header lists"
         raise lines.error(lines.number + 1, expected, lines.peek())
-    columns = zip(*([*vars(section).values()] for section in sections), strict=True)
-    return Section(*map(np.concatenate, columns))
+    return Section(*map(np.concatenate, zip(*sections, strict=True)))
 
 
 def _parse_rows(

@@ -9,7 +9,7 @@ from keras_nplm.data.ngram_arrays import predicted_ids
 from keras_nplm.io.arrays import ArchiveWriter, open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.ngrams.kneser_ney import compute_discounts, compute_logs, discount
+from keras_nplm.models.ngrams.kneser_ney import compute_logs, discount, estimate_discounts
 from keras_nplm.models.ngrams.partitions import (
     DiskColumn,
     Partition,
@@ -66,7 +66,7 @@ class _SmoothedTables:
         self, counts: PartitionedCounts, boundary: str, columns: TemporaryColumns, update: Callable[[int], object]
     ) -> None:
         self._counts, self._update = counts, update
-        self._discounts = [compute_discounts(row[1:5].astype(np.float64)) for row in counts.frequencies]
+        self._discounts = [*map(estimate_discounts, counts.frequencies)]
         size = counts.vocabulary_size
         self.unigrams = np.zeros(size, np.float32)
         self.first_backoffs = np.zeros(size, np.float32)
