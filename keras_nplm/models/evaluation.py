@@ -25,13 +25,14 @@ def log_probs(
     model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the log-probability of every n-gram of a text, in the order of the text, in blocks."""
-    for ngrams in _ngram_blocks(model, ids, boundary):
+    for ngrams in iterate_ngrams(model, ids, boundary):
         yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
 
 
-def _ngram_blocks(
+def iterate_ngrams(
     model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None
 ) -> Iterator[np.ndarray]:
+    """Iterate over the n-grams of a text, in blocks."""
     if not isinstance(ids, Iterator):
         whole = convert_ids(ids)
         ids = (whole[part] for part in row_blocks(len(whole), _PART_SIZE))
@@ -73,7 +74,7 @@ def evaluate(
     >>> round(result["perplexity"], 6), result["tokens"], result["unk_tokens"], round(result["bits_per_word"], 6)
     (8.0, 4, 1, 3.0)
     """
-    sums = _Sums(type(model).__name__)
+    sums = LogProbSums(type(model).__name__)
     for log_prob, target_ids in log_probs(model, ids, boundary):
         sums.add(log_prob, target_ids)
     return sums.compute_figures()
@@ -84,14 +85,14 @@ def evaluate_both(
 ) -> tuple[dict, dict]:
     """Return the figures of `evaluate` for a model, and for its copy that learns as it reads, in one pass."""
     fix = "use a smaller rate, or tune it: delete `dynamic.json`."
-    static, learned = _Sums(type(model).__name__), _Sums(type(dynamic).__name__, fix)
-    for ngrams in _ngram_blocks(model, ids, boundary):
+    static, learned = LogProbSums(type(model).__name__), LogProbSums(type(dynamic).__name__, fix)
+    for ngrams in iterate_ngrams(model, ids, boundary):
         for each, sums in ((model, static), (dynamic, learned)):
             sums.add(each.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1])
     return static.compute_figures(), learned.compute_figures()
 
 
-class _Sums:
+class LogProbSums:
     """Sums of log-probabilities, in float64, and the figures of `evaluate` from them."""
 
     def __init__(self, name: str, fix: str = "train the model again, its weights are not finite."):

@@ -11,7 +11,7 @@ from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.pointer import Copies
 from keras_nplm.models.base import NextWordModel, row_blocks
-from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.evaluation import LogProbSums, iterate_ngrams
 from keras_nplm.models.nplm import NPLM
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
@@ -163,31 +163,17 @@ def _take_rows(table: np.ndarray, ids: np.ndarray, out: np.ndarray | None = None
 
 def evaluate_with_ln_z(model: NPLM, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:
     """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in one pass."""
-    recorder = _LogZRecorder(model)
-    figures = evaluate(recorder, ids, boundary)
-    return figures | {"ln_z": recorder.summarise()}
-
-
-class _LogZRecorder(NextWordModel):
-    """A network that sums up ln Z of n-grams, the difference of their logits and exact log-probabilities."""
-
-    def __init__(self, model: NPLM):
-        self.model = model
-        self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
-        self.scores = SelfNormalised(model)
-        self._sums = np.zeros(4)  # of 1, ln Z, its square and its absolute value
-
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        exact = self.model.log_prob(context_ids, target_ids)
-        log_z = self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact
-        with np.errstate(invalid="ignore"):  # infinite log-probabilities: `evaluate` reports them
-            self._sums += [len(log_z), log_z.sum(), log_z @ log_z, np.abs(log_z).sum()]
-        return exact
-
-    def summarise(self) -> dict[str, float]:
-        _, mean, square, absolute = (self._sums / self._sums[0]).tolist()
-        deviation = math.sqrt(max(square - mean**2, 0.0))
-        return {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}
+    scores, exact, moments = SelfNormalised(model), LogProbSums(type(model).__name__), np.zeros(4)
+    for ngrams in iterate_ngrams(model, ids, boundary):
+        log_prob = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+        exact.add(log_prob, ngrams[:, -1])
+        log_z = scores.log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(np.float64) - log_prob
+        with np.errstate(invalid="ignore"):  # infinite log-probabilities are refused below
+            moments += [len(log_z), log_z.sum(), log_z @ log_z, np.abs(log_z).sum()]
+    figures = exact.compute_figures()
+    _, mean, square, absolute = (moments / moments[0]).tolist()
+    deviation = math.sqrt(max(square - mean**2, 0.0))
+    return figures | {"ln_z": {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}}
 
 
 def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.models.ngrams.sorting import sort_ngrams
-from keras_nplm.models.ngrams.tables import ContextTrie, find
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,16 +27,6 @@ class NgramCounts:
     counts: list[np.ndarray]
     continuation_counts: list[np.ndarray]
     suffixes: list[np.ndarray]
-
-    @property
-    def order(self) -> int:
-        return len(self.keys)
-
-    def look_up(self, ngrams: np.ndarray) -> np.ndarray:
-        """Return the count of each n-gram of the highest order, int64 [B], for int [B, n]."""
-        nodes = self.contexts.find_nodes(ngrams[:, :-1])
-        place = find(self.keys[-1], np.where(nodes < 0, -1, nodes * self.contexts.vocabulary_size + ngrams[:, -1]))
-        return np.where(place < 0, 0, self.counts[-1][place])
 
     def nodes(self, order: int) -> np.ndarray:
         """The context number of each n-gram of an order; 0 for unigrams."""

@@ -1,17 +1,16 @@
 """Kneser-Ney smoothing larger than memory: the tables of the model are estimated and written in parts."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import predicted_ids
-from keras_nplm.io.arrays import ArchiveWriter, open_archive_to_write
+from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.ngrams.kneser_ney import compute_logs, discount, estimate_discounts
 from keras_nplm.models.ngrams.partitions import (
-    DiskColumn,
     Partition,
     PartitionedCounts,
     SplitContext,
@@ -47,16 +46,10 @@ def kneser_ney_on_disk(
             archive.write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
             archive.write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
             of_orders = {"contexts": counts.contexts, "keys": counts.keys[1:], "log_probs": tables.log_probs}
-            for name, moved in of_orders.items():
-                _move_columns(archive, name, moved)
-            _move_columns(archive, "backoffs", tables.backoffs, first=1)
-
-
-def _move_columns(archive: ArchiveWriter, name: str, columns: Sequence[DiskColumn], first: int = 0) -> None:
-    """Write the columns of a table to an archive, and free the space of each."""
-    for i, column in enumerate(columns, start=first):
-        archive.write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
-        column.close()
+            for name, table in (of_orders | {"backoffs": tables.backoffs}).items():
+                for i, column in enumerate(table, start=name == "backoffs"):
+                    archive.write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
+                    column.close()  # frees its space
 
 
 class _SmoothedTables:

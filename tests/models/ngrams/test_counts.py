@@ -27,12 +27,6 @@ def test_counts_equal_those_of_a_loop(boundary, list_events):
         contexts = counts.contexts.words(k - 1)[nodes].tolist() if k > 1 else [[]] * len(words)
         found |= {(*c, w): n for c, w, n in zip(contexts, words.tolist(), counts.counts[k - 1].tolist(), strict=True)}
     assert found == dict(expected)
-    full = np.array([g for g in expected if len(g) == 4])
-    np.testing.assert_array_equal(counts.look_up(full), [expected[tuple(g)] for g in full.tolist()])
-    assert counts.look_up(np.array([[4, 4, 4, 8], [8, 8, 8, 8]])).tolist() == [
-        expected[4, 4, 4, 8],
-        expected[8, 8, 8, 8],
-    ]
     frequencies = ContextFrequencies.from_counts(counts)
     contexts = rng.integers(4, V, (50, 3))
     for row, context in zip(frequencies.look_up(contexts).tolist(), contexts.tolist(), strict=True):
