@@ -52,7 +52,6 @@ def test_long_text_is_summed_in_float64():
 
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])
 def test_figures_do_not_depend_on_where_a_text_is_cut(boundary, monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
     ids = np.random.default_rng(0).choice([1, 3, 4, 5, 6, 7], 2000).astype(np.int32)
     model = kneser_ney(TEXT, V, 3, boundary)
     whole = evaluate(model, ids)
