@@ -1,6 +1,7 @@
 """Refusals of language models: a call, and words of its message."""
 
 import gzip
+import json
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ from keras_nplm import (
     ContinuousCache,
     FullSoftmax,
     InputError,
+    LanguageModel,
     Mixture,
     NgramCache,
     Shortlist,
@@ -63,6 +65,16 @@ def _read_classes(text):
 
 def _network(size=V, hidden="tanh", output=lambda: "full"):
     return NPLM(size, 3, 2, 3, hidden=hidden, output=output(), boundary="stream")
+
+
+def _load_cache(**content):
+    def call(path):
+        words = Vocabulary(list("abcde"))
+        LanguageModel(NgramCache(V, "stream", factors=(2,)), words, "whitespace", "stream").save(path)
+        _write(path / "cache.json", json.dumps(content).encode())
+        LanguageModel.load(path)
+
+    return call
 
 
 def _write(path, content):
@@ -126,6 +138,8 @@ CALLS = [
     (_cache(length=0), "`length` must be 1 to 65,535. Received: 0"),
     (_cache(length="many"), "`length` must be an integer"),
     *((_cache(factors=f), FACTORS) for f in ((2, 0.5), ["2"], (1e200,), (10**400,), (True,), (2,) * 17)),
+    (_load_cache(decay=1, length=7, factors=[0.5]), FACTORS),
+    (_load_cache(decay=1, factors=[2]), "must have the field 'length'"),
     (lambda path: ContinuousCache(UNIFORM), "`network` must be an NPLM. Received: Uniform"),
     (lambda path: DynamicSettings(rate=-1), "`rate` must be 0 or more"),
     (lambda path: SpellingModel({}), "needs words of 1 character or more"),
