@@ -1,8 +1,10 @@
 """Adaptation (fine-tuning, domain adaptation): train a network further on a small text, with early stopping."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -87,13 +89,10 @@ def adapt_network(
     return copy_network(fitting.network), Adaptation(*chosen, before, after, *sizes)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """A training run: its rate, the epochs until its best weights, these weights and their held-out perplexity."""
-
+class _Run(NamedTuple):
     rate: float
-    epochs: int
-    perplexity: float
+    epochs: int  # until the best weights
+    perplexity: float  # of the held-out text
     weights: list[np.ndarray]
 
 
@@ -110,9 +109,7 @@ class _Fitting:
         self.held_out = extract_ngrams(held_out_ids, network.order, boundary)
         self.tokens = len(extract_ngrams(train_ids, network.order, boundary))
         options = dict(order=network.order, boundary=boundary)
-        self._open_training = lambda: ngram_dataset(
-            train_ids, batch_size=min(_BATCH, self.tokens), seed=seed, **options
-        )
+        self._open_training = functools.partial(ngram_dataset, train_ids, seed=seed, **options)
         self._validation = ngram_dataset(held_out_ids, batch_size=_VALIDATION_BATCH, shuffle=False, **options)
 
     def run(self, rate: float) -> _Run:
@@ -121,9 +118,10 @@ class _Fitting:
         for state, trained in zip(self.network.random_states(), self._random_states, strict=True):
             state.assign(trained)
         self.network.optimizer.learning_rate.assign(rate)
+        training = self._open_training(batch_size=min(_BATCH, self.tokens))
         stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", restore_best_weights=True, patience=1)
         options = dict(callbacks=[stopping, keras.callbacks.TerminateOnNaN()], shuffle=False, verbose=0)
-        self.network.fit(self._open_training(), validation_data=self._validation, epochs=self._epochs, **options)
+        self.network.fit(training, validation_data=self._validation, epochs=self._epochs, **options)
         weights = [weight.numpy() for weight in self.network.trainable_weights]
         return _Run(rate, stopping.best_epoch + 1, self.measure(weights, 1.0), weights)
 

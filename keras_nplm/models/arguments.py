@@ -11,7 +11,7 @@ _LAYER_ARGUMENTS = {  # names of arguments by NPLM's own argument and a layer th
     ("output", "NoiseContrastive"): {"num_sampled", "proposal", "seed"},
     ("output", "AdaptiveSoftmax"): {"cutoffs"},
     ("output", "FullSoftmax"): {
-        *("held_out_mass", "self_normalisation", "rank", "tied", "shortlist_size", "outside_output"),
+        *("held_out_mass", "self_normalisation", "rank", "tied", "shortlist_size", "outside_output")
     },
 }
 

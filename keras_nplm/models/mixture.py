@@ -1,6 +1,6 @@
 """Mixture of language models (linear interpolation), and the uniform distribution over the vocabulary."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -99,11 +99,6 @@ class Mixture(NextWordModel):
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
         return combine(np.stack(parts, axis=2), self.weights[self.find_bins(context_ids)][:, None])
-
-    def components(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, NextWordModel, np.ndarray]]:
-        """Yield for each model (its weight in each context float64 [B], the model, the contexts cut to its order)."""
-        for weights, model in zip(self.weights[self.find_bins(context_ids)].T, self.models, strict=True):
-            yield weights, model, cut_contexts(model, context_ids)
 
     def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the row of the weights of each context, int64 [B]."""

@@ -88,11 +88,7 @@ class SelfNormalised(NextWordModel):
         return self.score_features(self.features(context_ids, buffers), context_ids, target_ids, buffers)
 
     def score_features(
-        self,
-        features: np.ndarray,
-        context_ids: np.ndarray,
-        target_ids: np.ndarray,
-        buffers: np.ndarray | None = None,
+        self, features: np.ndarray, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None = None
     ) -> np.ndarray:
         """Return y of one target per context, float32 [B], from the features of the contexts; no energy output."""
         fits = buffers is not None and buffers.shape[2] == self.kernel.shape[1]

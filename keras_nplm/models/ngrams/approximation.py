@@ -6,7 +6,7 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predict
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary, row_blocks
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
@@ -124,8 +124,9 @@ def _next_probabilities(model: NextWordModel, context_ids: np.ndarray) -> np.nda
     if not isinstance(model, Mixture):
         return np.exp(model.next_log_probs(context_ids).astype(np.float32, copy=False))
     p = np.zeros((len(context_ids), model.vocabulary_size), np.float32)
-    for weights, component, component_contexts in model.components(context_ids):
-        p += weights[:, None].astype(np.float32) * _next_probabilities(component, component_contexts)
+    weights = model.weights[model.find_bins(context_ids)].astype(np.float32)
+    for column, part in zip(weights.T, model.models, strict=True):
+        p += column[:, None] * _next_probabilities(part, cut_contexts(part, context_ids))
     return p
 
 

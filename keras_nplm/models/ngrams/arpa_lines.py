@@ -12,6 +12,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import MAX_LINE_BYTES, SPACES, decode, split_fields
 
 _BLOCK = 1 << 20  # bytes that are read at a time
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 class Section(NamedTuple):
@@ -170,11 +171,4 @@ def _parse_numbers(column: list[str]) -> np.ndarray:
     try:
         return np.array(column, np.float64)
     except ValueError:
-        return np.array([_parse_number(text) for text in column])
-
-
-def _parse_number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan
+        return np.array([text if _NUMBER.fullmatch(text) else "nan" for text in column], np.float64)

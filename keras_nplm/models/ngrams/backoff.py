@@ -126,9 +126,9 @@ class BackoffModel(NextWordModel):
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large)
         unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
         refuse_unless(path, unigrams.ndim == 1 and all(_are_log_probs(array) for array in [unigrams, *log_probs]))
-        check_tables(path, len(unigrams), contexts, tables["keys"], log_probs)
-        sizes = [(len(unigrams),), *(keys.shape for keys in contexts)]
-        refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == sizes)
+        check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
+        shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
+        refuse_unless(path, tables["keys"] and [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
         refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
         return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
 

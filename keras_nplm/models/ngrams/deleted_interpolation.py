@@ -106,8 +106,8 @@ class DeletedInterpolation(NextWordModel):
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
         bins, orders, weights = FrequencyBins.load(path), len(tables["keys"]), tables["weights"]
         contexts, counts = bins.frequencies.contexts, tables["counts"]
-        check_tables(path, contexts.vocabulary_size, contexts.keys, tables["keys"], counts)
-        refuse_unless(path, all(map(are_counts, counts)))
+        check_tables(path, contexts.vocabulary_size, contexts.keys, counts, *tables["keys"])
+        refuse_unless(path, orders and all(map(are_counts, counts)))
         for shares in (tables["uniform"], tables["unigrams"]):
             refuse_unless(path, shares.shape == (contexts.vocabulary_size,) and is_distribution(shares))
         refuse_unless(path, weights.shape == (bins.number, orders + 2) and is_distribution(weights))

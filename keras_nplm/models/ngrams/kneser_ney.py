@@ -10,11 +10,7 @@ _FALLBACK = (0.5, 1.0, 1.5)  # discounts for texts too small to estimate them
 
 
 def kneser_ney(
-    ids: np.ndarray,
-    vocabulary_size: int,
-    order: int,
-    boundary: str = "sentence",
-    predicted: np.ndarray | None = None,
+    ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence", predicted: np.ndarray | None = None
 ) -> BackoffModel:
     """Estimate an interpolated modified Kneser-Ney n-gram model from a text.
 

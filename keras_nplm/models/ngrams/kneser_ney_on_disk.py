@@ -10,12 +10,7 @@ from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.ngrams.kneser_ney import compute_logs, discount, estimate_discounts
-from keras_nplm.models.ngrams.partitions import (
-    Partition,
-    PartitionedCounts,
-    SplitContext,
-    TemporaryColumns,
-)
+from keras_nplm.models.ngrams.partitions import Partition, PartitionedCounts, SplitContext, TemporaryColumns
 
 _BYTES_PER_WORD = 48  # of memory for each of the n words of a token's n-gram, as it is counted
 
