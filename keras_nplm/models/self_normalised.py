@@ -38,17 +38,14 @@ class SelfNormalised(NextWordModel):
     kind = "self-normalised"
 
     def __init__(self, model: NPLM):
-        energy, kind, fix = model.prob.includes_hidden_layer, type(model.prob).__name__, "score without them."
-        fits = energy or model.prob.has_output_vectors
-        check_argument("output", fits, "a layer with logits of single words for self-normalised scores", kind, fix)
-        listed = model.prob.shortlist_size
-        check_argument("shortlist_size", listed is None, "None for self-normalised scores", listed, fix)
+        energy = model.prob.includes_hidden_layer
         hidden = model.prob if energy else model.hidden
-        fits, kind = energy or isinstance(hidden, TanhHidden | None), type(hidden).__name__
-        check_argument("hidden", fits, "TanhHidden or DeepHidden for self-normalised scores", kind, fix)
-        self.order = model.order
-        self.vocabulary_size = model.vocabulary_size
-        self.boundary = model.boundary
+        known = energy or (model.prob.has_output_vectors and isinstance(hidden, TanhHidden | None))
+        wanted = "a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised scores"
+        parts = [type(hidden).__name__, f"{type(model.prob).__name__}(shortlist_size={model.prob.shortlist_size})"]
+        fits = known and model.prob.shortlist_size is None
+        check_argument("model", fits, wanted, " and ".join(parts), "score without them.")
+        self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
         self.block, self.scale = model.embed.position_spans(model.order - 1)
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)

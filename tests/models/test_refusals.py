@@ -123,9 +123,9 @@ CALLS = [
         "one vocabulary .* vocabularies of .9, 8. words",
     ),
     (lambda path: Shortlist(_network(**LISTED), Uniform(V)), "must have one `boundary`. Received: stream, sentence"),
-    (lambda path: SelfNormalised(_network(output=lambda: "adaptive")), "logits of single words .*: AdaptiveSoftmax"),
-    (lambda path: SelfNormalised(_network(**LISTED)), "`shortlist_size` must be None for self-normalised scores"),
-    (lambda path: SelfNormalised(_network(hidden=keras.layers.Dense(3))), "TanhHidden or DeepHidden .*: Dense"),
+    (lambda path: SelfNormalised(_network(output=lambda: "adaptive")), "logits of all words, .* AdaptiveSoftmax"),
+    (lambda path: SelfNormalised(_network(**LISTED)), "logits of all words, .*shortlist_size=3"),
+    (lambda path: SelfNormalised(_network(hidden=keras.layers.Dense(3))), "TanhHidden or DeepHidden, .*: Dense"),
     *(
         (lambda path, name=name: check_growable(_network(output=lambda: name)), f"a row for each word .*: {kind}")
         for name, kind in (("adaptive", "AdaptiveSoftmax"), ("energy", "EnergyOutput"))
