@@ -4,10 +4,8 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from keras_nplm import NPLM, InputError, Mixture, Uniform, evaluate, fit_mixture
+from keras_nplm import NPLM, InputError, Uniform, evaluate, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, deleted_interpolation, kneser_ney
 
 V = 12
@@ -37,22 +35,6 @@ def _count_based():
         kneser_ney(text, V, 2, "stream"),
         Uniform(V, "stream"),
     ]
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.integers(0, 1000))
-def test_mixture_is_the_weighted_sum(weights, seed):
-    weights = np.array(weights) / sum(weights)
-    models = _count_based()
-    mixture = Mixture(models, weights)
-    assert mixture.order == 5
-    contexts = np.random.default_rng(seed).integers(4, V, (7, 4))
-    expected = sum(
-        w * np.exp(model.next_log_probs(contexts[:, 5 - model.order :]))
-        for w, model in zip(weights, models, strict=True)
-    )
-    found = np.exp(mixture.next_log_probs(contexts))
-    np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
 def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
