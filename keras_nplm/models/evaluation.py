@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,29 +74,25 @@ def evaluate(
     >>> round(result["perplexity"], 6), result["tokens"], result["unk_tokens"], round(result["bits_per_word"], 6)
     (8.0, 4, 1, 3.0)
     """
-    sums = LogProbSums(type(model).__name__)
-    for log_prob, target_ids in log_probs(model, ids, boundary):
-        sums.add(log_prob, target_ids)
-    return sums.compute_figures()
+    return evaluate_each([model], ids, boundary)[0]
 
 
-def evaluate_both(
-    model: NextWordModel, dynamic: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
-) -> tuple[dict, dict]:
-    """Return the figures of `evaluate` for a model, and for its copy that learns as it reads, in one pass."""
-    fix = "use a smaller rate, or tune it: delete `dynamic.json`."
-    static, learned = LogProbSums(type(model).__name__), LogProbSums(type(dynamic).__name__, fix)
-    for ngrams in iterate_ngrams(model, ids, boundary):
-        for each, sums in ((model, static), (dynamic, learned)):
-            sums.add(each.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1])
-    return static.compute_figures(), learned.compute_figures()
+def evaluate_each(
+    models: Sequence[NextWordModel], ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
+) -> list[dict]:
+    """Return the figures of `evaluate` for each model, in one pass: a model, and its copy that learns as it reads."""
+    sums = [LogProbSums(type(model).__name__) for model in models]
+    for ngrams in iterate_ngrams(models[0], ids, boundary):
+        for model, each in zip(models, sums, strict=True):
+            each.add(model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1])
+    return [each.compute_figures() for each in sums]
 
 
 class LogProbSums:
     """Sums of log-probabilities, in float64, and the figures of `evaluate` from them."""
 
-    def __init__(self, name: str, fix: str = "train the model again, its weights are not finite."):
-        self._name, self._fix = name, fix
+    def __init__(self, name: str):
+        self._name = name
         self._total = self._unk = 0.0
         self._tokens = self._unk_tokens = 0
 
@@ -116,10 +112,9 @@ class LogProbSums:
             mix = "mix the model with the uniform distribution (`mix --uniform`)"
             raise RunError(f"{self._name} gives {words} probability 0. Fix: {mix}, or {fix}")
         if not math.isfinite(total):
-            raise RunError(
-                f"The log-probability of the text under {self._name} must be finite. Received: {total}. "
-                f"Fix: {self._fix}"
-            )
+            fix = "use a smaller rate of training or of dynamic evaluation (delete `dynamic.json` to tune it again)."
+            message = f"The log-probability of the text under {self._name} must be finite. Received: {total}."
+            raise RunError(f"{message} Fix: {fix}")
         return {
             "perplexity": _exp(-total / self._tokens),
             "perplexity_without_unk": _exp((self._unk - total) / known) if known else None,

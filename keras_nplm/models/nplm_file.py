@@ -12,19 +12,18 @@ import h5py
 import keras
 import numpy as np
 
-import keras_nplm.layers.context as context_layers
-import keras_nplm.layers.hidden as hidden_layers
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json, summarize_error
 from keras_nplm.io.options import OPTIONS
+from keras_nplm.layers.context import AveragedContext, ContextEmbedding
+from keras_nplm.layers.hidden import DeepHidden, TanhHidden
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.nplm import NPLM
 
 _WEIGHTS = "model.weights.h5"
 _PARTS = ["config.json", "metadata.json", _WEIGHTS]
-_CONTEXTS = (context_layers.ContextEmbedding, context_layers.AveragedContext)
-_HIDDEN = (hidden_layers.TanhHidden, hidden_layers.DeepHidden)
-_CLASSES = {f"keras_nplm>{kind.__name__}" for kind in (NPLM, *_CONTEXTS, *_HIDDEN, *OUTPUTS.values())}
+_KINDS = (NPLM, ContextEmbedding, AveragedContext, TanhHidden, DeepHidden, *OUTPUTS.values())
+_CLASSES = {f"keras_nplm>{kind.__name__}" for kind in _KINDS}
 _FLOAT = 4  # bytes
 _MAX_CONFIG = 1 << 20  # bytes of config.json and of metadata.json; a network of this package needs 10,000
 _LONGEST = 1000  # characters of its strings, items of its lists

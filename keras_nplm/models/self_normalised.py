@@ -60,9 +60,9 @@ class SelfNormalised(NextWordModel):
             self.v = _float32(model.prob.v)
         else:
             self.kernel = _float32(model.prob.input_columns(slice(None)))
-            self.transform = _on_arrays(lambda z: hidden.transform(hidden.activate(z)))
-            if type(hidden) is TanhHidden:
-                self.transform = lambda z: np.tanh(z, out=z)
+            self.transform = lambda z: np.tanh(z, out=z)
+            if type(hidden) is not TanhHidden:
+                self.transform = lambda z: _float32(hidden.transform(hidden.activate(ops.convert_to_tensor(z))))
         if self.tables is not None:  # averaged positions share a table, each with its scale
             first = np.unique(self.block, return_index=True)[1]
             self.tables = self.tables * self.scale[first][:, None, None]
@@ -167,10 +167,6 @@ def evaluate_with_ln_z(model: NPLM, ids: np.ndarray | Iterator[np.ndarray], boun
     _, mean, square, absolute = (moments / moments[0]).tolist()
     deviation = math.sqrt(max(square - mean**2, 0.0))
     return figures | {"ln_z": {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}}
-
-
-def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda array: np.asarray(ops.convert_to_numpy(function(ops.convert_to_tensor(array))), np.float32)
 
 
 def _float32(weight: Tensor) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 from keras_nplm import evaluate
 from keras_nplm.io.errors import RunError
-from keras_nplm.models.evaluation import evaluate_both, format_perplexity
+from keras_nplm.models.evaluation import evaluate_each, format_perplexity
 from keras_nplm.models.ngrams import kneser_ney
 
 V = 8
@@ -52,7 +52,7 @@ def test_long_text_is_summed_in_float64():
 
 def test_two_models_in_one_pass_have_the_figures_of_each():
     one, other = kneser_ney(TEXT, V, 3), kneser_ney(TEXT[::-1], V, 3)
-    assert evaluate_both(one, other, TEXT) == (evaluate(one, TEXT), evaluate(other, TEXT))
+    assert evaluate_each([one, other], TEXT) == [evaluate(one, TEXT), evaluate(other, TEXT)]
 
 
 @pytest.mark.parametrize(("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")])

@@ -1,6 +1,7 @@
 """Back-off n-gram model: the form of ARPA files and of interpolated Kneser-Ney smoothing."""
 
 import dataclasses
+import itertools
 import os
 
 import numpy as np
@@ -125,7 +126,9 @@ class BackoffModel(NextWordModel):
         is_large = os.path.getsize(path) >= MAPPED_FROM
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large)
         unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
-        refuse_unless(path, unigrams.ndim == 1 and all(_are_log_probs(array) for array in [unigrams, *log_probs]))
+        refuse_unless(path, unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]))
+        blocks = itertools.chain.from_iterable(map(iterate_blocks, [unigrams, *log_probs]))
+        refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
         check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
         shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
         refuse_unless(path, tables["keys"] and [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
@@ -147,7 +150,3 @@ def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int
     The result is at least 1e-9: rounding puts the mass of a context that lists every word on either side of 0.
     """
     return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)
-
-
-def _are_log_probs(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" and all((block <= _ROUNDING).all() for block in iterate_blocks(array))

@@ -38,7 +38,8 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     if model.order == 1:
         return model
     orders, needs = _weigh_orders(model), _find_needs(model)
-    kept = _select(orders, needs, threshold) if threshold else [np.ones(len(order.p), bool) for order in orders]
+    kept = [np.ones(len(order.p), bool) for order in orders]
+    kept = _select(orders, needs, kept, threshold) if threshold else kept
     if max_ngrams is not None and _count(kept) > max_ngrams - unigrams:
         kept = _select_at_most(orders, needs, kept, max_ngrams - unigrams, threshold)
     return _restrict(model, kept)
@@ -125,10 +126,10 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
 
 
 def _select(
-    orders: list[_Order], needs: list[np.ndarray], threshold: float, kept: list[np.ndarray] | None = None
+    orders: list[_Order], needs: list[np.ndarray], kept: list[np.ndarray], threshold: float
 ) -> list[np.ndarray]:
-    """Return which n-grams stay, bool [N_k] for k = 2 … n, of all n-grams or of `kept`."""
-    kept = [np.ones(len(order.p), bool) for order in orders] if kept is None else list(kept)
+    """Return which n-grams of `kept` stay, bool [N_k] for k = 2 … n."""
+    kept = list(kept)
     needed = np.zeros(len(orders[-1].p), bool)
     for k in range(len(orders) - 1, -1, -1):
         kept[k] = orders[k].select(threshold, kept[k], needed)
@@ -148,7 +149,7 @@ def _select_at_most(
         logs = np.log1p([_count(kept), max_ngrams, _count(few)])  # about linear in ln θ
         share = min(max((logs[0] - logs[1]) / (logs[0] - logs[2]), 0.1), 0.9)
         middle = low + share * (high - low)
-        selected = _select(orders, needs, math.exp(middle), kept)
+        selected = _select(orders, needs, kept, math.exp(middle))
         if _count(selected) > max_ngrams:
             low, kept = middle, selected
             continue
