@@ -15,7 +15,7 @@ from keras_nplm.data.vocabulary import EOS_ID, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
-from keras_nplm.models.evaluation import TextSize, compute_text_figures, evaluate, evaluate_both
+from keras_nplm.models.evaluation import TextSize, compute_text_figures, evaluate, evaluate_each
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
@@ -45,7 +45,7 @@ def evaluate_text(language_model: "LanguageModel", text: Text, ln_z: bool, dynam
         return figures | compute_text_figures(figures["log_prob"], size())
     check_argument("dynamic", not ln_z, "False with `ln_z`", dynamic, "evaluate twice.")
     settings, learner = make_learner(language_model, dynamic)
-    figures, learned = evaluate_both(language_model.model, learner, ids, language_model.boundary)
+    figures, learned = evaluate_each([language_model.model, learner], ids, language_model.boundary)
     text_size = size()
     learned |= compute_text_figures(learned["log_prob"], text_size) | {"settings": dataclasses.asdict(settings)}
     return figures | compute_text_figures(figures["log_prob"], text_size) | {"dynamic": learned}

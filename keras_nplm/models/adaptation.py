@@ -1,8 +1,10 @@
 """Adaptation (fine-tuning, domain adaptation): train a network further on a small text, with early stopping."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -26,15 +28,8 @@ _VALIDATION_BATCH = 1024
 class Adaptation:
     """The result of `adapt_network`.
 
-    Attributes:
-        rate: float, the learning rate. 0: no training lowered the held-out perplexity, so the weights are unchanged.
-        epochs: int, epochs of training until the best weights.
-        share: float, α, the share of the fine-tuned weights in the average with the trained weights.
-        before: float, held-out perplexity of the trained network.
-        after: float, held-out perplexity of the adapted network. Rate, epochs and share were chosen on the same text.
-        tokens: int, predicted tokens of the training part of the text.
-        held_out_tokens: int, predicted tokens of the held-out part.
-        held_out_unk_tokens: int, how many of them were `<unk>`.
+    `share` is α. A rate of 0: no training lowered the held-out perplexity, so the weights are unchanged. `before` and
+    `after` are perplexities of the held-out text, on which rate, epochs and share were chosen.
     """
 
     rate: float
@@ -64,28 +59,7 @@ def adapt_network(
     perplexity (early stopping). The rate is 0.1. If the first epoch is the best, a third of the rate is tried, too; if
     the last epoch is the best, three times the rate. α is 0.25, 0.5, 0.75 or 1: the smallest whose held-out perplexity
     is within 2% of the lowest. A smaller α forgets less of the old text. If nothing lowers the held-out perplexity, the
-    weights stay as they are.
-
-    Args:
-        network: a trained NPLM. It is not changed.
-        train_ids: the text to learn, int32 [T], each sentence closed by `</s>`.
-        held_out_ids: the text for early stopping, in the same form.
-        boundary: `"sentence"` or `"stream"`. Default: that of the network.
-        epochs: the largest number of epochs for each rate.
-        seed: seed of the order of the n-grams. The same seed gives the same weights.
-
-    Returns:
-        the adapted network, not compiled, and what was chosen.
-
-    Raises:
-        InputError: a text has no word to predict.
-
-    Example:
-
-    >>> network = NPLM(vocabulary_size=8, order=2, embedding_dim=2, hidden_units=3)
-    >>> adapted, result = adapt_network(network, np.array([4, 5, 6, 3] * 50), np.array([4, 5, 6, 3]), epochs=2)
-    >>> bool(result.after < result.before), result.tokens, result.held_out_tokens
-    (True, 200, 4)
+    weights stay as they are. The result is not compiled. The same seed gives the same weights.
 
     Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of the weights.
     """
@@ -115,13 +89,10 @@ def adapt_network(
     return copy_network(fitting.network), Adaptation(*chosen, before, after, *sizes)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """A training run: its rate, the epochs until its best weights, these weights and their held-out perplexity."""
-
+class _Run(NamedTuple):
     rate: float
-    epochs: int
-    perplexity: float
+    epochs: int  # until the best weights
+    perplexity: float  # of the held-out text
     weights: list[np.ndarray]
 
 
@@ -138,9 +109,7 @@ class _Fitting:
         self.held_out = extract_ngrams(held_out_ids, network.order, boundary)
         self.tokens = len(extract_ngrams(train_ids, network.order, boundary))
         options = dict(order=network.order, boundary=boundary)
-        self._open_training = lambda: ngram_dataset(
-            train_ids, batch_size=min(_BATCH, self.tokens), seed=seed, **options
-        )
+        self._open_training = functools.partial(ngram_dataset, train_ids, seed=seed, **options)
         self._validation = ngram_dataset(held_out_ids, batch_size=_VALIDATION_BATCH, shuffle=False, **options)
 
     def run(self, rate: float) -> _Run:
@@ -149,9 +118,10 @@ class _Fitting:
         for state, trained in zip(self.network.random_states(), self._random_states, strict=True):
             state.assign(trained)
         self.network.optimizer.learning_rate.assign(rate)
+        training = self._open_training(batch_size=min(_BATCH, self.tokens))
         stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", restore_best_weights=True, patience=1)
         options = dict(callbacks=[stopping, keras.callbacks.TerminateOnNaN()], shuffle=False, verbose=0)
-        self.network.fit(self._open_training(), validation_data=self._validation, epochs=self._epochs, **options)
+        self.network.fit(training, validation_data=self._validation, epochs=self._epochs, **options)
         weights = [weight.numpy() for weight in self.network.trainable_weights]
         return _Run(rate, stopping.best_epoch + 1, self.measure(weights, 1.0), weights)
 

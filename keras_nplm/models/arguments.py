@@ -11,7 +11,7 @@ _LAYER_ARGUMENTS = {  # names of arguments by NPLM's own argument and a layer th
     ("output", "NoiseContrastive"): {"num_sampled", "proposal", "seed"},
     ("output", "AdaptiveSoftmax"): {"cutoffs"},
     ("output", "FullSoftmax"): {
-        *("held_out_mass", "self_normalisation", "rank", "tied", "shortlist_size", "outside_output"),
+        *("held_out_mass", "self_normalisation", "rank", "tied", "shortlist_size", "outside_output")
     },
 }
 
@@ -25,11 +25,7 @@ def check_keyword_arguments(arguments: dict) -> None:
 
 
 def build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
-    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model.
-
-    Raises:
-        InputError: the layer is built for inputs of a different width.
-    """
+    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model."""
     if not layer.built:
         layer.build(input_shape)
         return

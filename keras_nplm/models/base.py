@@ -22,16 +22,6 @@ class NextWordModel:
         vocabulary_size: int, |V|, special tokens included.
         boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. None: not known.
         kind: the name of this kind of model in `config.json`. None: it cannot be saved in a model directory.
-
-    Example:
-
-    >>> class Unigram(NextWordModel):
-    ...     order, vocabulary_size, boundary = 2, 6, "stream"
-    ...     _p = np.array([0, 0.2, 0, 0, 0.5, 0.3])
-    ...     def _log_prob(self, context_ids, target_ids):
-    ...         return np.log(self._p[target_ids])
-    >>> np.exp(Unigram().log_prob([[4], [5]], [5, 1]))
-    array([0.3, 0.2])
     """
 
     order: int
@@ -44,7 +34,6 @@ class NextWordModel:
         return f"{type(self).__name__}({', '.join(filter(None, [sizes, self._describe_parts()]))})"
 
     def _describe_parts(self) -> str:
-        """Return the further parts of `repr`, such as the number of n-grams."""
         return ""
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -56,9 +45,6 @@ class NextWordModel:
 
         Returns:
             float [B], nats; -inf for a word that the model never predicts.
-
-        Raises:
-            InputError: ids are out of range, or the shapes do not match.
         """
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
         blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
@@ -73,9 +59,6 @@ class NextWordModel:
 
         Returns:
             float [B, |V|], nats; exp of a row sums to 1; -inf for words that the model never predicts.
-
-        Raises:
-            InputError: ids are out of range, or the contexts have a wrong length.
         """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         if len(context_ids) <= DISTRIBUTION_ROWS:

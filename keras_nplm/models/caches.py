@@ -1,17 +1,10 @@
 """Cache language models: a unigram, an n-gram and a continuous cache of the previous words, to mix with other models.
 
 A cache predicts the words of the recent text again. Alone it gives a word outside its window probability 0. In a
-`Mixture` it adapts a model to the topic and the names of a text, without training. `keras-nplm mix --unigram-cache
---ngram-cache --continuous-cache` fits decays, flatness and weights on the validation split. `LanguageModel.load` reads
-the result.
+`Mixture` it adapts a model to the topic and the names of a text, without training.
 
 A cache is a function of the context alone, so its context is long: 500 words by default. With the boundary `"sentence"`
 a context ends at the start of the sentence, so the cache sees one sentence. Use caches with the boundary `"stream"`.
-
-References: Kuhn & De Mori (1990), A cache-based natural language model for speech recognition; Jelinek, Merialdo,
-Roukos & Strauss (1991), A dynamic language model for speech recognition; Clarkson & Robinson (1997), Language model
-adaptation using mixtures and an exponentially decaying cache; Grave, Joulin & Usunier (2017), Improving neural language
-models with a continuous cache.
 """
 
 import itertools
@@ -56,10 +49,7 @@ class _Cache(NextWordModel):
         self._uniform = 1 / len(predicted)
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield (rows, the cached words of their contexts int32 [R, L], the weights of these float64 [R, L]).
-
-        The weight of a special token that is never predicted is 0.
-        """
+        """Yield (rows, their cached words int32 [R, L], the weights of these [R, L]: 0 if never predicted)."""
         raise NotImplementedError
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -85,7 +75,7 @@ class _Cache(NextWordModel):
 
 
 class NgramCache(_Cache):
-    """N-gram cache: the words that followed the last words in the recent text (Jelinek et al. 1991).
+    """N-gram cache: the words that followed the last words in the recent text.
 
         P(w | w_{t-L-K} … w_{t-1}) = sum_i λ^i F_m(i) [w_{t-i} = w] / sum_i λ^i F_m(i),    i = 1 … L
         F_m = f_1 f_2 … f_m,    λ = exp(-1 / decay)
@@ -97,14 +87,11 @@ class NgramCache(_Cache):
 
     Args:
         vocabulary_size: |V|.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`. In sentences, the cache sees one sentence.
+        boundary: `"sentence"` or `"stream"`. In sentences, the cache sees one sentence.
         decay: number of words after which a word weighs 1/e, 1 or more.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + K + 1.
         factors: f_1 … f_K, at most 16 numbers from 1 to 1,000,000. The default is the best of a few on validation text
             of Brown, mixed with a network and a Kneser-Ney model.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
 
@@ -112,8 +99,8 @@ class NgramCache(_Cache):
     >>> np.exp(cache.next_log_probs([[5, 6, 7, 6, 5, 6]])).round(3)  # 7 followed 5 6, and 5 followed 6
     array([[0. , 0. , 0. , 0. , 0. , 0.2, 0.2, 0.6]])
 
-    Reference: Jelinek, Merialdo, Roukos & Strauss (1991). They interpolate a trigram, a bigram and a unigram cache.
-    Here factors take the place of the interpolation.
+    Reference: Jelinek, Merialdo, Roukos & Strauss (1991), A dynamic language model for speech recognition. They
+    interpolate a trigram, a bigram and a unigram cache. Here factors take the place of the interpolation.
     """
 
     kind = "ngram-cache"
@@ -159,27 +146,14 @@ class NgramCache(_Cache):
 
 
 class UnigramCache(NgramCache):
-    """Unigram cache with exponential decay: recent words, the last ones with the most weight (Kuhn & De Mori 1990).
+    """Unigram cache with exponential decay: recent words, the last ones with the most weight.
 
         P(w | w_{t-L} … w_{t-1}) = sum_i λ^i [w_{t-i} = w] / sum_i λ^i,    λ = exp(-1 / decay), i = 1 … L
 
     An `NgramCache` without factors: its order is L + 1.
 
-    Args:
-        vocabulary_size, boundary, decay, length: as in `NgramCache`.
-
-    Raises:
-        InputError: an argument is out of range.
-
-    Example:
-
-    >>> cache = UnigramCache(8, "stream", decay=2, length=3)
-    >>> np.exp(cache.next_log_probs([[0, 5, 6], [5, 6, 5], [0, 0, 0]])).round(3)
-    array([[0.   , 0.   , 0.   , 0.   , 0.   , 0.378, 0.622, 0.   ],
-           [0.   , 0.   , 0.   , 0.   , 0.   , 0.693, 0.307, 0.   ],
-           [0.   , 0.2  , 0.   , 0.   , 0.2  , 0.2  , 0.2  , 0.2  ]])
-
-    Reference: Kuhn & De Mori (1990); Clarkson & Robinson (1997).
+    Reference: Kuhn & De Mori (1990), A cache-based natural language model for speech recognition; Clarkson & Robinson
+    (1997), Language model adaptation using mixtures and an exponentially decaying cache.
     """
 
     kind = "unigram-cache"
@@ -189,30 +163,25 @@ class UnigramCache(NgramCache):
 
 
 class ContinuousCache(_Cache):
-    """Continuous (neural) cache: the words that followed contexts like the present one (Grave et al. 2017).
+    """Continuous (neural) cache: the words that followed contexts like the present one.
 
         P(w | context) = sum_i exp(θ h_t · h_i) [w_{t-i} = w] / sum_i exp(θ h_t · h_i),    i = 1 … L
 
     h_i are the features of a network (`NPLM.features`, its hidden activations) after the n-1 words before w_{t-i}, and
     h_t after the last n-1 words. The sums run over the words that can be predicted, as in `NgramCache`. The window
-    has L + n-1 words, so that each cached word has its whole context.
-
-    The features of n-grams in text order are computed once per word of the text, not per word of each window.
+    has L + n-1 words, so that each cached word has its whole context. The features of n-grams in text order are
+    computed once per word of the text, not per word of each window.
 
     Args:
         network: the NPLM whose features are compared. Its vocabulary and boundary are those of the cache.
         flatness: θ, 0 or more. 0 gives all cached words the same weight.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + n.
 
-    Raises:
-        InputError: an argument is out of range, or `network` is not an NPLM.
-
     Example:
 
     >>> from keras_nplm import NPLM
     >>> network = NPLM(8, order=2, embedding_dim=2, hidden_units=3, boundary="stream")
-    >>> cache = ContinuousCache(network, flatness=1.0, length=3)
-    >>> p = np.exp(cache.next_log_probs([[4, 5, 4, 6]]))[0]
+    >>> p = np.exp(ContinuousCache(network, flatness=1.0, length=3).next_log_probs([[4, 5, 4, 6]]))[0]
     >>> p.sum().round(6), np.flatnonzero(p).tolist()
     (np.float64(1.0), [4, 5, 6])
 

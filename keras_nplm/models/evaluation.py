@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,14 @@ def log_probs(
     model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the log-probability of every n-gram of a text, in the order of the text, in blocks."""
-    for ngrams in _ngram_blocks(model, ids, boundary):
+    for ngrams in iterate_ngrams(model, ids, boundary):
         yield model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1]
 
 
-def _ngram_blocks(
+def iterate_ngrams(
     model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None
 ) -> Iterator[np.ndarray]:
+    """Iterate over the n-grams of a text, in blocks."""
     if not isinstance(ids, Iterator):
         whole = convert_ids(ids)
         ids = (whole[part] for part in row_blocks(len(whole), _PART_SIZE))
@@ -56,9 +57,8 @@ def evaluate(
 
     Returns:
         dict: `perplexity` over all predicted tokens, out-of-vocabulary tokens counted as the word `<unk>`;
-        `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens`, the number of predicted
-        tokens; `unk_tokens`, how many of them were `<unk>`; `log_prob`, the sum in nats; `bits_per_word`, log2 of the
-        perplexity, so bits per token. A perplexity over 0 tokens is None.
+        `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens` and `unk_tokens`, their numbers;
+        `log_prob`, the sum in nats; `bits_per_word`, bits per token. A perplexity over 0 tokens is None.
 
     Raises:
         InputError: the text has no word to predict, or `boundary` differs from the model's.
@@ -74,29 +74,25 @@ def evaluate(
     >>> round(result["perplexity"], 6), result["tokens"], result["unk_tokens"], round(result["bits_per_word"], 6)
     (8.0, 4, 1, 3.0)
     """
-    sums = _Sums(type(model).__name__)
-    for log_prob, target_ids in log_probs(model, ids, boundary):
-        sums.add(log_prob, target_ids)
-    return sums.compute_figures()
+    return evaluate_each([model], ids, boundary)[0]
 
 
-def evaluate_both(
-    model: NextWordModel, dynamic: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
-) -> tuple[dict, dict]:
-    """Return the figures of `evaluate` for a model, and for its copy that learns as it reads, in one pass."""
-    fix = "use a smaller rate, or tune it: delete `dynamic.json`."
-    static, learned = _Sums(type(model).__name__), _Sums(type(dynamic).__name__, fix)
-    for ngrams in _ngram_blocks(model, ids, boundary):
-        for each, sums in ((model, static), (dynamic, learned)):
-            sums.add(each.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1])
-    return static.compute_figures(), learned.compute_figures()
+def evaluate_each(
+    models: Sequence[NextWordModel], ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
+) -> list[dict]:
+    """Return the figures of `evaluate` for each model, in one pass: a model, and its copy that learns as it reads."""
+    sums = [LogProbSums(type(model).__name__) for model in models]
+    for ngrams in iterate_ngrams(models[0], ids, boundary):
+        for model, each in zip(models, sums, strict=True):
+            each.add(model.log_prob(ngrams[:, :-1], ngrams[:, -1]), ngrams[:, -1])
+    return [each.compute_figures() for each in sums]
 
 
-class _Sums:
+class LogProbSums:
     """Sums of log-probabilities, in float64, and the figures of `evaluate` from them."""
 
-    def __init__(self, name: str, fix: str = "train the model again, its weights are not finite."):
-        self._name, self._fix = name, fix
+    def __init__(self, name: str):
+        self._name = name
         self._total = self._unk = 0.0
         self._tokens = self._unk_tokens = 0
 
@@ -109,21 +105,16 @@ class _Sums:
 
     def compute_figures(self) -> dict[str, float | int | None]:
         total, known = self._total, self._tokens - self._unk_tokens
-        if self._unk == -math.inf:
-            raise RunError(
-                f"{self._name} gives words outside its vocabulary probability 0: the vocabulary is closed. Fix: mix "
-                "the model with the uniform distribution (`mix --uniform`), or leave such words out of the text."
-            )
         if total == -math.inf:
-            raise RunError(
-                f"{self._name} gives a word of the text probability 0. Fix: mix the model with the uniform "
-                "distribution (`mix --uniform`), or evaluate it with the boundary of its training."
-            )
+            words, fix = "a word of the text", "evaluate it with the boundary of its training."
+            if self._unk == -math.inf:
+                words, fix = "words outside its vocabulary", "leave such words out of the text."
+            mix = "mix the model with the uniform distribution (`mix --uniform`)"
+            raise RunError(f"{self._name} gives {words} probability 0. Fix: {mix}, or {fix}")
         if not math.isfinite(total):
-            raise RunError(
-                f"The log-probability of the text under {self._name} must be finite. Received: {total}. "
-                f"Fix: {self._fix}"
-            )
+            fix = "use a smaller rate of training or of dynamic evaluation (delete `dynamic.json` to tune it again)."
+            message = f"The log-probability of the text under {self._name} must be finite. Received: {total}."
+            raise RunError(f"{message} Fix: {fix}")
         return {
             "perplexity": _exp(-total / self._tokens),
             "perplexity_without_unk": _exp((self._unk - total) / known) if known else None,
@@ -146,11 +137,7 @@ class TextSize:
 
     @classmethod
     def of_text(
-        cls,
-        counts: dict[str, int],
-        boundary: str,
-        tokenizer: str,
-        spelling_log_prob: float | None,
+        cls, counts: dict[str, int], boundary: str, tokenizer: str, spelling_log_prob: float | None
     ) -> "TextSize":
         """Return the size of a text."""
         ends = counts["sentences"] if boundary == "sentence" else 0
@@ -182,12 +169,11 @@ def compute_text_figures(log_prob: float, size: TextSize) -> dict[str, float | i
         bits per character  = -(ln P(tokens) + ln P(spellings)) / (ln 2 · characters)
         perplexity per word = exp(-(ln P(tokens) + ln P(spellings)) / words)
 
-    ln P(tokens) is the sum over the predicted tokens; ln P(spellings) is the sum over the `<unk>` tokens of
-    ln P(spelling | <unk>). So a word model pays for all of its text. Two costs are not included: a tokenizer of words
-    loses the spacing of its text, and normalisation the difference between the text and the normalised text.
+    ln P(spellings) is the sum over the `<unk>` tokens of ln P(spelling | <unk>): a word model pays for all of its text.
+    Two costs are not included: a tokenizer of words loses the spacing of its text, and normalisation the difference
+    between the text and the normalised text.
 
-    Reference: Gao et al., Language Model Evaluation Harness (https://github.com/EleutherAI/lm-evaluation-harness),
-    whose word perplexity has the same words.
+    Reference: Gao et al., Language Model Evaluation Harness (https://github.com/EleutherAI/lm-evaluation-harness).
     """
     figures: dict[str, Any] = {"bits_per_character": None, "perplexity_per_word": None}
     if size.missing is None and size.characters and size.words and size.spelling_log_prob is not None:

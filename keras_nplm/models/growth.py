@@ -4,19 +4,15 @@ import dataclasses
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.nplm import NPLM
 
 
 @dataclasses.dataclass(frozen=True)
 class NewRows:
-    """The weights of J words that are added to a network, and their frequencies.
+    """The weights of J words that are added to a network, and their shares of all tokens.
 
-    Args:
-        C: float [J, m], their feature vectors.
-        kernel: float [J, w], their rows of the output layer's kernel; of a tied output, `C` again.
-        b: float [J], their biases.
-        frequencies: float [J], their shares of all tokens: how often a sampled output samples them.
+    `C` is float [J, m], `kernel` float [J, w] (of a tied output `C` again), `b` and `frequencies` float [J].
     """
 
     C: np.ndarray
@@ -26,52 +22,22 @@ class NewRows:
 
 
 def check_growable(model: object) -> None:
-    """Refuse a model that words cannot be added to.
-
-    Raises:
-        InputError: it is not an NPLM, its output layer has no row for each word, or it has a short-list.
-    """
-    name = type(model).__name__
-    if not isinstance(model, NPLM):
-        raise InputError(f"Words can only be added to an NPLM. Received: {name}. Fix: train one with `train`.")
-    name = type(model.prob).__name__
-    if not model.prob.has_output_vectors:
-        raise InputError(
-            f"The output layer must have a row for each word. Received: {name}. Fix: train with --output-layer full, "
-            "sampled or nce."
-        )
-    if model.prob.shortlist_size is not None:
-        raise InputError(
-            f"`shortlist_size` must be None to add words. Received: {model.prob.shortlist_size}. Fix: train a network "
-            "without a short-list, which new words are not in."
-        )
+    """Refuse a model that words cannot be added to."""
+    kind = type(model).__name__
+    check_argument("model", isinstance(model, NPLM), "an NPLM to add words to it", kind, "train one with `train`.")
+    has_rows, kind = model.prob.has_output_vectors, type(model.prob).__name__
+    fix = "train with --output-layer full, sampled or nce."
+    check_argument("output", has_rows, "a layer with a row for each word to add words", kind, fix)
+    listed, fix = model.prob.shortlist_size, "train a network without a short-list, which new words are not in."
+    check_argument("shortlist_size", listed is None, "None to add words", listed, fix)
 
 
 def grow(model: NPLM, rows: NewRows) -> NPLM:
-    """Return the same network with more words. Old words keep their ids and weights, new words follow them.
+    """Return the network with more words, not compiled. Old words keep their ids and weights, new words follow them.
 
     The distributions that training samples from grow, too. A sampled output's proposal gives new words their
     frequencies. The distribution over words that are rare in training (see `Output.set_unigram`) gives each the
     greatest share that a word has there. So the new network can be trained further.
-
-    Args:
-        model: a network whose output layer has a row for each word. It is not changed.
-        rows: the new words' weights.
-
-    Returns:
-        a network of |V| + J words, not compiled.
-
-    Raises:
-        InputError: words cannot be added to the model.
-
-    Example:
-
-    >>> model = NPLM(vocabulary_size=20, order=3, embedding_dim=2, hidden_units=4)
-    >>> rows = NewRows(np.ones((1, 2)), np.ones((1, 4)), np.zeros(1), np.array([0.01]))
-    >>> grown = grow(model, rows)
-    >>> before, after = (network.next_log_probs([[4, 5]])[0] for network in (model, grown))
-    >>> len(after), bool(np.allclose(after[4:20] - after[4], before[4:] - before[4], atol=1e-5))
-    (21, True)
     """
     check_growable(model)
     config = model.get_config()
@@ -91,23 +57,12 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
 
 
 def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log-probabilities after words were added, from those before and the new words' logits.
+    """Return log-probabilities after words were added, from those before and the new words' logits y_j, [B, J].
 
         Z_new = Z + sum_j exp(y_j),    P_new(i) = P(i) Z / Z_new,    P_new(j) = exp(y_j) / Z_new
 
-    Args:
-        log_prob: ln P(i | context) before, float [B] for one word i per context, or [B, N] for several.
-        log_z: float [B], ln Z before.
-        new_logits: float [B, J], y_j.
-
-    Returns:
-        ln P_new(i | context), shaped as `log_prob`, and ln P_new(j | context), [B, J], in nats.
-
-    Example:
-
-    >>> old, new = renormalise(np.log([0.5]), np.log([2.0]), np.log([[2.0]]))  # Z = 2 becomes 4
-    >>> np.exp(old).round(6).tolist(), np.exp(new).round(6).tolist()
-    ([0.25], [[0.5]])
+    `log_prob` is float [B] for one word i per context, or [B, N] for several. Returns ln P_new(i | context), shaped as
+    `log_prob`, and ln P_new(j | context), [B, J].
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5, out-of-vocabulary words.
     """

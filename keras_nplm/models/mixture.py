@@ -1,27 +1,20 @@
 """Mixture of language models (linear interpolation), and the uniform distribution over the vocabulary."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, predicted_ids
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.evaluation import log_probs
-from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights
+from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights, is_distribution
 
 
 class Uniform(NextWordModel):
     """Uniform distribution over the words that can be predicted (a zerogram): P(w | h) = 1/|V'|.
 
-    Args:
-        vocabulary_size: |V|.
-        boundary: `"sentence"`: V' is `<unk>`, the words and `</s>`. `"stream"`: V' is `<unk>` and the words.
-
-    Raises:
-        InputError: `boundary` does not exist.
-
-    Example:
+    V' is `<unk>` and the words, and with the boundary `"sentence"` also `</s>`.
 
     >>> Uniform(8, "stream").log_prob(np.array([[4]]), np.array([5])).round(4)
     array([-1.6094])
@@ -31,8 +24,7 @@ class Uniform(NextWordModel):
     kind = "uniform"
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
-        if boundary not in BOUNDARIES:
-            raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+        check_argument("boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary))
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
@@ -60,10 +52,6 @@ class Mixture(NextWordModel):
         weights: α, float [K], or [bins, K] with `bins`; not negative, each row sums to 1.
         bins: which row of `weights` a context has. Default: there is one row.
 
-    Raises:
-        InputError: fewer than two models, models of different vocabularies or boundaries, or weights of a wrong shape,
-            negative, or not summing to 1.
-
     Example:
 
     >>> from keras_nplm.models.ngrams import kneser_ney
@@ -80,26 +68,18 @@ class Mixture(NextWordModel):
     def __init__(
         self, models: Sequence[NextWordModel], weights: Sequence[float] | np.ndarray, bins: FrequencyBins | None = None
     ):
-        if len(models) < 2:
-            raise InputError(f"`models` must have two models or more. Received: {len(models)}. Fix: add a model.")
-        sizes = [model.vocabulary_size for model in models]
-        if len(set(sizes)) > 1:
-            raise InputError(
-                f"The models of a mixture must have one vocabulary. Received: vocabularies of {sizes} words. "
-                "Fix: train the models with one vocabulary."
-            )
-        if bins and bins.frequencies.contexts.vocabulary_size != sizes[0]:
-            raise InputError(
-                f"The frequency bins of a mixture must have a vocabulary of {sizes[0]} words. Received: "
-                f"{bins.frequencies.contexts.vocabulary_size}. Fix: count the contexts again, or mix the models again."
-            )
+        check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
+        sizes, fix = [model.vocabulary_size for model in models], "train the models with one vocabulary."
+        check_argument(
+            "models", len(set(sizes)) == 1, "models of one vocabulary", f"vocabularies of {sizes} words", fix
+        )
+        size = bins.frequencies.contexts.vocabulary_size if bins else sizes[0]
+        check_argument("bins", size == sizes[0], f"of {sizes[0]} words, as the models", size, "mix the models again.")
         weights = np.atleast_2d(np.asarray(weights, np.float64))
-        if weights.shape != (bins.number if bins else 1, len(models)):
-            wanted = f"{bins.number} rows of {len(models)}" if bins else str(len(models))
-            received = f"{len(weights)} rows of {weights.shape[1]}" if bins else str(weights.size)
-            raise InputError(f"The weights of this mixture must be {wanted} in number. Received: {received}.")
-        if not ((weights >= 0).all() and np.allclose(weights.sum(axis=1), 1, atol=1e-6)):
-            raise InputError(f"Weights must not be negative and sum to 1. Received: {weights[0].tolist()}.")
+        wanted = f"{len(models)} numbers" + (f" in each of {bins.number} rows" if bins else "")
+        fits = weights.shape == (bins.number if bins else 1, len(models))
+        check_argument("weights", fits, wanted, f"{weights.size} numbers", "give one for each model.")
+        check_argument("weights", is_distribution(weights), "0 or more and sum to 1", weights[0].tolist())
         self.models = list(models)
         self.weights = weights / weights.sum(axis=1, keepdims=True)
         self.bins = bins
@@ -119,11 +99,6 @@ class Mixture(NextWordModel):
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
         return combine(np.stack(parts, axis=2), self.weights[self.find_bins(context_ids)][:, None])
-
-    def components(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, NextWordModel, np.ndarray]]:
-        """Yield for each model (its weight in each context float64 [B], the model, the contexts cut to its order)."""
-        for weights, model in zip(self.weights[self.find_bins(context_ids)].T, self.models, strict=True):
-            yield weights, model, cut_contexts(model, context_ids)
 
     def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the row of the weights of each context, int64 [B]."""
@@ -146,16 +121,14 @@ def fit_mixture(
         bins: fit a row of weights for each bin of the training frequency of the context. Default: one row.
 
     Raises:
-        InputError: the text is empty, a word of the text has probability 0 in every model, or `boundary` differs
-            from the models'.
+        InputError: the text is empty, or a word of the text has probability 0 in every model.
 
     Example:
 
     >>> from keras_nplm.models.ngrams import kneser_ney
     >>> models = [kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3), Uniform(8)]
-    >>> mixture = fit_mixture(models, np.array([4, 5, 6, 7, 3]))
-    >>> mixture.weights.sum().round(6), bool(mixture.weights[0, 1] > 0)
-    (np.float64(1.0), True)
+    >>> fit_mixture(models, np.array([4, 5, 6, 7, 3])).weights.sum().round(6)
+    np.float64(1.0)
     """
     candidates = [list(model) if isinstance(model, list | tuple) else [model] for model in models]
     equal = np.full((bins.number if bins else 1, len(models)), 1 / max(len(models), 1))
@@ -166,7 +139,10 @@ def fit_mixture(
         best, known = -np.inf, [column for _, column in chosen.values()]
         for model in candidates[place]:
             column = np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)])
-            reached = _fit_log_prob([*known, column]) if len(candidates[place]) > 1 else 0.0
+            reached = 0.0
+            if len(candidates[place]) > 1:
+                log_prob = np.stack([*known, column], axis=1)
+                reached = combine(log_prob, fit_weights(log_prob)[0]).sum()
             if reached > best:
                 best, chosen[place] = reached, (model, column)
     models, columns = zip(*(chosen[place] for place in range(len(candidates))), strict=True)
@@ -175,9 +151,3 @@ def fit_mixture(
         order = min(mixture.order, len(bins.frequencies.counts) + 1)
         held_out_bins = bins.find_bins(extract_ngrams(held_out_ids, order, boundary)[:, :-1])
     return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)
-
-
-def _fit_log_prob(columns: Sequence[np.ndarray]) -> float:
-    """Return ln P of the held-out text under the mixture with fitted weights of models with these ln P."""
-    log_prob = np.stack(columns, axis=1)
-    return float(combine(log_prob, fit_weights(log_prob)[0]).sum())

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.pointer import Copies
 from keras_nplm.models.base import NextWordModel, row_blocks
-from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.evaluation import LogProbSums, iterate_ngrams
 from keras_nplm.models.nplm import NPLM
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
@@ -26,27 +26,10 @@ class SelfNormalised(NextWordModel):
     hidden layer is n-1 lookups, and the score of an n-gram is one dot product: no matrix product, no [B, |V|].
     Averaged positions share a table. Residual blocks and layer normalisation are computed from a. The weights are
     copied when the object is made. With direct connections, or without a hidden layer, x is looked up in C as well.
-    With a pointer the scores of its copies are computed from the features and from C; see `keras_nplm.layers.pointer`.
     For the energy output z = d + sum_k T_k[w_k] is looked up, and so is the target's part: y = b + v · tanh(z + T[w]).
 
     Use it for networks trained so that log Z is near 0: with `NoiseContrastive`, or with `self_normalisation`.
     `evaluate_with_ln_z` reports log Z.
-
-    Args:
-        model: a trained network whose output is linear or energy-based, without a short-list.
-
-    Raises:
-        InputError: the output is an adaptive softmax, the network has a short-list, or a hidden layer of a foreign
-            class.
-
-    Example:
-
-    >>> model = NPLM(vocabulary_size=20, order=3, embedding_dim=2, hidden_units=4)
-    >>> contexts, targets = np.array([[4, 5], [6, 7]]), np.array([8, 9])
-    >>> y = SelfNormalised(model).log_prob(contexts, targets)
-    >>> log_z = np.log(np.exp(model.prob.logits(model.features(contexts))).sum(axis=1))
-    >>> bool(np.allclose(y - log_z, model.log_prob(contexts, targets), atol=1e-5))
-    True
 
     Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical machine translation,
     sections 2.4 and 2.5.
@@ -56,25 +39,13 @@ class SelfNormalised(NextWordModel):
 
     def __init__(self, model: NPLM):
         energy = model.prob.includes_hidden_layer
-        if not energy and not model.prob.has_output_vectors:
-            raise InputError(
-                "The output layer must have logits of single words for self-normalised scores. Received: "
-                f"{type(model.prob).__name__}. Fix: score without them."
-            )
-        if model.prob.shortlist_size is not None:
-            raise InputError(
-                "`shortlist_size` must be None for self-normalised scores. Received: "
-                f"{model.prob.shortlist_size}. Fix: score without them."
-            )
         hidden = model.prob if energy else model.hidden
-        if not energy and not isinstance(hidden, TanhHidden | None):
-            raise InputError(
-                "The hidden layer must be TanhHidden or DeepHidden for self-normalised scores. Received: "
-                f"{type(hidden).__name__}. Fix: score without them."
-            )
-        self.order = model.order
-        self.vocabulary_size = model.vocabulary_size
-        self.boundary = model.boundary
+        known = energy or (model.prob.has_output_vectors and isinstance(hidden, TanhHidden | None))
+        wanted = "a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised scores"
+        parts = [type(hidden).__name__, f"{type(model.prob).__name__}(shortlist_size={model.prob.shortlist_size})"]
+        fits = known and model.prob.shortlist_size is None
+        check_argument("model", fits, wanted, " and ".join(parts), "score without them.")
+        self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
         self.block, self.scale = model.embed.position_spans(model.order - 1)
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
@@ -89,9 +60,9 @@ class SelfNormalised(NextWordModel):
             self.v = _float32(model.prob.v)
         else:
             self.kernel = _float32(model.prob.input_columns(slice(None)))
-            self.transform = _on_arrays(lambda z: hidden.transform(hidden.activate(z)))
-            if type(hidden) is TanhHidden:
-                self.transform = lambda z: np.tanh(z, out=z)
+            self.transform = lambda z: np.tanh(z, out=z)
+            if type(hidden) is not TanhHidden:
+                self.transform = lambda z: _float32(hidden.transform(hidden.activate(ops.convert_to_tensor(z))))
         if self.tables is not None:  # averaged positions share a table, each with its scale
             first = np.unique(self.block, return_index=True)[1]
             self.tables = self.tables * self.scale[first][:, None, None]
@@ -99,7 +70,6 @@ class SelfNormalised(NextWordModel):
         self.C = words if model.direct_connections or hidden is None else None
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return y of the targets: ln P(target | context) + ln Z, float32 [B]."""
         y = np.empty(len(target_ids), np.float32)
         buffers = None
         if self.tables is not None:  # the same memory for every block: new memory costs page faults
@@ -109,27 +79,15 @@ class SelfNormalised(NextWordModel):
         return y
 
     def _score(self, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None) -> np.ndarray:
-        """Return y of the targets of a block of n-grams, float32 [B]."""
         if self.v is not None:
             z = self._before_tanh(context_ids, buffers) + self.targets[target_ids]
             return np.tanh(z) @ self.v + self.b[target_ids]
         return self.score_features(self.features(context_ids, buffers), context_ids, target_ids, buffers)
 
     def score_features(
-        self,
-        features: np.ndarray,
-        context_ids: np.ndarray,
-        target_ids: np.ndarray,
-        buffers: np.ndarray | None = None,
+        self, features: np.ndarray, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return y of one target per context, float32 [B], from the features of the contexts; not for energy outputs.
-
-        Args:
-            features: float32 [B, w], of `features`.
-            context_ids: int [B, n-1]; a pointer copies its words.
-            target_ids: int [B].
-            buffers: as in `features`.
-        """
+        """Return y of one target per context, float32 [B], from the features of the contexts; no energy output."""
         fits = buffers is not None and buffers.shape[2] == self.kernel.shape[1]
         rows = _take_rows(self.kernel, target_ids, buffers[1] if fits else None)
         y = np.einsum("ij,ij->i", features, rows) + self.b[target_ids]
@@ -179,12 +137,7 @@ class SelfNormalised(NextWordModel):
 
 
 def _copy_finder(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], Copies]:
-    """Return a function from features and contexts to the copies of the contexts' words, with the weights as they are.
-
-    Args:
-        model: a network with a pointer.
-        words: float32 [|V|, m], C with a zero vector for `<pad>`.
-    """
+    """Return a function from features and contexts to the copies of the contexts' words, with the present weights."""
     pointer = type(model.pointer).from_config(model.pointer.get_config() | {"dtype": "float32"})
     pointer.build((None, model.pointer.Q.shape[0]), (None, model.order - 1, words.shape[1]))
     pointer.set_weights(model.pointer.get_weights())
@@ -202,56 +155,18 @@ def _take_rows(table: np.ndarray, ids: np.ndarray, out: np.ndarray | None = None
 
 
 def evaluate_with_ln_z(model: NPLM, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:
-    """Evaluate the exact perplexity of a text and the log Z of its contexts, in one pass.
-
-    Args:
-        model: a network whose output is linear or energy-based.
-        ids: as in `evaluate`.
-        boundary: as in `evaluate`.
-
-    Returns:
-        what `evaluate` returns, and `ln_z`: `mean`, `standard_deviation` and `mean_absolute` of ln Z, in nats.
-
-    Raises:
-        InputError, RunError: as `evaluate` and `SelfNormalised`.
-    """
-    recorder = _LogZRecorder(model)
-    figures = evaluate(recorder, ids, boundary)
-    return figures | {"ln_z": recorder.summarise()}
-
-
-class _LogZRecorder(NextWordModel):
-    """A network that sums up ln Z of n-grams, the difference of their logits and exact log-probabilities."""
-
-    def __init__(self, model: NPLM):
-        self.model = model
-        self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
-        self.scores = SelfNormalised(model)
-        self._number = 0
-        self._mean = self._squares = self._absolute = 0.0  # squares of the differences from the mean
-
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        exact = self.model.log_prob(context_ids, target_ids)
-        log_z = self.scores.log_prob(context_ids, target_ids).astype(np.float64) - exact
-        number, shift = self._number + len(log_z), log_z.mean() - self._mean
-        with np.errstate(invalid="ignore"):  # infinite log-probabilities: `evaluate` reports them
-            self._squares += log_z.var() * len(log_z) + shift**2 * self._number * len(log_z) / number
-        self._mean += shift * len(log_z) / number
-        self._absolute += np.abs(log_z).sum()
-        self._number = number
-        return exact
-
-    def summarise(self) -> dict[str, float]:
-        """Return the figures of ln Z of all n-grams so far."""
-        return {
-            "mean": float(self._mean),
-            "standard_deviation": math.sqrt(self._squares / self._number),
-            "mean_absolute": float(self._absolute / self._number),
-        }
-
-
-def _on_arrays(function: Callable) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda array: np.asarray(ops.convert_to_numpy(function(ops.convert_to_tensor(array))), np.float32)
+    """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in one pass."""
+    scores, exact, moments = SelfNormalised(model), LogProbSums(type(model).__name__), np.zeros(4)
+    for ngrams in iterate_ngrams(model, ids, boundary):
+        log_prob = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+        exact.add(log_prob, ngrams[:, -1])
+        log_z = scores.log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(np.float64) - log_prob
+        with np.errstate(invalid="ignore"):  # infinite log-probabilities are refused below
+            moments += [len(log_z), log_z.sum(), log_z @ log_z, np.abs(log_z).sum()]
+    figures = exact.compute_figures()
+    _, mean, square, absolute = (moments / moments[0]).tolist()
+    deviation = math.sqrt(max(square - mean**2, 0.0))
+    return figures | {"ln_z": {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}}
 
 
 def _float32(weight: Tensor) -> np.ndarray:

@@ -36,8 +36,7 @@ class SpellingModel:
     training word has, or none, is spelled as an escape and then uniformly: P(escape | context) / number of all other
     Unicode code points. The probabilities of all strings sum to 1.
 
-    Reference: Kneser-Ney: see `keras_nplm.models.ngrams.kneser_ney`. Brown et al. (1992), An estimate of an upper bound
-    for the entropy of English, spell unknown words by characters in the same way.
+    Reference: Brown et al. (1992), An estimate of an upper bound for the entropy of English.
     """
 
     def __init__(self, counts: Mapping[str, int]):

@@ -1,23 +1,13 @@
 """Caches: the formulas, exact normalisation, contexts in any order, contexts of one text, saving."""
 
 import functools
-import json
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import (
-    NPLM,
-    ContinuousCache,
-    InputError,
-    LanguageModel,
-    Mixture,
-    NgramCache,
-    UnigramCache,
-    Vocabulary,
-)
+from keras_nplm import NPLM, ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.models import caches
 from keras_nplm.models.evaluation import log_probs
@@ -101,22 +91,6 @@ def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
 
 
 @kinds
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(0, V - 1), min_size=1, max_size=30), boundaries, st.randoms(use_true_random=False))
-def test_contexts_of_a_text_in_any_order_are_predicted_alike(kind, ids, boundary, random):
-    cache = _build(kind, boundary)
-    ngrams = extract_ngrams(np.array([*ids, 4, 3], np.int32), cache.order, boundary)
-    expected = cache.log_prob(ngrams[:, :-1], ngrams[:, -1])
-    order = list(range(len(ngrams))) * 2
-    random.shuffle(order)
-    found = cache.log_prob(ngrams[order, :-1], ngrams[order, -1])
-    np.testing.assert_allclose(found, expected[order], rtol=1e-5, atol=1e-6)
-    alone = np.concatenate([cache.log_prob(row[None, :-1], row[-1:]) for row in ngrams])
-    np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(np.isneginf(found), np.isneginf(expected[order]))
-
-
-@kinds
 @pytest.mark.parametrize("limit", [20, 1 << 15])
 def test_long_texts_are_predicted_alike_in_pieces(kind, limit, monkeypatch):
     monkeypatch.setattr(caches, "_TOKENS", limit)
@@ -148,31 +122,3 @@ def test_old_words_keep_a_weight_above_0():
     context[0, 0] = 5
     np.testing.assert_array_equal(np.flatnonzero(cache.next_log_probs(context)[0] == 0), [5])
     assert cache.log_prob(context, np.array([5]))[0] == 0
-
-
-@pytest.mark.parametrize(
-    "kind, content, message",
-    [
-        ("unigram", {"decay": 0, "length": 7}, "must be 1 or more"),
-        ("continuous", {"flatness": -1, "length": 7}, "must be 0 or more"),
-        ("ngram", {"decay": 1, "length": 7, "factors": [0.5]}, "`factors` must be a list"),
-        ("ngram", {"decay": 1, "factors": [2]}, "must have the field 'length'"),
-    ],
-)
-def test_damaged_files_of_caches_are_refused(tmp_path, kind, content, message):
-    LanguageModel(_build(kind, "stream"), Vocabulary(list("abcdefgh")), "whitespace", "stream").save(tmp_path / "model")
-    (tmp_path / "model" / "cache.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match=message):
-        LanguageModel.load(tmp_path / "model")
-
-
-def test_text_is_scored_and_continued_with_caches(tmp_path):
-    mixture = Mixture([_network("stream"), UnigramCache(V, "stream", 50, 100)], [0.5, 0.5])
-    model = LanguageModel(mixture, Vocabulary(list("abcdefgh")), "whitespace", "stream")
-    texts = ["a b a b a b a", "c d", "", "a b a b"]
-    found = [score.log_prob for score in model.score(texts)]
-    for text, log_prob in zip(texts, found, strict=True):
-        ids = np.array([model.vocabulary.encode(text.split())], np.int32).ravel()
-        ngrams = extract_ngrams(ids, mixture.order, "stream") if len(ids) else np.zeros((0, mixture.order), np.int32)
-        assert log_prob == pytest.approx(mixture.log_prob(ngrams[:, :-1], ngrams[:, -1]).sum(), rel=1e-6)
-    assert dict(model.next_words("g g g g", top_k=3))["g"] > 0.5

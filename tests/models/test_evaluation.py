@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, evaluate
+from keras_nplm import evaluate
 from keras_nplm.io.errors import RunError
-from keras_nplm.models.evaluation import evaluate_both, format_perplexity
+from keras_nplm.models.evaluation import evaluate_each, format_perplexity
 from keras_nplm.models.ngrams import kneser_ney
 
 V = 8
@@ -50,22 +50,9 @@ def test_long_text_is_summed_in_float64():
     assert evaluate(Third(), np.full(300_001, 4))["perplexity"] == pytest.approx(3, rel=1e-7)
 
 
-def test_empty_text_is_refused():
-    for text in (np.array([], np.int32), iter([]), iter([np.array([], np.int32)])):
-        with pytest.raises(InputError, match="no word to predict"):
-            evaluate(Bigram(), text)
-
-
-@pytest.mark.parametrize("boundary", ["sentence", "stream"])
-def test_figures_do_not_depend_on_where_a_text_is_cut(boundary, monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
-    ids = np.random.default_rng(0).choice([1, 3, 4, 5, 6, 7], 2000).astype(np.int32)
-    model = kneser_ney(TEXT, V, 3, boundary)
-    whole = evaluate(model, ids)
-    other = kneser_ney(TEXT[::-1], V, 3, boundary)
-    assert evaluate_both(model, other, ids) == (whole, evaluate(other, ids))
-    for cuts in ([1000], range(1, 2000), [3, 3, 1999]):
-        assert evaluate(model, iter(np.split(ids, cuts))) == whole
+def test_two_models_in_one_pass_have_the_figures_of_each():
+    one, other = kneser_ney(TEXT, V, 3), kneser_ney(TEXT[::-1], V, 3)
+    assert evaluate_each([one, other], TEXT) == [evaluate(one, TEXT), evaluate(other, TEXT)]
 
 
 @pytest.mark.parametrize(("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")])

@@ -11,9 +11,7 @@ from keras_nplm import (
     AveragedContext,
     DeepHidden,
     FullSoftmax,
-    InputError,
     NoiseContrastive,
-    Uniform,
 )
 from keras_nplm.models.growth import NewRows, grow, renormalise
 
@@ -83,8 +81,6 @@ def test_old_words_keep_ratios_and_new_words_have_their_logits(kind):
         y = _logits(grown, _contexts(V + J))
         expected = y - np.log(np.exp(y).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(grown.next_log_probs(_contexts(V + J)), expected, atol=1e-4)
-    np.testing.assert_array_equal(grown.embed.C.numpy()[V:], rows.C.astype(np.float32))
-    np.testing.assert_array_equal(grown.prob.b.numpy()[V:], rows.b.astype(np.float32))
     projected = model.prob.project_features(model.compute_features(contexts))
     y = np.asarray(projected) @ rows.kernel.T + rows.b  # of the new words
     old_y = np.asarray(model.prob.logits(model.features(contexts)))
@@ -93,8 +89,8 @@ def test_old_words_keep_ratios_and_new_words_have_their_logits(kind):
         np.testing.assert_array_equal(weight.numpy(), value)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 1000), st.sampled_from([1, 30, 300]), st.integers(1, 4))
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([1, 30, 3000]), st.integers(1, 4))
 def test_renormalised_is_the_softmax_of_all_logits(seed, scale, new):
     logits = np.random.default_rng(seed).normal(0, scale, (5, 6 + new))
     log_z = np.logaddexp.reduce(logits[:, :6], axis=1)
@@ -103,12 +99,6 @@ def test_renormalised_is_the_softmax_of_all_logits(seed, scale, new):
     old, added = renormalise(before, log_z, logits[:, 6:])
     np.testing.assert_allclose(np.concatenate([old, added], axis=1), expected, atol=1e-9)
     np.testing.assert_allclose(renormalise(before[:, 2], log_z, logits[:, 6:])[0], expected[:, 2], atol=1e-9)
-
-
-@pytest.mark.parametrize("new_logit, old, new", [(1000.0, -1000.0, 0.0), (-1000.0, 0.0, -1000.0)])
-def test_renormalised_for_new_words_of_extreme_logits(new_logit, old, new):
-    found = renormalise(np.zeros(1), np.zeros(1), np.array([[new_logit]]))
-    assert [values.ravel().tolist() for values in found] == [[old], [new]]
 
 
 def test_distributions_that_training_samples_from_grow():
@@ -129,15 +119,14 @@ def test_distributions_that_training_samples_from_grow():
         np.testing.assert_allclose(sampled, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["nce", pytest.param("held out", marks=pytest.mark.long)])
-def test_a_network_with_new_words_trains_saves_and_loads(kind, tmp_path):
-    model = _model(kind)
+def test_a_network_with_new_words_trains_and_loads(tmp_path):
+    model = _model("nce")
     grown = grow(model, _rows(model))
     contexts, targets = _contexts(V + J, 64), np.arange(64) % (V + J - 4) + 4
     before, was = grown.log_prob(contexts, targets).mean(), grown.embed.C.numpy()[V:].copy()
     grown.compile(optimizer=keras.optimizers.SGD(0.3))
-    history = grown.fit(contexts, targets, batch_size=16, epochs=15, verbose=0).history
-    assert np.isfinite(history[grown.prob.loss_name]).all() and grown.log_prob(contexts, targets).mean() > before + 0.1
+    grown.fit(contexts, targets, batch_size=16, epochs=10, verbose=0)
+    assert grown.log_prob(contexts, targets).mean() > before + 0.1
     assert (np.abs(grown.embed.C.numpy()[V:] - was) > 0).all()
     grown.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -152,21 +141,3 @@ def test_random_states_are_copied():
     states = [state.numpy().tolist() for state in model.random_states()]
     grown = grow(model, _rows(model))
     assert [state.numpy().tolist() for state in grown.random_states()] == states and states
-
-
-@pytest.mark.parametrize(
-    "output, message",
-    [
-        ("adaptive", "must have a row for each word. Received: AdaptiveSoftmax"),
-        ("energy", "must have a row for each word. Received: EnergyOutput"),
-        (FullSoftmax(V, shortlist_size=3), "`shortlist_size` must be None to add words. Received: 3"),
-    ],
-)
-def test_outputs_without_a_row_for_each_word_are_refused(output, message):
-    with pytest.raises(InputError, match=message):
-        grow(NPLM(V, order=N, output=output), _rows(_model()))
-
-
-def test_models_of_other_classes_are_refused():
-    with pytest.raises(InputError, match="Words can only be added to an NPLM. Received: Uniform"):
-        grow(Uniform(V), _rows(_model()))

@@ -1,33 +1,26 @@
-"""Short-lists against both formulas in plain NumPy, and saved."""
+"""Short-lists and their networks against the formulas in NumPy: probabilities, training, first weights."""
 
 import functools
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_nplm import (
-    NPLM,
-    InputError,
-    LanguageModel,
-    Mixture,
-    Shortlist,
-    Uniform,
-    Vocabulary,
-)
+from keras_nplm import NPLM, InputError, Mixture, Shortlist, Uniform
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.layers.outputs import FullSoftmax
+from keras_nplm.layers.outputs import OUTPUTS, FullSoftmax
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, deleted_interpolation, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
 from keras_nplm.models.shortlist import measure_coverage
 
 V, LISTED = 13, 8  # ids 4 to 7 are the words of the list
+both_forms = pytest.mark.parametrize("outside_output", [False, True])
 
 
 def _text(seed: int, number: int = 400) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    ids = 4 + rng.geometric(0.35, number) % 8  # id 12 is never seen
+    ids = 4 + np.random.default_rng(seed).geometric(0.35, number) % 8  # id 12 is never seen
     ids[::9] = 3
     return np.append(ids, 3).astype(np.int32)
 
@@ -43,7 +36,7 @@ def _network(order: int, outside_output: bool, size: int = LISTED - 4, **options
 
 
 @functools.cache
-def _background(name: str, boundary: str):
+def _background(name: str, boundary: str = "stream"):
     text = _text(1)
     if name == "mixture":
         return Mixture([kneser_ney(text, V, 4, boundary), Uniform(V, boundary)], [0.7, 0.3])
@@ -69,133 +62,163 @@ def _network_in_numpy(model: NPLM, context_ids: np.ndarray) -> np.ndarray:
     return np.exp(y) / np.exp(y).sum(axis=1, keepdims=True)
 
 
-def _shortlist_in_python(model: Shortlist, context_ids: np.ndarray) -> np.ndarray:
-    """Return P of every word, word by word, by the formulas."""
+def _shortlist_in_numpy(model: Shortlist, context_ids: np.ndarray) -> np.ndarray:
+    """Return P of every word by the formulas."""
     network, background = model.network, model.background
     p_n = _network_in_numpy(network, context_ids[:, context_ids.shape[1] - network.order + 1 :])
-    p_b = np.exp(background.next_log_probs(context_ids[:, context_ids.shape[1] - background.order + 1 :]), dtype=float)
-    p = np.zeros((len(context_ids), V))
-    for row in range(len(context_ids)):
-        share = sum(p_b[row, w] for w in range(LISTED))
-        for w in range(V):
-            if network.prob.outside_output:
-                p[row, w] = p_n[row, w] if w < LISTED else p_n[row, LISTED] * p_b[row, w] / (1 - share)
-            else:
-                p[row, w] = p_n[row, w] * share if w < LISTED else p_b[row, w]
+    p = np.exp(background.next_log_probs(context_ids[:, context_ids.shape[1] - background.order + 1 :]), dtype=float)
+    share = p[:, :LISTED].sum(axis=1, keepdims=True)
+    p[:, :LISTED] = p_n[:, :LISTED] * (1 if network.prob.outside_output else share)
+    p[:, LISTED:] *= p_n[:, LISTED:] / (1 - share) if network.prob.outside_output else 1
     return p
 
 
-BACKGROUNDS = ("kneser-ney-2", "kneser-ney-4", "deleted interpolation", "mixture")
+def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(expected.sum(axis=1), 1, atol=2e-6)
+    np.testing.assert_allclose(np.exp(model.next_log_probs(contexts)), expected, rtol=1e-5, atol=1e-9)
+    size = expected.shape[1]
+    one_by_one = model.log_prob(np.repeat(contexts, size, axis=0), np.tile(np.arange(size), len(contexts)))
+    np.testing.assert_allclose(np.exp(one_by_one).reshape(-1, size), expected, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("outside_output", [False, True])
+@both_forms
 @pytest.mark.parametrize(
-    "background, boundary", [*((name, "stream") for name in BACKGROUNDS), ("kneser-ney-4", "sentence")]
+    "background, boundary",
+    [
+        *((name, "stream") for name in ("kneser-ney-2", "deleted interpolation", "mixture")),
+        ("kneser-ney-4", "sentence"),
+    ],
 )
 def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary, outside_output):
     model = Shortlist(_network(3, outside_output, boundary=boundary), _background(background, boundary))
     assert model.order == max(3, model.background.order)
     contexts = _contexts(model.order)
-    expected = _shortlist_in_python(model, contexts)
-    np.testing.assert_allclose(expected.sum(axis=1), 1, atol=1e-6)
-    found = np.exp(model.next_log_probs(contexts))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
-    all_targets = np.repeat(contexts, V, axis=0), np.tile(np.arange(V), len(contexts))
-    one_by_one = np.exp(model.log_prob(*all_targets)).reshape(-1, V)
-    np.testing.assert_allclose(one_by_one, expected, rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(one_by_one.sum(axis=1), 1, atol=1e-6)
+    _check(model, contexts, _shortlist_in_numpy(model, contexts))
 
 
-@pytest.mark.parametrize("outside_output", [False, True])
+@both_forms
 def test_a_list_of_all_words_leaves_no_mass_outside(outside_output):
-    model = Shortlist(_network(3, outside_output, size=V - 4), _background("kneser-ney-4", "stream"))
-    contexts = _contexts(4)
-    p = _network_in_numpy(model.network, contexts[:, 1:])[:, :V]
-    found = np.exp(model.next_log_probs(contexts))
-    np.testing.assert_allclose(found, p / p.sum(axis=1, keepdims=True), rtol=1e-5)
-    targets = np.arange(len(contexts)) % V
-    one_by_one = np.exp(model.log_prob(contexts, targets))
-    np.testing.assert_allclose(one_by_one, found[np.arange(len(contexts)), targets], rtol=1e-5)
+    model = Shortlist(_network(3, outside_output, size=V - 4), _background("kneser-ney-4"))
+    p = _network_in_numpy(model.network, _contexts(4)[:, 1:])[:, :V]
+    _check(model, _contexts(4), p / p.sum(axis=1, keepdims=True))
 
 
-def test_list_has_all_mass_if_the_background_leaves_none():
+@both_forms
+def test_list_has_all_mass_if_the_background_leaves_none(outside_output):
     """In the context 5 alone of a bigram model: all of its mass is on id 4."""
     unigrams = np.log(np.array([0, 0.2, 0, 0, 0.3, 0.1, 0.3, 0.1]) + 1e-300).astype(np.float32)
     nothing = np.full(8, -np.inf, np.float32)
     model = BackoffModel(ContextTrie(8, []), unigrams, [np.array([5 * 8 + 4])], [np.zeros(1, np.float32)], [nothing])
-    for outside_output in (False, True):
-        output = FullSoftmax(8, shortlist_size=2, outside_output=outside_output)
-        network = NPLM(8, 2, embedding_dim=2, hidden_units=2, output=output)
-        shortlist = Shortlist(network, model)
-        contexts = np.array([[5]])
-        assert shortlist.outside_mass(contexts).tolist() == [0]
-        p = np.exp(shortlist.next_log_probs(contexts))
-        np.testing.assert_allclose(p.sum(), 1, atol=1e-6)
-        one_by_one = np.exp(shortlist.log_prob(np.tile(contexts, (8, 1)), np.arange(8)))
-        np.testing.assert_allclose(one_by_one, p[0], rtol=1e-5)
+    output = FullSoftmax(8, shortlist_size=2, outside_output=outside_output)
+    shortlist = Shortlist(NPLM(8, 2, embedding_dim=2, hidden_units=2, output=output), model)
+    assert shortlist.outside_mass(np.array([[5]])).tolist() == [0]
+    _check(shortlist, np.array([[5]]), np.exp(shortlist.next_log_probs([[5]])))
 
 
 class _RoundedAboveOne(NextWordModel):
     """All mass is on words outside the list, and sums to a little more than 1."""
 
     order, vocabulary_size, boundary = 2, V, "stream"
-    _p = np.where(np.arange(V) < LISTED, 0, (1 + 1e-6) / (V - LISTED))
+    _p = np.log(np.where(np.arange(V) < LISTED, 1e-300, (1 + 1e-6) / (V - LISTED)))
 
     def _log_prob(self, context_ids, target_ids):
-        with np.errstate(divide="ignore"):
-            return np.log(self._p[target_ids])
+        return self._p[target_ids]
 
     def _next_log_probs(self, context_ids):
-        with np.errstate(divide="ignore"):
-            return np.tile(np.log(self._p), (len(context_ids), 1))
+        return np.tile(self._p, (len(context_ids), 1))
 
 
-@pytest.mark.parametrize("outside_output", [False, True])
+@both_forms
 def test_outside_mass_rounded_above_1_gives_probabilities(outside_output):
     model = Shortlist(_network(2, outside_output), _RoundedAboveOne())
-    contexts = np.full((V, 1), 5)
-    assert model.outside_mass(contexts[:1]).tolist() == [1]
-    p = np.exp(model.next_log_probs(contexts))[0]
-    np.testing.assert_allclose(np.exp(model.log_prob(contexts, np.arange(V))), p, rtol=1e-5)
-    assert p.sum() == pytest.approx(1, abs=2e-6)
-    assert outside_output or p[:LISTED].tolist() == [0] * LISTED
+    assert model.outside_mass(np.array([[5]])).tolist() == [1]
+    p = np.exp(model.next_log_probs([[5]]))
+    assert outside_output or p[0, :LISTED].tolist() == [0] * LISTED
+    _check(model, np.array([[5]]), p)
 
 
-def test_network_computes_each_context_of_listed_words_once(monkeypatch):
-    computed = []
-    network = _network(3, False)
+def test_network_computes_each_context_of_listed_words_once():
+    computed, network = [], _network(3, False)
     whole = network._graph_log_prob
     network._graph_log_prob = lambda contexts, *rest: computed.append(contexts) or whole(contexts, *rest)
-    model = Shortlist(network, _background("kneser-ney-4", "stream"))
     contexts = np.array([[4, 4, 5], [9, 4, 5], [4, 6, 6], [4, 7, 7]], np.int32)
-    model.log_prob(contexts, np.array([5, 6, 9, 12]))
+    Shortlist(network, _background("kneser-ney-4")).log_prob(contexts, np.array([5, 6, 9, 12]))
     assert [part.tolist() for part in computed] == [[[4, 5]]]
-
-
-def test_networks_and_backgrounds_that_do_not_fit_are_refused():
-    background = _background("kneser-ney-4", "stream")
-    with pytest.raises(InputError, match="`network` must be an NPLM with a short-list"):
-        Shortlist(NPLM(V, 3), background)
-    with pytest.raises(InputError, match="one vocabulary. Received: vocabularies of \\[13, 9\\] words"):
-        Shortlist(_network(3, False), Uniform(9, "stream"))
-    with pytest.raises(InputError, match="Ids must be 0 to 12"):
-        Shortlist(_network(3, False), background).log_prob(np.array([[4, 5, 13]]), np.array([4]))
-    with pytest.raises(InputError, match="must have one `boundary`. Received: stream, sentence"):
-        Shortlist(_network(3, False), _background("kneser-ney-4", "sentence"))
-
-
-def test_saved_models_give_the_same_numbers(tmp_path):
-    words = [f"w{i}" for i in range(V - 4)]
-    for name in ("kneser-ney-4", "deleted interpolation", "mixture"):
-        model = Shortlist(_network(3, name == "mixture"), _background(name, "stream"))
-        LanguageModel(model, Vocabulary(words), "words", "stream").save(tmp_path / name)
-        loaded = LanguageModel.load(tmp_path / name).model
-        contexts = _contexts(model.order)
-        np.testing.assert_array_equal(loaded.next_log_probs(contexts), model.next_log_probs(contexts))
 
 
 def test_coverage_counts_the_end_of_sentence_if_predicted():
     ids = np.array([4, 9, 1, 5, 3], np.int32)
     assert measure_coverage(ids, LISTED, "stream") == 3 / 4
     assert measure_coverage(ids, LISTED) == 4 / 5
+
+
+# The network
+
+
+@both_forms
+def test_network_is_a_distribution_over_its_list(outside_output):
+    model, contexts = _network(3, outside_output), _contexts(3)
+    assert model.embed.C.shape == (V, 3) and model.prob.kernel.shape == (LISTED + outside_output, 4)
+    found = np.exp(model.next_log_probs(contexts))
+    np.testing.assert_allclose(found[:, :LISTED], _network_in_numpy(model, contexts)[:, :LISTED], rtol=1e-5)
+    assert not found[:, LISTED:].any()
+    targets = np.arange(len(contexts)) % V
+    one_by_one = np.exp(model.log_prob(contexts, targets))
+    np.testing.assert_allclose(one_by_one, found[np.arange(len(contexts)), targets], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "output", ["full", *(pytest.param(name, marks=pytest.mark.long) for name in ("nce", "sampled"))]
+)
+def test_words_outside_train_the_outside_output(output):
+    """A step on targets of any word is one on the targets mapped to the outputs, for a network of these alone."""
+    contexts, targets = _contexts(3)[:64], np.random.default_rng(4).integers(4, V, 64)
+    weights = []
+    for mapped in (targets, np.minimum(targets, LISTED)):
+        options = dict(shortlist_size=LISTED - 4, outside_output=True)
+        options |= {} if output == "full" else {"num_sampled": 5, "seed": 3}
+        model = _network(3, True, output=OUTPUTS[output](V, **options))
+        model.set_unigram(np.bincount(targets, minlength=V))
+        model.compile(optimizer=keras.optimizers.SGD(0.5))
+        model.fit(contexts, mapped, batch_size=64, verbose=0, shuffle=False)
+        weights.append(model.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_update_follows_the_gradient_of_the_formula():
+    """Against finite differences of -ln P_N(output) in NumPy, of a bias in the list and of that of the outside."""
+    contexts, targets = _contexts(3)[:32], np.random.default_rng(5).integers(4, V, 32)
+    model = _network(3, True)
+    model.compile(optimizer=keras.optimizers.SGD(1.0))
+    before, expected = np.array(model.prob.b), []
+    for output in range(LISTED + 1):
+        values = []
+        for step in (1e-3, -1e-3):
+            model.prob.b.assign(before + step * (np.arange(LISTED + 1) == output))
+            p = _network_in_numpy(model, contexts)
+            values.append(-np.log(p[np.arange(32), np.minimum(targets, LISTED)]).mean())
+        expected.append((values[0] - values[1]) / 2e-3)
+    model.prob.b.assign(before)
+    model.fit(contexts, targets, batch_size=32, verbose=0)
+    np.testing.assert_allclose(before - np.array(model.prob.b), expected, atol=1e-5)
+
+
+def test_target_without_an_output_stops_training():
+    model = _network(3, False)
+    model.compile(optimizer="sgd")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`target_ids` must be 0 to 7.*targets_below="):
+        model.fit(np.array([[4, 5]]), np.array([LISTED]), verbose=0)
+
+
+@both_forms
+def test_first_biases_are_those_of_the_unigram_model(outside_output):
+    counts = np.array([0, 5, 0, 0, 40, 30, 20, 10, 8, 6, 4, 2, 0])
+    model = _network(3, outside_output)
+    model.set_unigram(counts)
+    model.prob.kernel.assign(np.zeros(model.prob.kernel.shape))
+    expected = np.append(counts[:LISTED], counts[LISTED:].sum() if outside_output else [])
+    p = np.exp(model.next_output_log_probs(np.array([[4, 5]])))[0]
+    np.testing.assert_allclose(p, expected / expected.sum(), atol=1e-6)
+    with pytest.raises(InputError, match="`counts` must be"):
+        model.set_unigram(counts[1:])

@@ -13,14 +13,8 @@ class DynamicMixture(NextWordModel):
         P_c(w | h) = sum_k α_ck P_k(w | h),    r_tk = α_ck P_k(w_t | h_t) / P_c(w_t | h_t)
         α_{c+1} = α_c + ρ 1/B sum_{t in chunk c} (r_t - α_c)
 
-    ρ is `rate`, B is `chunk`. With frequency bins, each n-gram moves the weights of its bin. A word is predicted before
-    the weights have seen it. `log_prob` reads the text: its n-grams must be consecutive, and each call continues after
-    the call before. The mixture that is given stays as it is.
-
-    Args:
-        mixture: a mixture. Its models may learn as they read, too: see `DynamicNPLM`.
-        chunk: int, B, n-grams that are predicted before the weights move.
-        rate: float in [0, 1), ρ. 0 leaves the weights as they are.
+    ρ is `rate`, B is `chunk`. With frequency bins, each n-gram moves the weights of its bin. `log_prob` reads the text:
+    its n-grams must be consecutive, and each call continues after the call before.
 
     Reference: Cesa-Bianchi & Lugosi (2006), Prediction, learning, and games, chapter 2, for weights that follow the
     likelihood; Neal & Hinton (1998), A view of the EM algorithm that justifies incremental variants.

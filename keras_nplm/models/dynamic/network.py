@@ -3,10 +3,11 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.ngram_arrays import check_ngrams
@@ -14,9 +15,6 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
 from keras_nplm.models.nplm import NPLM
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed between calls
 _DECAY_EVERY = 8  # steps: decay passes over all weights, not only over those with a gradient
@@ -32,17 +30,11 @@ class DynamicNPLM(NextWordModel):
     square of each component of the gradient in training. ε is 1: components with a large gradient take smaller steps,
     and no step is larger than the gradient. It is 0.1 for the biases of the output: a rare word that has come once
     often comes again. The decay of 8 steps is taken at once. With several copies, each learns at a rate of its own, and
-    P is the mean of theirs. A word is predicted before any step has seen it. `log_prob` reads the text: its n-grams
-    must be consecutive, and each call continues after the call before. The log-probabilities do not depend on where the
-    text is cut into calls, up to rounding. The network that is given stays as it is.
+    P is the mean of theirs. `log_prob` reads the text: its n-grams must be consecutive, and each call continues after
+    the call before. The network that is given stays as it is.
 
     Dynamic evaluation gains where the text differs from the training text: another subject, author or time. Otherwise
     a rate that is tuned on validation is small or 0.
-
-    Args:
-        network: a trained NPLM.
-        settings: see `DynamicSettings`.
-        mean_squares: for the rule `"rms"`: see `measure_mean_squares`.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
@@ -106,18 +98,11 @@ def group_weights(network: NPLM) -> list[str]:
 
 
 def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[np.ndarray]:
-    """Return the mean square of each component of the gradient over chunks of training text.
-
-        m = 1/N sum_c g_c²,    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t)
-
-    Reference: Krause et al. (2018), section 4.
-    """
-    import tensorflow as tf
-
+    """Return the mean square of each component of the gradient over chunks of training text: 1/N sum_c g_c²."""
     sums = [tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights]
 
     @tf.function(input_signature=[tf.TensorSpec([chunk, network.order], tf.int32)])
-    def add(ngrams: "tf.Tensor") -> None:
+    def add(ngrams: tf.Tensor) -> None:
         _, gradients = _log_prob_and_gradients(network, network.trainable_weights, ngrams)
         for total, gradient in zip(sums, gradients, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
@@ -128,7 +113,7 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
     number = len(ngrams) // chunk
     add_chunk = add.get_concrete_function()
     for rows in row_blocks(number * chunk, chunk):
-        add_chunk(_tensor(ngrams[rows]))
+        add_chunk(tf.constant(ngrams[rows], tf.int32))
     return [total.numpy() / max(number, 1) for total in sums]
 
 
@@ -136,8 +121,6 @@ class _Learner:
     """The steps of dynamic evaluation of one network, as compiled graphs."""
 
     def __init__(self, network: NPLM, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None):
-        import tensorflow as tf
-
         self._network, self._settings = network, settings
         groups = group_weights(network)
         rates = [settings.rate * getattr(settings, group) for group in groups]
@@ -161,35 +144,24 @@ class _Learner:
 
     def predict(self, ngrams: np.ndarray) -> np.ndarray:
         """Return ln P of n-grams, float32 [B], with the weights as they are."""
-        return np.asarray(self._predict(_tensor(ngrams))) if len(ngrams) else np.zeros(0, np.float32)
+        return self._network.output_log_prob(ngrams[:, :-1], ngrams[:, -1])
 
     def learn(self, ngrams: np.ndarray, chunk: int) -> np.ndarray:
         """Return ln P of n-grams, float32 [C B]; the weights take a step after each chunk."""
         if not self._weights:
             return self.predict(ngrams)
-        return np.asarray(self._learn(_tensor(ngrams.reshape(-1, chunk, self._network.order)))).reshape(-1)
-
-    @functools.cached_property
-    def _predict(self) -> Callable:
-        import tensorflow as tf
-
-        @tf.function(input_signature=[tf.TensorSpec([None, self._network.order], tf.int32)])
-        def predict(ngrams: "tf.Tensor") -> "tf.Tensor":
-            return self._network.prob.log_prob(self._network.features(ngrams[:, :-1]), ngrams[:, -1])
-
-        return predict.get_concrete_function()
+        chunks = tf.constant(ngrams.reshape(-1, chunk, self._network.order), tf.int32)
+        return np.asarray(self._learn(chunks)).reshape(-1)
 
     @functools.cached_property
     def _learn(self) -> Callable:
-        import tensorflow as tf
-
         chunk, dtype = self._settings.chunk, self._network.prob.accumulator_dtype
 
         @tf.function(input_signature=[tf.TensorSpec([None, chunk, self._network.order], tf.int32)])
-        def learn(chunks: "tf.Tensor") -> "tf.Tensor":
+        def learn(chunks: tf.Tensor) -> tf.Tensor:
             number = tf.shape(chunks)[0]
 
-            def step(i: "tf.Tensor", result: "tf.TensorArray") -> tuple:
+            def step(i: tf.Tensor, result: tf.TensorArray) -> tuple:
                 log_prob, gradients = _log_prob_and_gradients(self._network, self._weights, chunks[i])
                 with tf.control_dependencies([log_prob]):
                     self._update(gradients)
@@ -203,8 +175,6 @@ class _Learner:
 
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients, and every few steps go back towards the trained weights."""
-        import tensorflow as tf
-
         decay = 1 - (1 - self._settings.decay) ** _DECAY_EVERY
         for weight, rate, scale, gradient in zip(self._weights, self._rates, self._scales, gradients, strict=True):
             variable = weight.value
@@ -222,7 +192,7 @@ class _Learner:
         if not decay:
             return
 
-        def go_back() -> "tf.Tensor":
+        def go_back() -> tf.Tensor:
             for weight, trained in zip(self._weights, self._trained, strict=True):
                 weight.value.assign_add(decay * (trained - weight.value))
             return tf.constant(0)
@@ -232,8 +202,6 @@ class _Learner:
 
 def _log_prob_and_gradients(network: NPLM, weights: Sequence[keras.Variable], ngrams: Any) -> tuple[Any, list]:
     """Return ln P of the n-grams of a chunk, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
-    import tensorflow as tf
-
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         for weight in weights:
             tape.watch(weight.value)
@@ -243,12 +211,6 @@ def _log_prob_and_gradients(network: NPLM, weights: Sequence[keras.Variable], ng
     if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output
         gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
     return -likelihoods, gradients
-
-
-def _tensor(ngrams: np.ndarray) -> "tf.Tensor":
-    import tensorflow as tf
-
-    return tf.constant(ngrams, tf.int32)
 
 
 def _mean(log_probs: Sequence[np.ndarray]) -> np.ndarray:

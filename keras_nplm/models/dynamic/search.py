@@ -11,9 +11,7 @@ TOKENS = 50_000  # of the validation text that settings are tuned on
 _FIRST_TOKENS = 20_000  # of these, for the first rate and the groups
 STILL = DynamicSettings(rate=0)
 _FIRST_RATES = {"sgd": 0.1, "rms": 0.5}
-_FIRST_CHUNK = 32
-LARGEST_CHUNK = 128
-_LIMITS = {"rate": (1e-4, 1e3), "chunk": (16, LARGEST_CHUNK)} | dict.fromkeys(GROUPS, (0.25, 4.0))
+_LIMITS = {"rate": (1e-4, 1e3), "chunk": (16, 128)} | dict.fromkeys(GROUPS, (0.25, 4.0))
 _WORTH = 0.995  # a smaller chunk, or a second copy, must lower the perplexity to this, as it costs time
 
 
@@ -31,29 +29,23 @@ class SettingsSearch:
         tokens: int,
         rules: Sequence[str] = RULES,
         report: Callable = lambda number: None,
-        largest_chunk: int = LARGEST_CHUNK,
     ):
         self._evaluate, self._rules, self._report = evaluate, rules, report
-        self._limits = _LIMITS | {"chunk": (16, largest_chunk)}
         self.tokens, self._beginning = tokens, min(tokens, _FIRST_TOKENS)
         self.measured: dict[tuple[DynamicSettings, int], float] = {}
 
     def find_best(self) -> DynamicSettings:
         """Return the best settings of networks."""
-        chunk = min(_FIRST_CHUNK, self._limits["chunk"][1])
-        starts = [DynamicSettings(chunk, _FIRST_RATES[rule], rule) for rule in self._rules]
+        starts = [DynamicSettings(rate=_FIRST_RATES[rule], rule=rule) for rule in self._rules]
         climbed = [self._climb(start, "rate", 2, self._beginning) for start in starts]
         best = min([STILL, *climbed], key=lambda settings: self.measure(settings, self._beginning))
         if not best.rate:
             return best
         for group in GROUPS:
             best = self._climb(best, group, 2, self._beginning)
-        best = self.choose([STILL, self._climb(best, "rate", 2**0.5)])
-        if not best.rate:
-            return best
-        best = self._climb(best, "chunk", 2)
+        best = self._climb(self._climb(best, "rate", 2**0.5), "chunk", 2)
         two = dataclasses.replace(best, copies=2, rate=_round(best.rate * 2**0.5))  # their rates lie around the best
-        return two if self.measure(two) < _WORTH * self.measure(best) else best
+        return self.choose([STILL, two if self.measure(two) < _WORTH * self.measure(best) else best])
 
     def choose(self, candidates: Sequence[DynamicSettings]) -> DynamicSettings:
         """Return the best of some settings on the whole text, the first of equals."""
@@ -75,20 +67,15 @@ class SettingsSearch:
             worth = 1.0
             if name == "chunk":  # a larger chunk saves time
                 worth = _WORTH if step < 1 else 1 / _WORTH
-            while (other := self._scale(best, name, step)) and (
-                self.measure(other, tokens) < worth * self.measure(best, tokens)
-            ):
+            while _LIMITS[name][0] <= (value := getattr(best, name) * step) <= _LIMITS[name][1]:
+                changes = {name: _round(value)}
+                if name == "chunk":  # a step on a smaller chunk is noisier, so smaller
+                    changes = {"chunk": int(value), "rate": _round(best.rate * step**0.5)}
+                other = dataclasses.replace(best, **changes)
+                if not self.measure(other, tokens) < worth * self.measure(best, tokens):
+                    break
                 best = other
         return best
-
-    def _scale(self, settings: DynamicSettings, name: str, factor: float) -> DynamicSettings | None:
-        """Return the settings with one multiplied by a factor; None out of limits."""
-        value = getattr(settings, name) * factor
-        if not self._limits[name][0] <= value <= self._limits[name][1]:
-            return None
-        if name == "chunk":  # a step on a smaller chunk is noisier, so smaller
-            return dataclasses.replace(settings, chunk=int(value), rate=_round(settings.rate * factor**0.5))
-        return dataclasses.replace(settings, **{name: _round(value)})
 
 
 def _round(rate: float) -> float:

@@ -26,14 +26,6 @@ class DynamicSettings:
         copies: int, K, copies of the network that learn with the rates η, η/2, η/4, …. P is the mean of theirs. A fast
             copy follows the text, a slow copy forgets less of it.
         mixture_rate: float in [0, 1), ρ, how fast the weights of a mixture follow the text.
-
-    Raises:
-        InputError: a setting is out of range.
-
-    Example:
-
-    >>> DynamicSettings(chunk=16, rate=0.05).learns
-    True
     """
 
     chunk: int = 32
@@ -64,7 +56,6 @@ class DynamicSettings:
         return self.rate > 0 or self.mixture_rate > 0
 
     def __str__(self) -> str:
-        """Return the settings in words, for a table."""
         if not self.learns:
             return "no steps"
         parts = [f"chunks of {self.chunk}"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from keras_nplm.models.mixture import Mixture
 _TRAINING_TOKENS = 60_000  # on which the mean squares of the gradient are measured
 _MEASURED_CHUNK = 32
 _DECAYS = (1e-4, 3e-4, 1e-3)
-_MIXTURE_RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
+_MIXTURE_RATES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
 
 MeanSquares = list[list[np.ndarray]]  # for each network, for each of its trainable weights
 
@@ -73,20 +74,15 @@ def make_dynamic(
     Args:
         model: an NPLM, or a mixture or short-list. Its other parts stay as they are. The model itself is not changed.
         settings: of dynamic evaluation.
-        mean_squares: for the rule `"rms"`, one list for each of `find_networks(model)`.
+        mean_squares: for the rule `"rms"`, one list for each network in the model.
 
     Returns:
         a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and `DynamicMixture`.
 
-    Raises:
-        InputError: nothing in the model can learn, or the mean squares are missing.
-
     Example:
 
     >>> from keras_nplm.models.mixture import Uniform
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> mixture = Mixture([kneser_ney(np.array([4, 5, 6, 4, 3]), 8, 2), Uniform(8)], [0.9, 0.1])
-    >>> make_dynamic(mixture, DynamicSettings(mixture_rate=0.1))
+    >>> make_dynamic(Mixture([Uniform(8), Uniform(8)], [0.9, 0.1]), DynamicSettings(mixture_rate=0.1))
     DynamicMixture(order=2, |V|=8, boundary='sentence')
     """
     if not (isinstance(model, Mixture) or find_networks(model)):
@@ -94,23 +90,20 @@ def make_dynamic(
             "`model` must be an NPLM or a mixture to learn as it reads. Received: "
             f"{type(model).__name__}. Fix: leave dynamic evaluation out, or mix the model with a network."
         )
-    return _make_part(model, settings, list(mean_squares or []))
+    return _make_part(model, settings, iter(mean_squares or ()))
 
 
-def _make_part(model: NextWordModel, settings: DynamicSettings, mean_squares: MeanSquares) -> NextWordModel:
-    """Return a dynamic copy of a part; takes the mean squares of its networks from the front of the list."""
+def _make_part(model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator) -> NextWordModel:
     if isinstance(model, Mixture):
         parts = [_make_part(part, settings, mean_squares) for part in model.models]
         return DynamicMixture(Mixture(parts, model.weights, model.bins), settings.chunk, settings.mixture_rate)
     if not find_networks(model):
         return model
     if model.kind == "shortlist":
-        from keras_nplm.models.shortlist import Shortlist
-
-        return Shortlist(*(_make_part(part, settings, mean_squares) for part in (model.network, model.background)))
+        return type(model)(*(_make_part(part, settings, mean_squares) for part in (model.network, model.background)))
     from keras_nplm.models.dynamic.network import DynamicNPLM
 
-    return DynamicNPLM(model, settings, mean_squares.pop(0) if mean_squares else None)
+    return DynamicNPLM(model, settings, next(mean_squares, None))
 
 
 def tune_dynamic(
@@ -133,12 +126,9 @@ def tune_dynamic(
         train_ids: the training text, or the beginning of it, to measure the gradient on. Default: only the rule
             `"sgd"` is tried.
         tokens: how many tokens of the held-out text are read, from its beginning.
-
-    Raises:
-        InputError: the text is empty, or nothing in the model can learn.
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
-    ngrams = extract_ngrams(_head(held_out_ids, tokens), model.order, boundary)[:tokens]
+    ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
     networks, mean_squares, best = find_networks(model), None, STILL
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
         if train_ids is not None and networks:
@@ -155,34 +145,28 @@ def tune_dynamic(
             best = search.choose([best, *(dataclasses.replace(best, decay=decay) for decay in _DECAYS)])
         static, dynamic = search.measure(STILL), search.measure(best)
         tried = len(search.measured)
-        if isinstance(model, Mixture):
-            rate, dynamic = _tune_mixture(model, make_dynamic(model, best, mean_squares), ngrams)
-            best, tried = dataclasses.replace(best, mixture_rate=rate), tried + len(_MIXTURE_RATES)
+        if isinstance(model, Mixture):  # the models are asked once for all rates
+            mixture, bins = make_dynamic(model, best, mean_squares), model.find_bins(ngrams[:, :-1])
+            log_probs, perplexities = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1]), {}
+            for rate in _MIXTURE_RATES:
+                weights = FollowingWeights(model.weights, mixture.chunk, rate)
+                perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
+            rate = min(perplexities, key=perplexities.__getitem__)
+            best, dynamic = dataclasses.replace(best, mixture_rate=rate), perplexities[rate]
+            tried += len(_MIXTURE_RATES) - 1
         kept = mean_squares if best.rule == "rms" else None
         return TunedDynamics(best, kept, static, dynamic, len(ngrams), tried, digest_weights(model))
-
-
-def _tune_mixture(model: Mixture, dynamic: DynamicMixture, ngrams: np.ndarray) -> tuple[float, float]:
-    """Return the best rate of the mixture and its perplexity. The models are asked once for all rates."""
-    log_probs = dynamic.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
-    bins = model.find_bins(ngrams[:, :-1])
-    perplexities = {}
-    for rate in (0.0, *_MIXTURE_RATES):
-        weights = FollowingWeights(model.weights, dynamic.chunk, rate)
-        perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
-    best = min(perplexities, key=perplexities.__getitem__)
-    return best, perplexities[best]
 
 
 def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> list[np.ndarray]:
     from keras_nplm.models.dynamic.network import measure_mean_squares
 
-    ngrams = extract_ngrams(_head(train_ids, _TRAINING_TOKENS), network.order, boundary)
+    ngrams = _extract_first(train_ids, network.order, boundary, _TRAINING_TOKENS)
     ngrams[:, -1] = np.asarray(network.prob.output_ids(ngrams[:, -1]))
     ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]  # targets outside a short-list are never predicted
-    return measure_mean_squares(network, ngrams[:_TRAINING_TOKENS], _MEASURED_CHUNK)
+    return measure_mean_squares(network, ngrams, _MEASURED_CHUNK)
 
 
-def _head(ids: np.ndarray, tokens: int) -> np.ndarray:
-    """Return the first ids of a text, with that many words and as many sentence ends at most."""
-    return convert_ids(ids)[: 2 * tokens]
+def _extract_first(ids: np.ndarray, order: int, boundary: str, tokens: int) -> np.ndarray:
+    """Return the first n-grams of a text; it may have as many sentence ends as words."""
+    return extract_ngrams(convert_ids(ids)[: 2 * tokens], order, boundary)[:tokens]

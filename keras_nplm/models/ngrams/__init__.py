@@ -6,6 +6,7 @@ backoff: the back-off model. interpolation: EM weights and frequency bins. word_
 arpa, arpa_lines: ARPA files. pruning: entropy pruning. approximation: any model as a back-off model. mass: the
 probability of a set of words.
 """
+# ruff: noqa: F401
 
 from keras_nplm.models.ngrams.arpa import read_arpa, write_arpa
 from keras_nplm.models.ngrams.backoff import BackoffModel
@@ -17,22 +18,3 @@ from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 from keras_nplm.models.ngrams.kneser_ney_on_disk import kneser_ney_on_disk
 from keras_nplm.models.ngrams.pruning import prune
 from keras_nplm.models.ngrams.word_classes import exchange_classes, load_classes, save_classes
-
-__all__ = [
-    "BackoffModel",
-    "ClassBased",
-    "ContextFrequencies",
-    "DeletedInterpolation",
-    "FrequencyBins",
-    "class_based",
-    "count_ngrams",
-    "deleted_interpolation",
-    "exchange_classes",
-    "kneser_ney",
-    "kneser_ney_on_disk",
-    "load_classes",
-    "prune",
-    "read_arpa",
-    "save_classes",
-    "write_arpa",
-]

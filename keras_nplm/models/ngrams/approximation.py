@@ -4,14 +4,14 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predicted_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary, row_blocks
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
-from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
+from keras_nplm.models.ngrams.tables import find, find_followers
 
 ORDER = 3  # higher orders gain little: most longer contexts of a new text were never seen
 MIN_EXPECTED_COUNT = 0.02
@@ -41,10 +41,8 @@ def approximate(
     Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models into back-off
     language models for efficient decoding in automatic speech recognition.
     """
-    if not 2 <= order <= model.order:
-        raise InputError(f"`order` must be 2 to {model.order}, the order of the model. Received: {order}.")
-    if not min_expected_count > 0:
-        raise InputError(f"`min_expected_count` must be above 0. Received: {min_expected_count}.")
+    check_argument("order", 2 <= order <= model.order, f"2 to {model.order}, the order of the model", order)
+    check_argument("min_expected_count", min_expected_count > 0, "above 0", min_expected_count)
     boundary = resolve_boundary([model], boundary) or "sentence"
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
@@ -95,24 +93,18 @@ def _find_distinct_contexts(
     return gather_ngrams(tokens, positions[first], order)[:, :-1], frequency
 
 
-def _find_nodes(trie: ContextTrie, contexts: np.ndarray, order: int) -> np.ndarray:
-    """Return the number of the last 1, … n-1 words of each context, int64 [n-1, D]; -1 where it is shorter."""
-    nodes = np.full((order - 1, len(contexts)), -1)
-    for k, (rows, numbers) in enumerate(trie.walk(contexts)):
-        nodes[k, rows] = numbers
-    return nodes
-
-
 def _expect_counts(
     model: NextWordModel, text: NgramCounts, ids: np.ndarray, boundary: str, min_count: float
 ) -> tuple[np.ndarray, list["_ExpectedCounts"]]:
     """Return c(w), float64 [|V|], and for k = 2 … n the table of c(h w), in one pass over the distinct contexts."""
     size = model.vocabulary_size
     contexts, frequencies = _find_distinct_contexts(ids, model.order, boundary, size)
-    nodes = _find_nodes(text.contexts, contexts, text.order)
+    nodes = np.full((len(text.keys) - 1, len(contexts)), -1)  # of the last 1, … words of each context
+    for k, (rows, numbers) in enumerate(text.contexts.walk(contexts)):
+        nodes[k, rows] = numbers
     never = np.setdiff1d(np.arange(size), predicted_ids(size, boundary))
     unigram = np.zeros(size)
-    tables, sums = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]], [_RunSums(size) for _ in nodes]
+    tables = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]]
     progress = open_progress("Expected counts", len(contexts), " contexts")
     for block in row_blocks(len(contexts), max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))):
         counts = _next_probabilities(model, contexts[block])  # [B, |V|]
@@ -120,14 +112,10 @@ def _expect_counts(
         counts *= (frequencies[block] / counts.sum(axis=1))[:, None].astype(np.float32)
         unigram += counts.sum(axis=0)
         above = np.flatnonzero(counts > min_count)
-        for table, run_sums, numbers in zip(tables, sums, nodes[:, block], strict=True):
-            alone, ends, totals = run_sums.add(numbers, counts)
-            table.add(alone, counts, above)
-            table.add(ends, totals)
+        for table, numbers in zip(tables, nodes[:, block], strict=True):
+            table.add(numbers, counts, above)
         progress.update(len(counts))
     progress.close()
-    for table, run_sums in zip(tables, sums, strict=True):
-        table.add(*run_sums.add(np.array([-1]), np.zeros((1, size), np.float32))[1:])
     return unigram, tables
 
 
@@ -136,56 +124,51 @@ def _next_probabilities(model: NextWordModel, context_ids: np.ndarray) -> np.nda
     if not isinstance(model, Mixture):
         return np.exp(model.next_log_probs(context_ids).astype(np.float32, copy=False))
     p = np.zeros((len(context_ids), model.vocabulary_size), np.float32)
-    for weights, component, component_contexts in model.components(context_ids):
-        p += weights[:, None].astype(np.float32) * _next_probabilities(component, component_contexts)
+    weights = model.weights[model.find_bins(context_ids)].astype(np.float32)
+    for column, part in zip(weights.T, model.models, strict=True):
+        p += column[:, None] * _next_probabilities(part, cut_contexts(part, context_ids))
     return p
 
 
-class _RunSums:
-    """Sums of adjacent rows with equal numbers, over several blocks. Rows with the number -1 are ignored.
-
-    The last sum stays open until a row with a different number follows.
-    """
-
-    def __init__(self, vocabulary_size: int):
-        self._number, self._sum = -1, np.zeros(vocabulary_size)
-
-    def add(self, numbers: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Add rows, float32 [B, |V|], with their numbers, int64 [B].
-
-        Return the number of each row that is a complete sum by itself, else -1, int64 [B]; and the numbers, int64 [R],
-        with the sums, float32 [R, |V|], of the other sums that are complete; -1 for the others.
-        """
-        first = np.flatnonzero(np.diff(numbers, prepend=-2))
-        length = np.diff(first, append=len(numbers))
-        is_run = length > 1
-        is_run[[0, -1]] = True  # their sums may begin in an earlier block, or continue in the next
-        run = np.repeat(np.arange(len(first)), length)
-        part_of = np.zeros((np.count_nonzero(is_run), len(rows)), np.float32)
-        part_of[np.cumsum(is_run)[run] - 1, np.arange(len(rows))] = is_run[run]
-        sums = np.concatenate([self._sum[None], part_of @ rows], dtype=np.float32)
-        ends = np.concatenate([[self._number], numbers[first[is_run]]])
-        last = sums[-1].astype(np.float64)
-        if ends[0] == ends[1]:
-            last += self._sum if len(ends) == 2 else 0
-            sums[1] += self._sum
-            ends[0] = -1
-        self._number, self._sum, ends[-1] = int(ends[-1]), last, -1
-        return np.where(is_run[run], -1, numbers), ends, sums
-
-
 class _ExpectedCounts:
-    """The listed n-grams of one order, with their expected counts: those of the text, and those above `min_count`."""
+    """The listed n-grams of one order, with their expected counts: those of the text, and those above `min_count`.
+
+    The counts of a context are sums over adjacent rows, in one block or several: the last sum stays open.
+    """
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
         self._text_keys, self._size, self._min_count = text_keys, vocabulary_size, min_count
         self._keys, self._counts = [], []
+        self._node, self._sum = -1, np.zeros(vocabulary_size)
 
-    def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray | None = None) -> None:
-        """Add n-grams by the numbers of their contexts, int64 [R], and the expected count of every word, [R, |V|].
+    def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray) -> None:
+        """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1.
 
-        Rows with -1 are ignored. `above` are the flat places of counts above `min_count`, where known.
+        `above` are the flat places of counts above `min_count`.
         """
+        first = np.flatnonzero(np.diff(nodes, prepend=-2))
+        length = np.diff(first, append=len(nodes))
+        is_run = length > 1
+        is_run[[0, -1]] = True  # their sums may begin in an earlier block, or continue in the next
+        run = np.repeat(np.arange(len(first)), length)
+        part_of = np.zeros((np.count_nonzero(is_run), len(counts)), np.float32)
+        part_of[np.cumsum(is_run)[run] - 1, np.arange(len(counts))] = is_run[run]
+        sums, ends = part_of @ counts, nodes[first[is_run]]
+        last = sums[-1].astype(np.float64)
+        if ends[0] == self._node:
+            last += self._sum if len(ends) == 1 else 0
+            sums[0] += self._sum
+        else:
+            self._list_open()
+        self._list(np.where(is_run[run], -1, nodes), counts, above)
+        self._list(ends[:-1], sums[:-1])
+        self._node, self._sum = int(ends[-1]), last
+
+    def _list_open(self) -> None:
+        self._list(np.array([self._node]), self._sum[None].astype(np.float32))
+
+    def _list(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray | None = None) -> None:
+        """List the n-grams of complete rows: not those with -1."""
         above = np.flatnonzero(counts > self._min_count) if above is None else above
         rows, words = np.divmod(above, self._size)
         has_node = nodes[rows] >= 0
@@ -202,6 +185,7 @@ class _ExpectedCounts:
 
     def sorted(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the sorted keys, and the expected count of each."""
+        self._list_open()
         keys = np.concatenate(self._keys)
         by_key = np.argsort(keys)
         return keys[by_key], np.concatenate(self._counts)[by_key]

@@ -4,19 +4,18 @@ import gzip
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import open_text
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.mass import BackoffMass
-from keras_nplm.models.ngrams.tables import ContextTrie, find
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
@@ -32,23 +31,21 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
     Probabilities are written as log10, in 7 digits. Every file lists `<s>`, `</s>` and each word of a listed n-gram, as
     readers need them; those without a probability get -99. In a model with the boundary `"stream"` that is `</s>`, too.
 
-    Args:
-        path: the file to write.
-        model: the model.
-        vocabulary: its words.
-
     Raises:
         InputError: the vocabulary has a different size than the model.
         RunError: the file cannot be written.
     """
-    if len(vocabulary) != model.vocabulary_size:
-        raise InputError(
-            f"`vocabulary` must have {model.vocabulary_size} words, as the model has. Received: {len(vocabulary)}. "
-            "Fix: pass the vocabulary of the model."
-        )
+    size, fix = model.vocabulary_size, "pass the vocabulary of the model."
+    check_argument("vocabulary", len(vocabulary) == size, f"of {size} words, as the model", len(vocabulary), fix)
     words = np.array(vocabulary.words, dtype=object)
-    unigrams = np.flatnonzero(_find_listed_words(model))
-    with replace_file(path) as temporary, _open_to_write(temporary) as file:
+    is_listed = np.isfinite(model.unigrams)
+    is_listed[[BOS_ID, EOS_ID]] = True
+    for order, keys in enumerate(model.keys, start=2):
+        for block in row_blocks(len(keys), _BLOCK):
+            is_listed[model.ngrams(order, block)] = True
+    unigrams = np.flatnonzero(is_listed)
+    opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
+    with replace_file(path) as temporary, opener(temporary, "wt", encoding="utf-8", newline="\n") as file:
         file.write("\\data\\\n")
         for order, number in enumerate([len(unigrams), *map(len, model.keys)], start=1):
             file.write(f"ngram {order}={number}\n")
@@ -57,49 +54,18 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
             for block in row_blocks(len(unigrams) if order == 1 else len(model.keys[order - 2]), _BLOCK):
                 ids, log_probs = unigrams[block, None], model.unigrams[unigrams[block]]
                 if order > 1:
-                    ids, log_probs = _gather_words(model, order, block), model.log_probs[order - 2][block]
+                    ids, log_probs = model.ngrams(order, block), model.log_probs[order - 2][block]
                 columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
                 if order < model.order:
-                    columns.append(_format_log10(_look_up_backoffs(model, ids)))
+                    nodes = model.contexts.find_nodes(ids)
+                    columns.append(_format_log10(np.where(nodes < 0, 0, model.backoffs[order - 1][nodes])))
                 file.writelines(map("{}\n".format, map("\t".join, zip(*columns, strict=True))))
         file.write("\n\\end\\\n")
-
-
-def _find_listed_words(model: BackoffModel) -> np.ndarray:
-    """Return which words an ARPA file lists, bool [|V|]: `<s>`, `</s>`, and words of the model and its n-grams."""
-    listed = np.isfinite(model.unigrams)
-    listed[[BOS_ID, EOS_ID]] = True
-    for order, keys in enumerate(model.keys, start=2):
-        for block in row_blocks(len(keys), _BLOCK):
-            listed[_gather_words(model, order, block)] = True
-    return listed
-
-
-def _gather_words(model: BackoffModel, order: int, block: slice) -> np.ndarray:
-    """Return the words of some n-grams of an order, int64 [N, order]."""
-    nodes, last = np.divmod(model.keys[order - 2][block], model.vocabulary_size)
-    return np.column_stack([model.contexts.words(order - 1, nodes), last])
-
-
-def _look_up_backoffs(model: BackoffModel, ids: np.ndarray) -> np.ndarray:
-    """Return ln γ of n-grams as contexts, 0 for n-grams that are not listed contexts."""
-    order = ids.shape[1]
-    backoffs = np.zeros(len(ids))
-    for length, (rows, nodes) in enumerate(model.contexts.walk(ids.astype(np.int32)), start=1):
-        if length == order:
-            backoffs[rows] = model.backoffs[order - 1][nodes]
-    return backoffs
 
 
 def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
     finite = np.where(np.isfinite(log_probs), log_probs / _LN10, _LOG10_ZERO)
     return map("{:.7g}".format, np.where(finite == 0, 0.0, finite).tolist())
-
-
-def _open_to_write(path: Path) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "wt", encoding="utf-8", newline="\n")
-    return open(path, "w", encoding="utf-8", newline="\n")
 
 
 def read_arpa(
@@ -123,31 +89,6 @@ def read_arpa(
     Raises:
         InputError: the file is absent, not UTF-8 or malformed (the error names the line), or has a word that is not in
             the vocabulary.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.arpa"
-    >>> _ = path.write_text('''\\\\data\\\\
-    ... ngram 1=4
-    ... ngram 2=1
-    ...
-    ... \\\\1-grams:
-    ... -99 <s> -0.30103
-    ... -0.30103 </s>
-    ... -0.60206 the -0.30103
-    ... -0.60206 cat
-    ...
-    ... \\\\2-grams:
-    ... -0.1249387 the cat
-    ...
-    ... \\\\end\\\\
-    ... ''')
-    >>> model, vocabulary = read_arpa(path)
-    >>> vocabulary.words[4:], np.exp(model.next_log_probs(np.array([[4]]))).round(3)
-    (['the', 'cat'], array([[0.   , 0.   , 0.   , 0.25 , 0.125, 0.75 ]], dtype=float32))
-
-    Reference: the format is that of SRILM's ngram-format(5).
     """
     with open_text(path) as file:
         lines = ArpaLines(Path(path), file)
@@ -186,25 +127,22 @@ def _build(
 ) -> BackoffModel:
     """Build the model from unigrams, and from the section of each order from 2 on."""
     size = len(vocabulary)
-    contexts, keys, log_probs, backoffs = [], [], [], [backoff.astype(np.float32)]
-    # an n-gram below the highest order may be a context, the beginning of an n-gram must be one; so must their endings
+    keys, log_probs, backoffs = [], [], [backoff.astype(np.float32)]
+    # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
     possible = [section.ids for section in sections[:-1]] + [section.ids[:, :-1] for section in sections]
-    for k in range(2, len(sections) + 1):
-        endings = (ids[:, -k:] for ids in possible if ids.shape[1] >= k)
-        found = [np.unique(_find_nodes(contexts, ids[:, 1:], size) * size + ids[:, 0]) for ids in endings]
-        contexts.append(np.unique(np.concatenate(found)))
+    trie = ContextTrie.from_contexts(size, possible, len(sections))
     for k, section in enumerate(sections, start=2):
         ids = section.ids
-        key = _find_nodes(contexts, ids[:, :-1], size) * size + ids[:, -1]
+        key = trie.find_nodes(ids[:, :-1]) * size + ids[:, -1]
         lines.refuse_repeated(section, key, vocabulary.words)
         by_key = np.argsort(key)
         keys.append(key[by_key])
         log_probs.append(_from_log10(section.log10_probs)[by_key])
         if k <= len(sections):
-            values = np.zeros(len(contexts[k - 2]), np.float32)
-            values[_find_nodes(contexts, ids, size)] = section.log10_backoffs * _LN10
+            values = np.zeros(trie.sizes[k - 1], np.float32)
+            values[trie.find_nodes(ids)] = section.log10_backoffs * _LN10
             backoffs.append(values)
-    return BackoffModel(ContextTrie(size, contexts), _from_log10(log_prob / _LN10), keys, log_probs, backoffs, boundary)
+    return BackoffModel(trie, _from_log10(log_prob / _LN10), keys, log_probs, backoffs, boundary)
 
 
 def _refuse_large_backoffs(
@@ -216,7 +154,7 @@ def _refuse_large_backoffs(
     mass = BackoffMass(model, is_word)
     for k, section in enumerate(sections, start=1):
         rows = np.flatnonzero(section.log10_backoffs > 0)
-        nodes = _find_nodes(model.contexts.keys, section.ids[rows], model.vocabulary_size)
+        nodes = model.contexts.find_nodes(section.ids[rows])
         parents = model.contexts.parents(k)
         above = mass.empty if parents is None else mass.masses[k - 2][parents[nodes]]
         backoffs = 10.0 ** section.log10_backoffs[rows]
@@ -231,11 +169,3 @@ def _refuse_large_backoffs(
 
 def _from_log10(log10_probs: np.ndarray) -> np.ndarray:
     return np.where(log10_probs <= _LOG10_ZERO, -np.inf, log10_probs * _LN10).astype(np.float32)
-
-
-def _find_nodes(context_keys: list[np.ndarray], ids: np.ndarray, size: int) -> np.ndarray:
-    """Return the numbers of contexts, int64 [N], for ids [N, k] that are all listed."""
-    nodes = ids[:, -1].astype(np.int64)
-    for length in range(2, ids.shape[1] + 1):
-        nodes = find(context_keys[length - 2], nodes * size + ids[:, -length])
-    return nodes

@@ -1,11 +1,10 @@
 """Parser of ARPA files as a stream: lines with their numbers, the header, and the sections of n-grams."""
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -13,18 +12,11 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import MAX_LINE_BYTES, SPACES, decode, split_fields
 
 _BLOCK = 1 << 20  # bytes that are read at a time
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
-@dataclasses.dataclass
-class Section:
-    """The n-grams of one order k, in the order of the file.
-
-    Attributes:
-        numbers: the line of each n-gram, int64 [N].
-        ids: the ids of its words, int32 [N, k].
-        log10_probs: log10 of its probability, float64 [N].
-        log10_backoffs: log10 of its back-off weight, 0 where the file has none, float64 [N].
-    """
+class Section(NamedTuple):
+    """The n-grams of an order k as in the file: line numbers [N], word ids int32 [N, k], and log10 weights [N]."""
 
     numbers: np.ndarray
     ids: np.ndarray
@@ -40,26 +32,18 @@ class ArpaLines:
         self.number = 0  # lines that were read
         self._lines: list[str] = []  # of the block
         self._next = 0  # place of the next line in the block
-        self._rest = b""  # the beginning of the line that goes on in the next block
         self._position = 0  # bytes of all lines before the next block
-        self._is_at_end = False
 
     def _read_block(self) -> bool:
-        """Read the next block of lines, and return whether there was one."""
-        while not self._is_at_end:
-            data = self._file.read(_BLOCK)
-            self._is_at_end = not data
-            self._rest += data
-            if len(self._rest) > MAX_LINE_BYTES + _BLOCK:
-                raise self.error(self.number + 1, f"a line of at most {MAX_LINE_BYTES:,} bytes", "a longer line")
-            end = len(self._rest) if self._is_at_end else self._rest.rfind(b"\n") + 1
-            if end:
-                whole, self._rest = self._rest[:end], self._rest[end:]
-                text = decode(self.path, whole, self._position)
-                self._position += end
-                self._lines, self._next = text.removesuffix("\n").split("\n"), 0
-                return True
-        return False
+        """Read the next block of whole lines, and return whether there was one."""
+        data = self._file.read(_BLOCK) + self._file.readline(MAX_LINE_BYTES + 1)
+        if len(data) > MAX_LINE_BYTES + _BLOCK:
+            number = self.number + data.count(b"\n") + 1
+            raise self.error(number, f"a line of at most {MAX_LINE_BYTES:,} bytes", "a longer line")
+        text = decode(self.path, data, self._position)
+        self._position += len(data)
+        self._lines, self._next = text.removesuffix("\n").split("\n") if data else [], 0
+        return bool(data)
 
     def take(self, number: int) -> list[str]:
         """Read up to `number` lines, fewer at the end of a block; none at the end of the file."""
@@ -153,8 +137,7 @@ def read_section(
     if lines.peek() and not lines.peek().startswith("\\"):
         expected = f"the end of the {number} {order}-grams that the header lists"
         raise lines.error(lines.number + 1, expected, lines.peek())
-    columns = zip(*([*vars(section).values()] for section in sections), strict=True)
-    return Section(*map(np.concatenate, columns))
+    return Section(*map(np.concatenate, zip(*sections, strict=True)))
 
 
 def _parse_rows(
@@ -188,11 +171,4 @@ def _parse_numbers(column: list[str]) -> np.ndarray:
     try:
         return np.array(column, np.float64)
     except ValueError:
-        return np.array([_parse_number(text) for text in column])
-
-
-def _parse_number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan
+        return np.array([text if _NUMBER.fullmatch(text) else "nan" for text in column], np.float64)

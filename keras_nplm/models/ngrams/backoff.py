@@ -1,6 +1,7 @@
 """Back-off n-gram model: the form of ARPA files and of interpolated Kneser-Ney smoothing."""
 
 import dataclasses
+import itertools
 import os
 
 import numpy as np
@@ -24,14 +25,9 @@ class BackoffModel(NextWordModel):
         P(w | h) = p(h w)                 if the n-gram h w is listed
                  = γ(h) P(w | h')         else; h' is h without its oldest word, and γ of an unlisted context is 1
 
-    Args:
-        contexts: the listed contexts.
-        unigrams: ln p(w), float32 [|V|]; -inf for words that are never predicted.
-        keys: for k = 2 … n the keys of the listed n-grams, context number * |V| + word, sorted, int64.
-        log_probs: for k = 2 … n ln p of these n-grams, float32.
-        backoffs: for k = 1 … n-1 ln γ of the contexts of k words, float32.
-        boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. Default: `"sentence"` if
-            `</s>` has a probability, else `"stream"`.
+    `unigrams` are ln p(w), float32 [|V|]; -inf for words that are never predicted. For k = 2 … n, `keys` are the sorted
+    keys of the listed n-grams, context number * |V| + word, int64, and `log_probs` their ln p. For k = 1 … n-1,
+    `backoffs` are ln γ of the contexts of k words.
 
     Reference: Katz (1987), Estimation of probabilities from sparse data for the language model component of a speech
     recognizer.
@@ -109,6 +105,11 @@ class BackoffModel(NextWordModel):
             model.backoffs.append(np.log(above / below).astype(np.float32))
         return model
 
+    def ngrams(self, order: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return the words of listed n-grams of an order, int64 [N, order]."""
+        nodes, last = np.divmod(self.keys[order - 2][chosen], self.vocabulary_size)
+        return np.column_stack([self.contexts.words(order - 1, nodes), last])
+
     def save(self, path: str | os.PathLike) -> None:
         """Write the tables to `path` (.npz)."""
         write_arrays(path, self.arrays())
@@ -125,21 +126,22 @@ class BackoffModel(NextWordModel):
         is_large = os.path.getsize(path) >= MAPPED_FROM
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large)
         unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
-        refuse_unless(path, unigrams.ndim == 1 and all(_are_log_probs(array) for array in [unigrams, *log_probs]))
-        check_tables(path, len(unigrams), contexts, tables["keys"], log_probs)
-        sizes = [(len(unigrams),), *(keys.shape for keys in contexts)]
-        refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == sizes)
+        refuse_unless(path, unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]))
+        blocks = itertools.chain.from_iterable(map(iterate_blocks, [unigrams, *log_probs]))
+        refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
+        check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
+        shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
+        refuse_unless(path, tables["keys"] and [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
         refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
         return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
 
 
-def compute_backoff_log_probs(model: BackoffModel, order: int) -> np.ndarray:
-    """Return ln P(w | h') of each listed n-gram h w of an order k, float64 [N_k], from lower orders of `model`."""
-    k, size = order, model.vocabulary_size
-    nodes, words = np.divmod(model.keys[k - 2], size)
-    trie = ContextTrie(size, model.contexts.keys[: max(k - 3, 0)])
+def compute_backoff_log_probs(model: BackoffModel, k: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """Return ln P(w | h') of listed n-grams h w of order k, float64 [N], from the lower orders of `model`."""
+    trie = ContextTrie(model.vocabulary_size, model.contexts.keys[: max(k - 3, 0)])
     lower = BackoffModel(trie, model.unigrams, model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
-    return lower.log_prob(model.contexts.words(k - 1)[nodes, 1:], words).astype(np.float64)
+    ngrams = model.ngrams(k, chosen)
+    return lower.log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
 
 
 def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
@@ -148,7 +150,3 @@ def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int
     The result is at least 1e-9: rounding puts the mass of a context that lists every word on either side of 0.
     """
     return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)
-
-
-def _are_log_probs(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" and all((block <= _ROUNDING).all() for block in iterate_blocks(array))

@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import ngram_positions
-from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
-from keras_nplm.models.ngrams.tables import ContextTrie, find
+from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
+from keras_nplm.data.vocabulary import PAD_ID
+from keras_nplm.models.ngrams.sorting import sort_ngrams
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,64 +28,25 @@ class NgramCounts:
     continuation_counts: list[np.ndarray]
     suffixes: list[np.ndarray]
 
-    @property
-    def order(self) -> int:
-        return len(self.keys)
-
-    def look_up(self, ngrams: np.ndarray) -> np.ndarray:
-        """Return the count of each n-gram of the highest order, int64 [B], for int [B, n]."""
-        counts = np.zeros(len(ngrams), np.int64)
-        for length, (rows, nodes) in enumerate(self.contexts.walk(ngrams[:, :-1]), start=1):
-            if length == self.order - 1:
-                place = find(self.keys[-1], nodes * self.contexts.vocabulary_size + ngrams[rows, -1])
-                counts[rows] = np.where(place < 0, 0, self.counts[-1][place])
-        return counts
-
     def nodes(self, order: int) -> np.ndarray:
         """The context number of each n-gram of an order; 0 for unigrams."""
         return self.keys[order - 1] // self.contexts.vocabulary_size
 
 
 def count_ngrams(ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence") -> NgramCounts:
-    """Count the n-grams of orders 1 to n of a text: one sort for each order, no loop over n-grams."""
+    """Count the n-grams of orders 1 to n of a text: the longest are sorted, without a loop over n-grams."""
     tokens, positions = ngram_positions(ids, order, boundary)
-    targets = tokens[positions].astype(np.int64)
-    context_keys, keys, counts, continuations, suffixes = [], [], [], [], []
-    begins_with_bos = np.zeros(0, bool)  # for each n-gram of order k-1
-    rows, nodes = np.arange(len(positions)), np.zeros(len(positions), np.int64)
-    ngram_at = np.zeros(len(positions), np.int64)  # the place of each position's n-gram in the keys of order k-1
-    for k in range(1, order + 1):
-        oldest = tokens[positions[rows] - (k - 1)].astype(np.int64)  # the first word of the n-gram
-        if k > 1:
-            exists = oldest != PAD_ID
-            if k > 2:
-                exists &= tokens[positions[rows] - (k - 2)] != BOS_ID
-            rows, oldest, nodes = rows[exists], oldest[exists], nodes[exists]
-            if k == 2:
-                nodes = oldest
-            else:
-                context_key, nodes = np.unique(nodes * vocabulary_size + oldest, return_inverse=True)
-                context_keys.append(context_key)
-        key, first, place, count = np.unique(
-            nodes * vocabulary_size + targets[rows], return_index=True, return_inverse=True, return_counts=True
-        )
-        suffix = ngram_at[rows[first]] if k > 1 else np.zeros(0, np.int64)
-        if k > 1:
-            continuations.append(_count_continuations(counts[-1], begins_with_bos, suffix))
-        keys.append(key)
-        counts.append(count)
-        suffixes.append(suffix)
-        begins_with_bos = oldest[first] == BOS_ID
-        ngram_at = np.full(len(positions), -1)
-        ngram_at[rows] = place
-    continuations.append(counts[-1])
-    return NgramCounts(ContextTrie(vocabulary_size, context_keys), keys, counts, continuations, suffixes)
-
-
-def _count_continuations(counts: np.ndarray, begins_with_bos: np.ndarray, suffixes: np.ndarray) -> np.ndarray:
-    """Return N1+(• w_1 … w_k), from the suffixes of the n-grams of order k+1."""
-    num_preceding = np.bincount(suffixes, minlength=len(counts))
-    return np.where(begins_with_bos, counts, np.maximum(num_preceding, 1))
+    ngrams = gather_ngrams(tokens, positions, order)
+    contexts, longer = sort_ngrams(ngrams[ngrams[:, -2] != PAD_ID], 0, vocabulary_size)
+    words, counts = np.unique(ngrams[:, -1].astype(np.int64), return_counts=True)
+    num_preceding = np.bincount(longer[0].words, minlength=vocabulary_size)[words]
+    return NgramCounts(
+        ContextTrie(vocabulary_size, [level.parents * vocabulary_size + level.oldest for level in contexts]),
+        [words, *(of_order.nodes * vocabulary_size + of_order.words for of_order in longer)],
+        [counts, *(of_order.occurrences for of_order in longer)],
+        [np.maximum(num_preceding, 1), *(of_order.counts for of_order in longer)],
+        [np.zeros(0, np.int64), np.searchsorted(words, longer[0].words), *(part.suffixes for part in longer[1:])],
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,7 @@ _FALLBACK = (0.5, 1.0, 1.5)  # discounts for texts too small to estimate them
 
 
 def kneser_ney(
-    ids: np.ndarray,
-    vocabulary_size: int,
-    order: int,
-    boundary: str = "sentence",
-    predicted: np.ndarray | None = None,
+    ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence", predicted: np.ndarray | None = None
 ) -> BackoffModel:
     """Estimate an interpolated modified Kneser-Ney n-gram model from a text.
 
@@ -36,15 +32,11 @@ def kneser_ney(
     Returns:
         the model, a distribution over V' in every context. `kneser_ney_on_disk` writes the same for larger texts.
 
-    Raises:
-        InputError: an option is out of range, or the text is empty.
-
     Example:
 
     >>> model = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3, boundary="stream")
-    >>> p = np.exp(model.next_log_probs(np.array([[6, 4]])))[0]
-    >>> round(float(p.sum()), 6), int(p.argmax())
-    (1.0, 5)
+    >>> int(np.exp(model.next_log_probs(np.array([[6, 4]])))[0].argmax())
+    5
 
     Reference: Chen & Goodman (1999), An empirical study of smoothing techniques for language modeling; Heafield et al.
     (2013), Scalable modified Kneser-Ney language model estimation, whose `lmplz --vocab_pad` gives the same numbers.
@@ -57,7 +49,8 @@ def kneser_ney(
     keys, log_probs, backoffs = [], [], []
     for k, num_contexts in enumerate([1, *counts.contexts.sizes], start=1):
         a = counts.continuation_counts[k - 1]
-        discounted, gamma = discount(a, counts.nodes(k), num_contexts, estimate_discounts(a))
+        discounts = estimate_discounts(np.bincount(np.minimum(a, 5), minlength=6))
+        discounted, gamma = discount(a, counts.nodes(k), num_contexts, discounts)
         if k == 1:
             probability = gamma * lower
             probability[counts.keys[0]] += discounted
@@ -84,17 +77,13 @@ def discount(
     return (counts - subtracted) / total[nodes], np.where(total > 0, gamma, 1.0)
 
 
-def estimate_discounts(counts: np.ndarray) -> np.ndarray:
-    """Estimate D_1, D_2 and D_3+ from the (continuation) counts of an order: float64 [3].
+def estimate_discounts(frequencies: np.ndarray) -> np.ndarray:
+    """Return D_1, D_2 and D_3+ of an order, from the numbers t_j of n-grams with (continuation) counts j = 0 … 5+.
 
     The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_3 is 0 or a D_j is outside (0, j]. If only t_4 is
     0, D_3+ is 3. Both are as in KenLM's `lmplz`.
     """
-    return compute_discounts(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64))
-
-
-def compute_discounts(t: np.ndarray) -> np.ndarray:
-    """Return D_1, D_2 and D_3+ for t_1 … t_4, the numbers of n-grams with (continuation) counts 1 to 4, float64 [4]."""
+    t = frequencies[1:5].astype(np.float64)
     if not t[:3].all():
         return np.array(_FALLBACK)
     j = np.arange(1, 4)

@@ -1,22 +1,16 @@
 """Kneser-Ney smoothing larger than memory: the tables of the model are estimated and written in parts."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import predicted_ids
-from keras_nplm.io.arrays import ArchiveWriter, open_archive_to_write
+from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.ngrams.kneser_ney import compute_discounts, compute_logs, discount
-from keras_nplm.models.ngrams.partitions import (
-    DiskColumn,
-    Partition,
-    PartitionedCounts,
-    SplitContext,
-    TemporaryColumns,
-)
+from keras_nplm.models.ngrams.kneser_ney import compute_logs, discount, estimate_discounts
+from keras_nplm.models.ngrams.partitions import Partition, PartitionedCounts, SplitContext, TemporaryColumns
 
 _BYTES_PER_WORD = 48  # of memory for each of the n words of a token's n-gram, as it is counted
 
@@ -34,8 +28,6 @@ def kneser_ney_on_disk(
 
     Counts and tables are temporary files beside `path`, without a name: nothing is left of them after an interruption.
     For order 5 these and the model take up to 100 bytes of disk for each token, the model alone up to 45.
-
-    Reference: as `kneser_ney`.
     """
     max_rows = max(1, memory // (_BYTES_PER_WORD * order))
     with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
@@ -49,16 +41,10 @@ def kneser_ney_on_disk(
             archive.write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
             archive.write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
             of_orders = {"contexts": counts.contexts, "keys": counts.keys[1:], "log_probs": tables.log_probs}
-            for name, moved in of_orders.items():
-                _move_columns(archive, name, moved)
-            _move_columns(archive, "backoffs", tables.backoffs, first=1)
-
-
-def _move_columns(archive: ArchiveWriter, name: str, columns: Sequence[DiskColumn], first: int = 0) -> None:
-    """Write the columns of a table to an archive, and free the space of each; `first` is the number of the first."""
-    for i, column in enumerate(columns, start=first):
-        archive.write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
-        column.close()
+            for name, table in (of_orders | {"backoffs": tables.backoffs}).items():
+                for i, column in enumerate(table, start=name == "backoffs"):
+                    archive.write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
+                    column.close()  # frees its space
 
 
 class _SmoothedTables:
@@ -68,7 +54,7 @@ class _SmoothedTables:
         self, counts: PartitionedCounts, boundary: str, columns: TemporaryColumns, update: Callable[[int], object]
     ) -> None:
         self._counts, self._update = counts, update
-        self._discounts = [compute_discounts(row[1:5].astype(np.float64)) for row in counts.frequencies]
+        self._discounts = [*map(estimate_discounts, counts.frequencies)]
         size = counts.vocabulary_size
         self.unigrams = np.zeros(size, np.float32)
         self.first_backoffs = np.zeros(size, np.float32)
@@ -82,13 +68,11 @@ class _SmoothedTables:
         self._smooth_split(counts.root, uniform)
 
     def _read(self, order: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Read the next n-grams of an order: context numbers, last words and counts."""
         keys, counts = self._counts.keys[order - 1].read(number), self._counts.counts[order - 1].read(number)
         self._update(number)
         return *np.divmod(keys, self._counts.vocabulary_size), counts
 
     def _smooth_split(self, context: SplitContext, lower: np.ndarray) -> None:
-        """Smooth the n-grams of a context, and those of the longer contexts that end with it."""
         _, words, counts = self._read(context.length + 1, context.num_ngrams)
         discounted, gamma = discount(counts, np.zeros(len(counts), np.int64), 1, self._discounts[context.length])
         probability = gamma * lower
@@ -105,7 +89,6 @@ class _SmoothedTables:
                 self._smooth_partition(child, context.length, probability)
 
     def _smooth_partition(self, partition: Partition, length: int, lower: np.ndarray) -> None:
-        """Smooth the n-grams of a partition; `length` and `lower` are of the split context above it."""
         for k, number in enumerate(partition, start=length + 2):
             nodes, words, counts = self._read(k, number)
             suffix = words if k == length + 2 else self._counts.suffixes[k - 3].read(number)
@@ -119,7 +102,6 @@ class _SmoothedTables:
             self._store_backoffs(k - 1, first, gamma)
 
     def _store_backoffs(self, length: int, first: int, gamma: np.ndarray) -> None:
-        """Store γ of the contexts of a length from the number `first` on."""
         if length == 1:
             self.first_backoffs[first : first + len(gamma)] = compute_logs(gamma)
         else:

@@ -4,8 +4,7 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
-from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.tables import find
+from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs
 
 _CACHE_SIZE = 1 << 20  # contexts whose mass `SummedMass` keeps
 
@@ -30,9 +29,8 @@ class BackoffMass:
         self.masses: list[np.ndarray] = []
         for k, num_contexts in enumerate(model.contexts.sizes):
             is_chosen = chosen[model.keys[k] % size]
-            nodes, words = np.divmod(model.keys[k][is_chosen], size)
-            parents = model.contexts.parents(k + 1)  # [num_contexts]; None for contexts of one word
-            lower = _log_prob_at_nodes(model, k, None if parents is None else parents[nodes], words)
+            nodes, parents = model.keys[k][is_chosen] // size, model.contexts.parents(k + 1)
+            lower = compute_backoff_log_probs(model, k + 2, is_chosen)
             listed = np.bincount(nodes, np.exp(model.log_probs[k][is_chosen], dtype=float), minlength=num_contexts)
             replaced = np.bincount(nodes, np.exp(lower), minlength=num_contexts)
             above = self.empty if parents is None else self.masses[-1][parents]
@@ -48,26 +46,8 @@ class BackoffMass:
         return mass
 
 
-def _log_prob_at_nodes(model: BackoffModel, length: int, nodes: np.ndarray | None, words: np.ndarray) -> np.ndarray:
-    """Return ln P(word | context), float64 [B], for contexts given by number; length 0 is the empty context."""
-    result, pending = np.zeros(len(words)), np.arange(len(words))
-    for k in range(length, 0, -1):
-        place = find(model.keys[k - 1], nodes * model.vocabulary_size + words[pending])
-        is_listed = place >= 0
-        result[pending[is_listed]] += model.log_probs[k - 1][place[is_listed]]
-        pending, nodes = pending[~is_listed], nodes[~is_listed]
-        result[pending] += model.backoffs[k - 1][nodes]
-        parents = model.contexts.parents(k)
-        nodes = None if parents is None else parents[nodes]
-    result[pending] += model.unigrams[words[pending]]
-    return result
-
-
 class SummedMass:
-    """Probability mass of a set of words under any language model: the distribution is summed once for each context.
-
-    M(h) = sum_{w in set} P(w | h)
-    """
+    """Probability mass of a set of words under any language model: distributions are summed once for each context."""
 
     def __init__(self, model: NextWordModel, chosen: np.ndarray):
         self.order = model.order

@@ -41,39 +41,30 @@ class DiskColumn:
         self._length += len(values)
 
     def rewind(self) -> None:
-        """Read from the beginning from now on."""
         self._file.seek(0)
 
     def read(self, number: int) -> np.ndarray:
-        """Read the next `number` numbers."""
         return np.frombuffer(self._file.read(number * self.dtype.itemsize), self.dtype)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Iterate over all numbers in blocks."""
         self.rewind()
         return (self.read(min(_BLOCK, len(self) - block.start)) for block in row_blocks(len(self), _BLOCK))
 
     def close(self) -> None:
-        """Free the space on disk."""
         self._file.close()
 
 
 class TemporaryColumns(contextlib.ExitStack):
-    """Columns in temporary files without a name, which are closed at the end of a `with` block.
-
-    Nothing is left of them if the process is killed. A column of up to 1 MiB needs no file.
-    """
+    """Columns in temporary files without a name, closed at the end of a `with` block; up to 1 MiB needs no file."""
 
     def __init__(self, directory: Path):
         super().__init__()
         self._directory = directory
 
     def open_file(self) -> IO[bytes]:
-        """Open a temporary file, which the caller closes."""
         return tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=self._directory)  # type: ignore[return-value]
 
     def add(self, dtype: Any) -> DiskColumn:
-        """Return a new column for numbers of a type."""
         return DiskColumn(self.enter_context(self.open_file()), dtype)
 
 
@@ -82,13 +73,11 @@ Partition = list[int]  # n-grams counted together in memory: their number for ea
 
 @dataclasses.dataclass(frozen=True)
 class SplitContext:
-    """A context whose n-grams were counted in several partitions. The empty context is that of the whole text.
+    """A context of `length` words whose n-grams were counted in several partitions. Of length 0: the whole text.
 
-    Attributes:
-        length: the number of its words.
-        number: its number among the contexts of this length; see `ContextTrie`. 0 for the empty context.
-        num_ngrams: the number of n-grams of order length + 1 that have this context.
-        children: the partitions and split contexts of the longer contexts that end with it, in their order.
+    `number` is its number among the contexts of this length (see `ContextTrie`), `num_ngrams` the number of n-grams of
+    order length + 1 that have this context. `children` are the partitions and split contexts of the longer contexts
+    that end with it, in their order.
     """
 
     length: int
@@ -103,10 +92,9 @@ class PartitionedCounts:
     Attributes:
         root: the tree of partitions.
         contexts, keys, counts: as in `NgramCounts`, with the continuation counts below order n.
-        suffixes: for k = 3 … n the place of each n-gram without its oldest word in the same partition. There is no
-            entry for the n-grams of the lowest order of a partition, and of split contexts.
-        frequencies: int64 [n, 6], the number of n-grams of each order with a (continuation) count of 0, 1, … 4, and of
-            5 or more.
+        suffixes: for k = 3 … n the place of each n-gram without its oldest word in the same partition; not for the
+            n-grams of the lowest order of a partition, and of split contexts.
+        frequencies: int64 [n, 6], the number of n-grams of each order with a count of 0, 1, … 4, and of 5 or more.
     """
 
     def __init__(
@@ -153,10 +141,9 @@ class PartitionedCounts:
     def _count_longer(
         self, blocks: _Blocks, context: Sequence[int], number: int, num_older: np.ndarray
     ) -> tuple[list[Partition | SplitContext], np.ndarray]:
-        """Count the n-grams of the longer contexts that end with a context.
+        """Count the n-grams of the longer contexts that end with a context, before which words occur `num_older` times.
 
-        `num_older` is how often each word occurs before the context. Returns the partitions and split contexts, and
-        N1+(• context w) of each word w: int64 [|V|], both.
+        Returns the partitions and split contexts, and N1+(• context w) of each word w, int64 [|V|].
         """
         length, size = len(context), self.vocabulary_size
         children: list[Partition | SplitContext] = []
@@ -183,8 +170,7 @@ class PartitionedCounts:
     ) -> list[tuple[np.ndarray, int, int]]:
         """Write n-grams to a file, sorted by groups of the word before a context of a length.
 
-        Return for each group its words, and its first row and number of rows in the file. A group has at most
-        `max_rows` rows, or one word.
+        Return the words, first row and number of rows of each group: at most `max_rows` rows, or one word.
         """
         words = np.flatnonzero(num_older)
         ends = np.cumsum(num_older[words])
@@ -219,7 +205,6 @@ class PartitionedCounts:
             yield self._read_rows(file, start + block.start, min(self._block, rows - block.start))
 
     def _append(self, order: int, keys: np.ndarray, counts: np.ndarray) -> None:
-        """Append n-grams of an order with their (continuation) counts."""
         self.keys[order - 1].append(keys)
         self.counts[order - 1].append(counts)
         self.frequencies[order - 1] += np.bincount(np.minimum(counts, 5), minlength=6)

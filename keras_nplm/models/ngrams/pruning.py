@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
@@ -30,17 +30,16 @@ def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
-    if not 0 <= threshold < math.inf:
-        raise InputError(f"The pruning threshold must be 0 or more. Received: {threshold}.")
+    check_argument("threshold", 0 <= threshold < math.inf, "0 or more", threshold)
     unigrams = model.num_ngrams[0]
-    if max_ngrams is not None and max_ngrams < unigrams:
-        raise InputError(
-            f"`max_ngrams` must be {unigrams} or more, the number of unigrams, which stay. Received: {max_ngrams}."
-        )
+    enough = max_ngrams is None or max_ngrams >= unigrams
+    wanted = f"{unigrams} or more, the number of unigrams, which stay"
+    check_argument("max_ngrams", enough, wanted, max_ngrams)
     if model.order == 1:
         return model
     orders, needs = _weigh_orders(model), _find_needs(model)
-    kept = _select(orders, needs, threshold) if threshold else [np.ones(len(order.p), bool) for order in orders]
+    kept = [np.ones(len(order.p), bool) for order in orders]
+    kept = _select(orders, needs, kept, threshold) if threshold else kept
     if max_ngrams is not None and _count(kept) > max_ngrams - unigrams:
         kept = _select_at_most(orders, needs, kept, max_ngrams - unigrams, threshold)
     return _restrict(model, kept)
@@ -73,7 +72,6 @@ class _Order:
         return np.expm1(self.history * np.where(p > 0, entropy, 0.0)), above
 
     def take(self, places: np.ndarray) -> "_Order":
-        """Return the n-grams at some places."""
         return _Order(self.nodes[places], self.p[places], self.q[places], self.history[places], self.num_contexts)
 
     def select(self, threshold: float, kept: np.ndarray, needed: np.ndarray) -> np.ndarray:
@@ -104,20 +102,15 @@ class _Order:
 def _weigh_orders(model: BackoffModel) -> list[_Order]:
     orders = []
     for k, keys in enumerate(model.keys, start=2):
-        nodes, num_contexts = keys // model.vocabulary_size, model.contexts.sizes[k - 2]
+        words, log_probs = model.contexts.words(k - 1), model.unigrams.astype(np.float64)
+        padded = np.pad(words, ((0, 0), (model.order - 1, 0)), constant_values=PAD_ID)
+        history = log_probs[np.where(words[:, 0] == BOS_ID, EOS_ID, words[:, 0])]
+        for i in range(1, k - 1):
+            history += model.log_prob(padded[:, i : i + model.order - 1], words[:, i])
+        nodes = keys // model.vocabulary_size
         p, q = np.exp(model.log_probs[k - 2], dtype=np.float64), np.exp(compute_backoff_log_probs(model, k))
-        orders.append(_Order(nodes, p, q, _history_probabilities(model, k - 1)[nodes], num_contexts))
+        orders.append(_Order(nodes, p, q, np.exp(history)[nodes], len(words)))
     return orders
-
-
-def _history_probabilities(model: BackoffModel, length: int) -> np.ndarray:
-    """Return P(h) of all contexts of a length, float64 [contexts]."""
-    words = model.contexts.words(length)
-    padded = np.pad(words, ((0, 0), (model.order - 1, 0)), constant_values=PAD_ID)
-    log_prob = model.unigrams[np.where(words[:, 0] == BOS_ID, EOS_ID, words[:, 0])].astype(np.float64)
-    for i in range(1, length):
-        log_prob += model.log_prob(padded[:, i : i + model.order - 1], words[:, i])
-    return np.exp(log_prob)
 
 
 def _find_needs(model: BackoffModel) -> list[np.ndarray]:
@@ -125,21 +118,18 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
     size, needs = model.vocabulary_size, []
     for k in range(3, model.order + 1):
         nodes, last = np.divmod(model.keys[k - 2], size)
-        ending = find(model.keys[k - 3], model.contexts.keys[k - 3][nodes] // size * size + last)
         words = model.contexts.words(k - 1)
-        beginning = np.full(len(words), -1)
-        for length, (rows, parents) in enumerate(model.contexts.walk(words[:, :-1]), start=1):
-            if length == k - 2:
-                beginning[rows] = find(model.keys[k - 3], parents * size + words[rows, -1])
-        needs.append(np.column_stack([beginning[nodes], ending]))
+        beginning = model.contexts.find_nodes(words[:, :-1]) * size + words[:, -1]
+        ending = model.contexts.parents(k - 1)[nodes] * size + last
+        needs.append(np.column_stack([find(model.keys[k - 3], beginning)[nodes], find(model.keys[k - 3], ending)]))
     return needs
 
 
 def _select(
-    orders: list[_Order], needs: list[np.ndarray], threshold: float, kept: list[np.ndarray] | None = None
+    orders: list[_Order], needs: list[np.ndarray], kept: list[np.ndarray], threshold: float
 ) -> list[np.ndarray]:
-    """Return which n-grams stay, bool [N_k] for k = 2 … n, of all n-grams or of `kept`."""
-    kept = [np.ones(len(order.p), bool) for order in orders] if kept is None else list(kept)
+    """Return which n-grams of `kept` stay, bool [N_k] for k = 2 … n."""
+    kept = list(kept)
     needed = np.zeros(len(orders[-1].p), bool)
     for k in range(len(orders) - 1, -1, -1):
         kept[k] = orders[k].select(threshold, kept[k], needed)
@@ -159,7 +149,7 @@ def _select_at_most(
         logs = np.log1p([_count(kept), max_ngrams, _count(few)])  # about linear in ln θ
         share = min(max((logs[0] - logs[1]) / (logs[0] - logs[2]), 0.1), 0.9)
         middle = low + share * (high - low)
-        selected = _select(orders, needs, math.exp(middle), kept)
+        selected = _select(orders, needs, kept, math.exp(middle))
         if _count(selected) > max_ngrams:
             low, kept = middle, selected
             continue
@@ -175,22 +165,8 @@ def _count(kept: list[np.ndarray]) -> int:
 
 def _restrict(model: BackoffModel, kept: list[np.ndarray]) -> BackoffModel:
     """Return the model of the kept n-grams, with their contexts only."""
-    size = model.vocabulary_size
-    used = [np.zeros(number, bool) for number in model.contexts.sizes]
-    for is_used, keys, mask in zip(used, model.keys, kept, strict=True):
-        is_used[keys[mask] // size] = True
-    for k in range(len(used) - 1, 1, -1):  # the ending of a context is a context, too
-        used[k - 1][model.contexts.keys[k - 1][used[k]] // size] = True
-    numbers = [np.arange(size), *(np.cumsum(is_used) - 1 for is_used in used[1:])]
-
-    def renumber(keys: np.ndarray, number: np.ndarray) -> np.ndarray:
-        nodes, words = np.divmod(keys, size)
-        return number[nodes] * size + words
-
-    contexts = [
-        renumber(keys[is_used], number)
-        for keys, is_used, number in zip(model.contexts.keys, used[1:], numbers, strict=False)
-    ]
-    keys = [renumber(keys[mask], number) for keys, mask, number in zip(model.keys, kept, numbers, strict=True)]
+    ngrams = [model.ngrams(k, mask) for k, mask in enumerate(kept, start=2)]
+    trie = ContextTrie.from_contexts(model.vocabulary_size, [ids[:, :-1] for ids in ngrams], model.order - 1)
+    keys = [trie.find_nodes(ids[:, :-1]) * model.vocabulary_size + ids[:, -1] for ids in ngrams]
     log_probs = [log_probs[mask] for log_probs, mask in zip(model.log_probs, kept, strict=True)]
-    return BackoffModel.normalised(ContextTrie(size, contexts), model.unigrams, keys, log_probs, model.boundary)
+    return BackoffModel.normalised(trie, model.unigrams, keys, log_probs, model.boundary)

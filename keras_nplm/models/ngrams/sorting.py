@@ -1,4 +1,4 @@
-"""Sort and count the n-grams of several orders in memory, by integer keys: the inner loop of `PartitionedCounts`."""
+"""Sort and count the n-grams of several orders in memory, by integer keys: the inner loop of all counts."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _KEY_BITS = 63  # of int64
 
 @dataclasses.dataclass(frozen=True)
 class SortedContexts:
-    """The distinct contexts of one length, sorted from their last word backwards: int64 [C], both.
+    """The distinct contexts of one length, sorted from their last word backwards, int64 [C].
 
     `parents` is the place of each context without its `oldest` word among the contexts of the length below.
     """
@@ -25,16 +25,16 @@ class SortedContexts:
 class SortedNgrams:
     """The distinct n-grams of one order, sorted by context and last word: int64 [N], all.
 
-    Attributes:
-        nodes: the place of each n-gram's context among the contexts of its length; a context of one word is the word.
-        words: the last word.
-        counts: at the highest order, and for n-grams that begin with `<s>`, the count; else the continuation count.
-        suffixes: the place of each n-gram without its oldest word in the order below. Empty for the lowest order.
+    `nodes` are the places of their contexts among those of the length; a context of one word is the word. `words` are
+    the last words. `counts` are counts at the highest order and after `<s>`, else continuation counts, `occurrences`
+    counts at every order. `suffixes` are the places of the n-grams without their oldest words in the order below;
+    empty for the lowest order.
     """
 
     nodes: np.ndarray
     words: np.ndarray
     counts: np.ndarray
+    occurrences: np.ndarray
     suffixes: np.ndarray
 
 
@@ -66,14 +66,18 @@ def sort_ngrams(
             keys.sort()
             starts = _find_starts(keys)
             keys, counts = keys[starts], np.diff(starts, append=len(keys))
+            occurrences = counts
         else:
             above, keeps_count = result[-1], columns[i][ends_here] == BOS_ID
             from_above = contexts[i + 1 - (length == 0)].parents[above.nodes] << bits | above.words
             keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
             num_counted = len(from_above) + np.count_nonzero(keeps_count)
             keys, counts, places = _count_keys(keys, num_counted, node_bits + bits)
+            occurrences = np.bincount(places[: len(from_above)], above.occurrences, len(keys)).astype(np.int64)
+            occurrences += np.bincount(places[len(from_above) :], minlength=len(keys))
             result[-1] = dataclasses.replace(above, suffixes=places[: len(from_above)])
-        result.append(SortedNgrams(keys >> bits, keys & ((1 << bits) - 1), counts, np.zeros(0, np.int64)))
+        words = keys & ((1 << bits) - 1)
+        result.append(SortedNgrams(keys >> bits, words, counts, occurrences, np.zeros(0, np.int64)))
     return contexts, result[::-1]
 
 
@@ -116,7 +120,7 @@ def _argsort(keys: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _find_starts(sorted_keys: np.ndarray) -> np.ndarray:
-    """Return the place of the first of each run of equal keys, int64."""
+    """Return the place of the first of each run of equal keys."""
     is_first = np.ones(len(sorted_keys), bool)
     np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_first[1:])
     return np.flatnonzero(is_first)
@@ -128,7 +132,7 @@ def _number_contexts(
     """Number the distinct contexts of each length, of tokens sorted by their context; columns from the last word.
 
     With `is_single_word` the first column alone is the context, and its number. Returns the contexts, and for each
-    column the number of each token's context, int64 [M].
+    column the number of each token's context.
     """
     contexts, nodes = [], []
     changes = np.zeros(len(columns[0]), bool)
@@ -147,10 +151,7 @@ def _number_contexts(
 
 
 def _count_keys(keys: np.ndarray, num_counted: int, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct keys, their counts, and the place of each key among the distinct keys.
-
-    Keys from `num_counted` on do not count where others are equal.
-    """
+    """Return the distinct keys, their counts without keys from `num_counted` on, and the place of each key."""
     by_key = _argsort(keys, bits)
     sorted_keys = keys[by_key]
     starts = _find_starts(sorted_keys)

@@ -1,9 +1,8 @@
 """Sorted n-gram tables: binary-search look-up, contexts as a trie, and checks of tables read from files."""
 
 import dataclasses
-import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -69,6 +68,23 @@ class ContextTrie:
                 return
             yield rows, nodes
 
+    @classmethod
+    def from_contexts(cls, vocabulary_size: int, contexts: Sequence[np.ndarray], longest: int) -> "ContextTrie":
+        """Build the trie of contexts, int [N, length] each, and of their endings."""
+        trie = cls(vocabulary_size, [])
+        for k in range(2, longest + 1):
+            endings = (ids[:, -k:] for ids in contexts if ids.shape[1] >= k)
+            found = [np.unique(trie.find_nodes(ids[:, 1:]) * vocabulary_size + ids[:, 0]) for ids in endings]
+            trie.keys.append(np.unique(np.concatenate(found)))
+        return trie
+
+    def find_nodes(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return the numbers of contexts of one length, int64 [N], for int [N, length]; -1 if not listed."""
+        nodes = context_ids[:, -1].astype(np.int64)
+        for length in range(2, context_ids.shape[1] + 1):
+            nodes = find(self.keys[length - 2], nodes * self.vocabulary_size + context_ids[:, -length])
+        return nodes
+
     def parents(self, length: int) -> np.ndarray | None:
         """The number of each context of a length without its oldest word, int64; None for length 1."""
         return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
@@ -87,22 +103,15 @@ def check_tables(
     path: str | os.PathLike,
     vocabulary_size: int,
     contexts: list[np.ndarray],
-    keys: list[np.ndarray],
     values: list[np.ndarray],
+    *keys: np.ndarray,
 ) -> None:
-    """Check n-gram tables read from a file: keys sorted, of listed contexts, one value each, for every order."""
-    check_contexts(path, vocabulary_size, contexts)
-    sizes = [vocabulary_size, *map(len, contexts)]
-    is_complete = len(keys) == len(sizes) and [key.shape for key in keys] == [value.shape for value in values]
-    refuse_unless(path, is_complete and all(map(_is_table, keys, sizes, itertools.repeat(vocabulary_size))))
-
-
-def check_contexts(path: str | os.PathLike, vocabulary_size: int, contexts: list[np.ndarray]) -> None:
-    """Check the contexts read from a file: keys sorted, of listed shorter contexts."""
-    num_parents = vocabulary_size
-    for keys in contexts:
-        refuse_unless(path, _is_table(keys, num_parents, vocabulary_size))
-        num_parents = len(keys)
+    """Check tables read from a file: sorted keys of contexts and n-grams, of listed contexts; one value for each."""
+    sizes = [vocabulary_size, *(table.size for table in contexts)]
+    tables = [*zip(contexts, sizes, strict=False), *zip(keys, sizes, strict=False)]
+    shapes = [table.shape for table in keys] if keys else [(vocabulary_size,), *(table.shape for table in contexts)]
+    is_complete = len(shapes) == len(sizes) and shapes == [value.shape for value in values]
+    refuse_unless(path, is_complete and all(_is_table(table, size, vocabulary_size) for table, size in tables))
 
 
 def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool:
@@ -118,7 +127,7 @@ def are_counts(array: np.ndarray) -> bool:
     return array.dtype.kind == "i" and bool((array >= 0).all() and (array < _COUNT_LIMIT).all())
 
 
-def refuse_unless(path: str | os.PathLike, is_valid: bool) -> None:
+def refuse_unless(path: str | os.PathLike, is_valid: object) -> None:
     """Refuse the n-gram tables of a file."""
     if not is_valid:
         raise InputError(

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import predicted_ids
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import read_lines
 from keras_nplm.models.ngrams.counts import count_ngrams
@@ -40,16 +40,12 @@ def exchange_classes(
     counts = count_ngrams(ids, vocabulary_size, 2, boundary)
     by_frequency = counts.keys[0][np.argsort(-counts.counts[0], kind="stable")]
     by_frequency = by_frequency[by_frequency != EOS_ID]
-    if not 1 <= num_classes <= len(by_frequency):
-        raise InputError(
-            f"`num_classes` must be 1 to {len(by_frequency)}, the number of different words in the text. "
-            f"Received: {num_classes}."
-        )
-    if start is not None and start.max() >= num_classes + FIRST_CLASS:
-        raise InputError(
-            f"The initial classes must be {num_classes} classes or fewer. Received: {start.max() - FIRST_CLASS + 1}. "
-            "Fix: remove the file of initial classes, or raise the number of classes."
-        )
+    fits = 1 <= num_classes <= len(by_frequency)
+    wanted = f"1 to {len(by_frequency)}, the number of different words in the text"
+    check_argument("num_classes", fits, wanted, num_classes)
+    found = start.max() - FIRST_CLASS + 1 if start is not None else 1
+    fix = "remove the file of initial classes, or raise the number of classes."
+    check_argument("start", found <= num_classes, f"{num_classes} classes or fewer", found, fix)
     if start is None:
         start = _empty_classes(vocabulary_size)
         start[by_frequency] = np.minimum(np.arange(len(by_frequency)), num_classes - 1) + FIRST_CLASS
@@ -83,8 +79,10 @@ class _Exchange:
         counts = counts.astype(np.float64)
         words = np.arange(len(classes) + 1)
         by_right = np.argsort(right, kind="stable")
-        self.after = _Neighbours(right, counts, np.searchsorted(left, words))
-        self.before = _Neighbours(left[by_right], counts[by_right], np.searchsorted(right[by_right], words))
+        after = right, counts, np.searchsorted(left, words).tolist()
+        before = left[by_right], counts[by_right], np.searchsorted(right[by_right], words).tolist()
+        self.neighbours = after, before  # with counts; of the word w those from begin[w] to begin[w + 1]
+        self.itself = np.bincount(left[left == right], counts[left == right], minlength=len(classes))
         pairs = self.classes[left].astype(np.int64) * number + self.classes[right]
         self.bigrams = np.bincount(pairs, counts, minlength=number * number).reshape(number, number)
         self.bigrams_t = self.bigrams.T.copy()  # both layouts, so that gathered rows are contiguous
@@ -94,9 +92,12 @@ class _Exchange:
     def move(self, word: int) -> bool:
         """Move a word to its best class; return True if that class differs from the old one."""
         old = self.classes[word]
-        after = self.after.count_classes(word, self.classes, len(self.bigrams))
-        before = self.before.count_classes(word, self.classes, len(self.bigrams))
-        itself = self.after.count_word(word, word)
+        after, before = (
+            np.bincount(self.classes[words[part]], counts[part], minlength=len(self.bigrams))
+            for words, counts, begin in self.neighbours
+            for part in [slice(begin[word], begin[word + 1])]
+        )
+        itself = self.itself[word]
         size = np.array([[after.sum()], [before.sum()]])
         after[old] -= itself
         before[old] -= itself
@@ -131,23 +132,6 @@ class _Exchange:
         gains += _f(diagonal + after + before + itself) + _f(diagonal) - _f(diagonal + after) - _f(diagonal + before)
         gains[:FIRST_CLASS] = -np.inf
         return gains
-
-
-class _Neighbours:
-    """Neighbours of each word on one side, with counts: for word w the range `begin[w]` to `begin[w + 1]`."""
-
-    def __init__(self, words: np.ndarray, counts: np.ndarray, begin: np.ndarray):
-        self.words, self.counts, self.begin = words, counts, begin.tolist()
-
-    def count_classes(self, word: int, classes: np.ndarray, number: int) -> np.ndarray:
-        part = slice(self.begin[word], self.begin[word + 1])
-        return np.bincount(classes[self.words[part]], self.counts[part], minlength=number)
-
-    def count_word(self, word: int, other: int) -> float:
-        part = slice(self.begin[word], self.begin[word + 1])
-        place = np.searchsorted(self.words[part], other)
-        found = self.words[part][place : place + 1] == other
-        return float(self.counts[part][place]) if found.any() else 0.0
 
 
 def _f(x: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, Mixture, Shortlist, Uniform, kneser_ney
+from keras_nplm import NPLM, Mixture, Shortlist, Uniform, kneser_ney, ngram_dataset
 from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic, tune_dynamic
 from keras_nplm.models.dynamic.mixture import DynamicMixture
@@ -78,8 +78,6 @@ def test_networks_learn_within_mixtures_and_short_lists():
 
 @pytest.mark.long
 def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
-    from keras_nplm import ngram_dataset
-
     rng = np.random.default_rng(3)
     train = rng.choice(np.arange(4, V), 4000, p=[0.4, 0.3, 0.2, 0.05, 0.05]).astype(np.int32)
     network = NPLM(V, 3, 4, 5, boundary="stream")

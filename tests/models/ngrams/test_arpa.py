@@ -1,4 +1,4 @@
-"""ARPA files: written files in KenLM, files of SRILM, and malformed files, refused with the line."""
+"""ARPA files: the recorded numbers of KenLM, files of SRILM, and malformed files, refused with the line."""
 
 import gzip
 import tracemalloc
@@ -50,6 +50,24 @@ def _text(boundary: str) -> np.ndarray:
     return np.append(ids, 3).astype(np.int32)
 
 
+@pytest.fixture
+def read(tmp_path):
+    """Function that reads a model from the text of an ARPA file, with a given vocabulary or its own."""
+
+    def read(text: str, vocabulary: Vocabulary | None = None) -> tuple[BackoffModel, Vocabulary]:
+        (tmp_path / "read.arpa").write_text(text, encoding="utf-8")
+        return read_arpa(tmp_path / "read.arpa", vocabulary)
+
+    return read
+
+
+def _log10(model: BackoffModel, vocabulary: Vocabulary, words: str) -> float:
+    """Return log10 P of the last word after the words before it."""
+    ids = [vocabulary.words.index(word) if word in vocabulary.words else 1 for word in words.split()]
+    padded = np.array([[0] * (model.order - 1) + ids])[:, -model.order :]
+    return float(model.log_prob(padded[:, :-1], padded[:, -1])[0]) / LN10
+
+
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 @pytest.mark.parametrize("threshold", [0, 1e-3])
 def test_written_models_are_read_back(tmp_path, boundary, threshold):
@@ -85,6 +103,16 @@ KENLM = {
 }
 
 
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_model_gives_the_recorded_numbers_of_kenlm(boundary):
+    vocabulary, whole = Vocabulary(WORDS), boundary == "sentence"
+    model = kneser_ney(_text(boundary), len(vocabulary), 4, boundary)
+    for sentence, expected in zip(SENTENCES, KENLM[boundary], strict=True):
+        words = [*["<s>"] * whole, *sentence.split(), *["</s>"] * whole]
+        found = [_log10(model, vocabulary, " ".join(words[:end])) for end in range(1 + whole, len(words) + 1)]
+        np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
 @pytest.mark.parametrize("block", [1, 20, 333])
 @pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
 def test_models_do_not_depend_on_the_blocks_of_the_file(tmp_path, monkeypatch, name, block):
@@ -110,59 +138,41 @@ def test_memory_of_reading_follows_the_tables_not_the_text(tmp_path, monkeypatch
     model, _ = read_arpa(path, vocabulary)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert path.stat().st_size > 500 * sum(model.num_ngrams) // 2
     assert peak < path.stat().st_size / 2 and peak < 200 * sum(model.num_ngrams)
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_model_gives_the_recorded_numbers_of_kenlm(boundary):
-    vocabulary, whole = Vocabulary(WORDS), boundary == "sentence"
-    model = kneser_ney(_text(boundary), len(vocabulary), 4, boundary)
-    for sentence, expected in zip(SENTENCES, KENLM[boundary], strict=True):
-        ids = [*vocabulary.encode(sentence.split()).tolist(), *([3] if whole else [])]
-        history, ours = [2 if whole else 0] * 3, []
-        for word in ids:
-            ours.append(float(model.log_prob(np.array([history[-3:]]), np.array([word]))[0]) / LN10)
-            history.append(word)
-        np.testing.assert_allclose(ours, expected, atol=2e-5)
+UNIGRAMS = "\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<s>\n-1\t</s>\n-0.5\ta\t0\n\n\\end\\\n"
+POSITIVE = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 a 0.2552725\n-0.30103 b\n\n"
+FOURGRAM = SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1").replace("sat on the", "sat on the\t-0.5")
+ANSWERS = [
+    (SRILM, "<s> the", -0.2),
+    (SRILM, "<s> the cat", -0.05 - 0.25),  # backed off from <s> the
+    (SRILM, "sat on the", -0.1),  # though sat on is no bigram of the file
+    (SRILM, "cat on the", -0.35),
+    (SRILM, "the cat sat", -0.3),  # the cat has no back-off: 0
+    (SRILM, "cat sat cat", -0.15 - 0.5),
+    (SRILM, "on dog", -0.1 - 1.1),
+    (SRILM, "the </s>", -0.3 - 0.7),
+    (SRILM, "the <s>", -np.inf),
+    (SRILM.replace("-0.25\tthe cat", "-99\tthe cat"), "the cat", -np.inf),  # listed: no back-off
+    (SRILM.replace("<unk>", "<UNK>"), "on dog", -0.1 - 1.1),
+    (UNIGRAMS, "a a", -0.5),
+    (UNIGRAMS, "a </s>", -1),
+    (POSITIVE + "\\2-grams:\n-1 a a\n\n\\end\\\n", "a b", np.log10(0.9)),  # 1.8 · 0.5
+    (FOURGRAM.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"), "sat on the cat", -0.5 - 0.25),
+    (FOURGRAM.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"), "<s> sat on the", -0.2),
+]
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_kenlm_gives_its_recorded_numbers(tmp_path, boundary):
-    kenlm = pytest.importorskip("kenlm", reason="KenLM's Python module is not installed (extra [benchmark])")
-    vocabulary, whole = Vocabulary(WORDS), boundary == "sentence"
-    write_arpa(tmp_path / "model.arpa", kneser_ney(_text(boundary), len(vocabulary), 4, boundary), vocabulary)
-    theirs = kenlm.Model(str(tmp_path / "model.arpa"))
-    for sentence, expected in zip(SENTENCES, KENLM[boundary], strict=True):
-        scores = [log10 for log10, *_ in theirs.full_scores(sentence, bos=whole, eos=whole)]
-        np.testing.assert_allclose(scores, expected, atol=2e-5)
+@pytest.mark.parametrize("text, words, expected", ANSWERS)
+def test_files_of_other_tools_are_read(read, text, words, expected):
+    model, vocabulary = read(text)
+    assert _log10(model, vocabulary, words) == pytest.approx(expected, abs=1e-6)
 
 
-def test_files_of_srilm_are_read(tmp_path):
-    path = tmp_path / "model.arpa"
-    path.write_bytes(gzip.compress(SRILM.encode()))
-    model, vocabulary = read_arpa(path)
-    assert vocabulary.words[4:] == ["cat", "on", "sat", "the"]
-
-    def log10(context, word):
-        ids = vocabulary.encode(f"{context} {word}".split())
-        ids = np.array(
-            [{"<s>": 2, "</s>": 3}.get(token, i) for token, i in zip(f"{context} {word}".split(), ids, strict=True)]
-        )
-        padded = np.concatenate([[0, 0], ids])[-3:]
-        return float(model.log_prob(padded[None, :2], padded[2:])[0]) / LN10
-
-    assert log10("<s>", "the") == pytest.approx(-0.2)
-    assert log10("<s> the", "cat") == pytest.approx(-0.05 - 0.25)  # backed off from <s> the
-    assert log10("sat on", "the") == pytest.approx(-0.1)  # though sat on is no bigram of the file
-    assert log10("cat on", "the") == pytest.approx(-0.35)
-    assert log10("the cat", "sat") == pytest.approx(-0.3)  # the cat has no back-off: 0
-    assert log10("cat sat", "cat") == pytest.approx(-0.15 - 0.5)
-    assert log10("on", "dog") == pytest.approx(-0.1 - 1.1)
-    assert log10("the", "</s>") == pytest.approx(-0.3 - 0.7)
-    assert np.isneginf(model.next_log_probs(np.array([[0, 4]]))[0, [0, 2]]).all()
-    wider, _ = read_arpa(path, Vocabulary(["the", "cat", "sat", "on", "dog"]))
-    assert wider.log_prob(np.array([[0, 7]]), np.array([8]))[0] / LN10 == pytest.approx(-0.1 - 1.1)
+def test_words_that_only_the_vocabulary_has_are_unknown_words(read):
+    assert read(SRILM)[1].words[4:] == ["cat", "on", "sat", "the"]
+    assert _log10(*read(SRILM, Vocabulary([*WORDS[:4], "dog"])), "on dog") == pytest.approx(-0.1 - 1.1)
 
 
 @pytest.mark.parametrize(
@@ -174,123 +184,60 @@ def test_files_of_srilm_are_read(tmp_path):
         lambda text: text.replace("sat on the", "sat on the\t0"),
     ],
 )
-def test_forms_that_other_tools_read_are_read(tmp_path, change):
-    (tmp_path / "one").write_text(SRILM, encoding="utf-8")
-    (tmp_path / "two").write_bytes(change(SRILM).encode())
-    (one, words), (two, same) = read_arpa(tmp_path / "one"), read_arpa(tmp_path / "two")
+def test_forms_that_other_tools_read_are_read(read, change):
+    (one, words), (two, same) = read(SRILM), read(change(SRILM))
     assert words == same and one.num_ngrams == two.num_ngrams
     for found, expected in zip(two.log_probs + two.backoffs, one.log_probs + one.backoffs, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_positive_back_off_of_a_distribution_is_read(tmp_path):
-    path = tmp_path / "model.arpa"  # P(a | a) = 0.1 and P(b | a) = 1.8 · 0.5
-    path.write_text(
-        "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 a 0.2552725\n-0.30103 b\n\n"
-        "\\2-grams:\n-1 a a\n\n\\end\\\n"
-    )
-    model, _ = read_arpa(path)
-    np.testing.assert_allclose(np.exp(model.next_log_probs([[4]]))[0, 4:], [0.1, 0.9], atol=1e-6)
-
-
-def test_unigram_models_are_read(tmp_path):
-    path = tmp_path / "model.arpa"
-    path.write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<s>\n-1\t</s>\n-0.5\ta\t0\n\n\\end\\\n")
-    model, _ = read_arpa(path)
-    np.testing.assert_allclose(model.next_log_probs([[4]])[0, 3:] / LN10, [-1, -0.5], rtol=1e-6)
-
-
-def test_context_with_a_pruned_ending_keeps_its_back_off(tmp_path):
-    path = tmp_path / "model.arpa"
-    text = SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1").replace("sat on the", "sat on the\t-0.5")
-    path.write_text(text.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"), encoding="utf-8")
-    model, vocabulary = read_arpa(path)
-    sat, on, the, cat = vocabulary.encode(["sat", "on", "the", "cat"]).tolist()
-    assert model.log_prob([[sat, on, the]], [cat])[0] / LN10 == pytest.approx(-0.5 - 0.25)  # on the has no back-off
-    assert model.log_prob([[2, sat, on]], [the])[0] / LN10 == pytest.approx(-0.2)
-
-
-def test_a_listed_ngram_of_probability_0_does_not_back_off(tmp_path):
-    path = tmp_path / "model.arpa"
-    path.write_text(SRILM.replace("-0.25\tthe cat", "-99\tthe cat"), encoding="utf-8")
-    model, vocabulary = read_arpa(path)
-    the, cat = vocabulary.encode(["the", "cat"]).tolist()
-    assert np.isneginf([model.log_prob([[0, the]], [cat])[0], model.next_log_probs([[0, the]])[0, cat]]).all()
-
-
-def test_unk_in_capitals_is_the_unknown_word(tmp_path):
-    path = tmp_path / "model.arpa"
-    path.write_text(SRILM.replace("<unk>", "<UNK>"), encoding="utf-8")
-    model, vocabulary = read_arpa(path)
-    assert vocabulary.words[4:] == ["cat", "on", "sat", "the"]
-    assert model.unigrams[1] / LN10 == pytest.approx(-1.1)
-
-
-MALFORMED = [
-    (lambda text: "", "An ARPA file must have the line .*data"),
-    (lambda text: text.replace("ngram 2=4", "ngram 3=4"), "line 5: expected ngram 2=NUMBER"),
-    (
-        lambda text: text.replace("ngram 2=4\nngram 3=1\n", ""),
-        "line 8: expected no back-off, since 1 is",
-    ),
-    (lambda text: text.replace("ngram 2=4", "ngram 2=3"), "line 21: expected the end of the 3 2-grams"),
-    (lambda text: text.replace("ngram 2=4", "ngram 2=5"), "expected log10 probability, 2 words and perhaps log10 back"),
-    (lambda text: text[: text.index("-0.3\tcat sat")], "line 20: expected log10 probability, 2 words.*end of the file"),
-    (lambda text: text.replace("-0.25\tthe cat", "-0.25\tthe"), "line 19: expected log10 probability, 2 words"),
-    (lambda text: text.replace("-0.25\tthe cat", "x\tthe cat"), "line 19: expected a number. Received"),
-    (lambda text: text.replace("cat sat\t-0.15", "cat sat\tnone"), "line 20: expected a number"),
-    (lambda text: text.replace("cat sat\t-0.15", "cat sat\t1e400"), "line 20: expected a number"),
-    (
-        lambda text: text.replace("-0.25\tthe cat", "0.25\tthe cat"),
-        "line 19: expected a log10 probability of 0 or less",
-    ),
-    (
-        lambda text: text.replace("the cat", "the dog"),
-        "line 19: expected words .*, and 'dog' is not one",
-    ),
-    (lambda text: text.replace("on the\n\n", "the cat\n\n"), "line 21: expected an n-gram that is not listed above"),
-    (lambda text: text.replace("-0.9\tsat", "-0.9\tcat"), "line 14: expected an n-gram that is not listed above"),
-    (lambda text: text.replace("\\end\\\n", ""), r"expected the line \\end\\. Received: the end of the file"),
-    (lambda text: text.replace("\\2-grams:", "\\4-grams:"), "line 17: expected the line .2-grams:"),
-    (
-        lambda text: text.replace("sat on the", "sat on the\t-1"),
-        "line 24: expected no back-off, since 3 is",
-    ),
-    (lambda text: text.replace("-0.2\n-0.6", "5\n-0.6"), "line 12: expected a back-off with .* after 'cat' sum to 1"),
-    (lambda text: text.replace("cat sat\t-0.15", "cat sat\t3"), "line 20: expected a back-off with .* after 'cat sat'"),
+MALFORMED = [  # text, what replaces it, and words of the message
+    (SRILM, "", "An ARPA file must have the line .*data"),
+    ("ngram 2=4", "ngram 3=4", "line 5: expected ngram 2=NUMBER"),
+    ("ngram 2=4\nngram 3=1\n", "", "line 8: expected no back-off, since 1 is"),
+    ("ngram 2=4", "ngram 2=3", "line 21: expected the end of the 3 2-grams"),
+    ("ngram 2=4", "ngram 2=5", "expected log10 probability, 2 words and perhaps log10 back"),
+    (SRILM[SRILM.index("-0.3\tcat sat") :], "", "line 20: expected log10 probability, 2 words.*end of the file"),
+    ("-0.25\tthe cat", "-0.25\tthe", "line 19: expected log10 probability, 2 words"),
+    ("-0.25\tthe cat", "x\tthe cat", "line 19: expected a number. Received"),
+    ("cat sat\t-0.15", "cat sat\tnone", "line 20: expected a number"),
+    ("cat sat\t-0.15", "cat sat\t1e400", "line 20: expected a number"),
+    ("-0.25\tthe cat", "0.25\tthe cat", "line 19: expected a log10 probability of 0 or less"),
+    ("the cat", "the dog", "line 19: expected words .*, and 'dog' is not one"),
+    ("on the\n\n", "the cat\n\n", "line 21: expected an n-gram that is not listed above"),
+    ("-0.9\tsat", "-0.9\tcat", "line 14: expected an n-gram that is not listed above"),
+    ("\\end\\\n", "", r"expected the line \\end\\. Received: the end of the file"),
+    ("\\2-grams:", "\\4-grams:", "line 17: expected the line .2-grams:"),
+    ("sat on the", "sat on the\t-1", "line 24: expected no back-off, since 3 is"),
+    ("-0.2\n-0.6", "5\n-0.6", "line 12: expected a back-off with .* after 'cat' sum to 1"),
+    ("cat sat\t-0.15", "cat sat\t3", "line 20: expected a back-off with .* after 'cat sat'"),
 ]
 
 
 @pytest.mark.parametrize("block", [1, 1 << 20])  # bytes of the file in memory
-@pytest.mark.parametrize("damage, message", MALFORMED)
-def test_malformed_files_are_refused_with_the_line(tmp_path, monkeypatch, block, damage, message):
+@pytest.mark.parametrize("old, new, message", MALFORMED)
+def test_malformed_files_are_refused_with_the_line(read, monkeypatch, block, old, new, message):
     monkeypatch.setattr(arpa_lines, "_BLOCK", block)
-    text = damage(SRILM)
-    assert text != SRILM
-    path = tmp_path / "model.arpa"
-    path.write_text(text, encoding="utf-8")
+    assert old in SRILM
     with pytest.raises(InputError, match=message):
-        read_arpa(path)
+        read(SRILM.replace(old, new))
 
 
-def test_words_outside_a_given_vocabulary_are_refused(tmp_path):
-    path = tmp_path / "model.arpa"
-    path.write_text(SRILM, encoding="utf-8")
+def test_words_outside_a_given_vocabulary_are_refused(read):
     with pytest.raises(InputError, match="'sat' is not one"):
-        read_arpa(path, Vocabulary(["the", "cat", "on"]))
+        read(SRILM, Vocabulary(["the", "cat", "on"]))
 
 
 def test_words_of_ngrams_are_listed_without_a_probability(tmp_path):
     vocabulary = Vocabulary(["a", "b", "c"])
-    unigrams = np.log(np.array([0, 0, 0, 0.3, 0.4, 0.3, 0], np.float32) + np.float32(1e-45)).astype(np.float32)
-    unigrams[[0, 1, 2, 6]] = -np.inf
+    unigrams = np.full(7, -np.inf, np.float32)
+    unigrams[3:6] = np.log([0.3, 0.4, 0.3])
     keys = np.array([4 * 7 + 5, 5 * 7 + 6, 6 * 7 + 4])  # a b, b c, c a
     log_probs = np.log(np.array([0.5, 0.2, 0.9], np.float32))
     model = BackoffModel(ContextTrie(7, []), unigrams, [keys], [log_probs], [np.zeros(7, np.float32)])
     write_arpa(tmp_path / "model.arpa", model, vocabulary)
     read, _ = read_arpa(tmp_path / "model.arpa", vocabulary)
-    contexts = np.array([[4], [5], [6]])
-    np.testing.assert_allclose(read.log_prob(contexts, [5, 6, 4]), log_probs, atol=1e-5)
+    np.testing.assert_allclose(read.log_prob([[4], [5], [6]], [5, 6, 4]), log_probs, atol=1e-5)
 
 
 def test_a_small_archive_claims_little_memory(tmp_path):

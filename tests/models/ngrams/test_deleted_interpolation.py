@@ -56,14 +56,6 @@ def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, d
     np.testing.assert_allclose(one, found[np.arange(len(contexts)), targets], atol=1e-9)
 
 
-def test_words_in_neither_text_keep_a_probability():
-    rng = np.random.default_rng(7)
-    train, held_out = (np.append(4 + rng.zipf(1.3, n) % 100, 3).astype(np.int32) for n in (4000, 300))
-    model = deleted_interpolation(train, held_out, 400, 3, "stream")  # 104 … 399 are in neither
-    rarest = model.next_log_probs(np.stack([train[:200], train[1:201]], axis=1))[:, 399]
-    assert rarest.min() > -math.log(397) - math.log(4 * (len(held_out) + 1))
-
-
 @pytest.mark.long
 def test_perplexity_on_brown_is_that_of_the_paper(brown):
     train, held_out = brown.ids("train"), brown.ids("validation")

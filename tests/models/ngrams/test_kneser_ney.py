@@ -15,6 +15,10 @@ from keras_nplm.models.ngrams.kneser_ney import estimate_discounts
 V = 9  # <pad> <unk> <s> </s> and five words
 
 
+def _count_frequencies(counts):
+    return np.bincount(np.minimum(counts, 5), minlength=6)
+
+
 class PlainKneserNey:
     """Chen & Goodman's formulas with dictionaries."""
 
@@ -37,7 +41,7 @@ class PlainKneserNey:
         lower = uniform if k == 1 else self.p(context[1:], word)
         if not followers:
             return lower
-        d = [0.0, *estimate_discounts(np.array(list(self.a[k - 1].values())))]
+        d = [0.0, *estimate_discounts(_count_frequencies([*self.a[k - 1].values()]))]
         total = sum(followers.values())
         gamma = sum(d[min(c, 3)] for c in followers.values()) / total
         c = followers.get((*context, word), 0)
@@ -78,7 +82,7 @@ Y = 100 / (100 + 2 * 40)
     ],
 )
 def test_discounts_are_those_of_chen_and_goodman_or_fall_back(counts, times, expected):
-    np.testing.assert_allclose(estimate_discounts(np.repeat(counts, times)), expected)
+    np.testing.assert_allclose(estimate_discounts(_count_frequencies(np.repeat(counts, times))), expected)
 
 
 @pytest.mark.long

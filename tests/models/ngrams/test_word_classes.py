@@ -65,8 +65,3 @@ def test_exchange_resumes_from_saved_classes(tmp_path):
     seen = np.unique(ids)
     np.testing.assert_array_equal(resumed[0][seen], swept[1][seen])
     assert whole.shape == (64,)
-
-
-def test_a_single_class_has_all_words():
-    ids = np.array([4, 5, 4, 5, 3], np.int32)
-    assert exchange_classes(ids, 6, 1).tolist() == [0, 4, 2, 3, 4, 4]

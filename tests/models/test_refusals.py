@@ -1,15 +1,34 @@
-"""Refusals of n-gram models, mixtures, caches and spelling models: a call, and words of its message."""
+"""Refusals of language models: a call, and words of its message."""
 
 import gzip
+import json
 
+import keras
 import numpy as np
 import pytest
 
-from keras_nplm import ContinuousCache, InputError, Mixture, NgramCache, Uniform, UnigramCache, Vocabulary
+from keras_nplm import (
+    NPLM,
+    ContinuousCache,
+    FullSoftmax,
+    InputError,
+    LanguageModel,
+    Mixture,
+    NgramCache,
+    Shortlist,
+    Uniform,
+    UnigramCache,
+    Vocabulary,
+    evaluate,
+    fit_mixture,
+)
 from keras_nplm.models.dynamic import DynamicSettings
+from keras_nplm.models.growth import check_growable
 from keras_nplm.models.ngrams import (
+    ContextFrequencies,
     FrequencyBins,
     class_based,
+    count_ngrams,
     exchange_classes,
     kneser_ney,
     kneser_ney_on_disk,
@@ -20,6 +39,8 @@ from keras_nplm.models.ngrams import (
 )
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.interpolation import fit_weights
+from keras_nplm.models.nplm_file import check_memory
+from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.models.spelling import SpellingModel
 
 V = 9
@@ -28,8 +49,10 @@ EMPTY = np.array([3], np.int32)
 CLASSES = np.array([0, 4, 2, 3, 4, 5, 1, 5, 5], np.int32)  # word 6 has no class
 MODEL = kneser_ney(TEXT, V, 3, "stream")
 UNIFORM = Uniform(V, "stream")
+BINS = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 2, "stream")))
+LISTED = {"output": lambda: FullSoftmax(V, shortlist_size=3)}
 FACTORS = "`factors` must be a list of at most 16 numbers from 1 to 1,000,000"
-SHARES = "not be negative and sum to 1"
+SHARES = "`weights` must be 0 or more and sum to 1"
 
 
 def _cache(**options):
@@ -38,6 +61,20 @@ def _cache(**options):
 
 def _read_classes(text):
     return lambda path: load_classes(_write(path, text.encode()), Vocabulary(["the", "cat"]))
+
+
+def _network(size=V, hidden="tanh", output=lambda: "full"):
+    return NPLM(size, 3, 2, 3, hidden=hidden, output=output(), boundary="stream")
+
+
+def _load_cache(**content):
+    def call(path):
+        words = Vocabulary(list("abcde"))
+        LanguageModel(NgramCache(V, "stream", factors=(2,)), words, "whitespace", "stream").save(path)
+        _write(path / "cache.json", json.dumps(content).encode())
+        LanguageModel.load(path)
+
+    return call
 
 
 def _write(path, content):
@@ -51,16 +88,16 @@ CALLS = [
     (lambda path: kneser_ney(EMPTY, V, 3, "stream"), "no word to predict"),
     (lambda path: kneser_ney_on_disk(path, lambda: iter([TEXT]), 6, V, 1), "`order`"),
     (lambda path: kneser_ney_on_disk(path, lambda: iter([EMPTY]), 1, V, 3, "stream"), "no word to predict"),
-    (lambda path: class_based(TEXT, TEXT, CLASSES, 3), "1 words of the text have no class"),
+    (lambda path: class_based(TEXT, TEXT, CLASSES, 3), "Received: 1 words of the text have no class"),
     (lambda path: exchange_classes(TEXT, V, 4), "`num_classes` must be 1 to 3"),
-    (lambda path: exchange_classes(TEXT, V, 1, start=CLASSES), "The initial classes must be 1 classes or fewer"),
+    (lambda path: exchange_classes(TEXT, V, 1, start=CLASSES), "`start` must be 1 classes or fewer"),
     (_read_classes("the\t0\ncat\tone\n"), "line 2: expected a word, a tab and the number"),
     (_read_classes("the\t99999999999\n"), "line 1: expected .* class, at most 6"),
     (_read_classes("a\t0\n"), "must have classes of words in the vocabulary"),
     (lambda path: fit_weights(np.array([[0.0, 0.0], [-np.inf, -np.inf]])), "token 1 has probability 0 in every model"),
     (lambda path: fit_weights(np.zeros((0, 2))), "The held-out text"),
-    (lambda path: prune(MODEL, -1e-9), "The pruning threshold must be 0 or more. Received"),
-    (lambda path: prune(MODEL, float("nan")), "The pruning threshold must be 0 or more. Received"),
+    (lambda path: prune(MODEL, -1e-9), "`threshold` must be 0 or more. Received"),
+    (lambda path: prune(MODEL, float("nan")), "`threshold` must be 0 or more. Received"),
     (lambda path: prune(MODEL, max_ngrams=5), "`max_ngrams` must be 6 or more, the number of unigrams"),
     (lambda path: approximate(MODEL, TEXT, 4), "`order` must be 2 to 3, the order of the model. Received: 4"),
     (lambda path: approximate(MODEL, TEXT, 3, min_expected_count=0), "`min_expected_count` must be above 0. Received"),
@@ -68,19 +105,41 @@ CALLS = [
     (lambda path: read_arpa(path), "Cannot read .*input"),
     (lambda path: read_arpa(_write(path, "\\data\\".encode("utf-16"))), "not UTF-8"),
     (lambda path: read_arpa(_write(path, gzip.compress(b"\\data\\" * 99)[:-20])), "is not a whole gzip archive"),
-    (lambda path: write_arpa(path, MODEL, Vocabulary(["the"])), "`vocabulary` must have 9 words, .* Received: 5"),
+    (lambda path: write_arpa(path, MODEL, Vocabulary(["the"])), "`vocabulary` must be of 9 words, .* Received: 5"),
     (lambda path: FrequencyBins.load(path), "Cannot read"),
     (lambda path: Mixture([UNIFORM], [1.0]), "two models or more"),
     (lambda path: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]), "must have one `boundary`. Received: stream, sentence"),
     (lambda path: Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5]), "one vocabulary"),
     (lambda path: Mixture([UNIFORM] * 2, [0.5, 0.6]), SHARES),
     (lambda path: Mixture([UNIFORM] * 2, [1.5, -0.5]), SHARES),
-    (lambda path: Mixture([UNIFORM] * 2, [0.2, 0.3, 0.5]), "must be 2 in number. Received: 3"),
+    (lambda path: Mixture([UNIFORM] * 2, [0.2, 0.3, 0.5]), "`weights` must be 2 numbers. Received: 3"),
+    (lambda path: Mixture([Uniform(V + 1)] * 2, np.ones((BINS.number, 2)) / 2, BINS), "`bins` must be of 10 words"),
+    (lambda path: fit_mixture([UNIFORM] * 2, np.array([3, 3])), "no word to predict"),
+    (lambda path: fit_mixture([UNIFORM] * 2, TEXT, "sentence"), "`boundary` must be 'stream'"),
+    (lambda path: evaluate(UNIFORM, iter([])), "no word to predict"),
+    (lambda path: Shortlist(_network(), MODEL), "`network` must be an NPLM with a short-list. Received: NPLM"),
+    (
+        lambda path: Shortlist(_network(**LISTED), Uniform(8, "stream")),
+        "one vocabulary .* vocabularies of .9, 8. words",
+    ),
+    (lambda path: Shortlist(_network(**LISTED), Uniform(V)), "must have one `boundary`. Received: stream, sentence"),
+    (lambda path: SelfNormalised(_network(output=lambda: "adaptive")), "logits of all words, .* AdaptiveSoftmax"),
+    (lambda path: SelfNormalised(_network(**LISTED)), "logits of all words, .*shortlist_size=3"),
+    (lambda path: SelfNormalised(_network(hidden=keras.layers.Dense(3))), "TanhHidden or DeepHidden, .*: Dense"),
+    *(
+        (lambda path, name=name: check_growable(_network(output=lambda: name)), f"a row for each word .*: {kind}")
+        for name, kind in (("adaptive", "AdaptiveSoftmax"), ("energy", "EnergyOutput"))
+    ),
+    (lambda path: check_growable(_network(**LISTED)), "`shortlist_size` must be None to add words. Received: 3"),
+    (lambda path: check_growable(UNIFORM), "`model` must be an NPLM to add words to it. Received: Uniform"),
+    (lambda path: check_memory(10**15), "must fit into .* bytes of memory. Received: 1,000,000,000,000,000 weights"),
     (lambda path: UnigramCache(V, "book"), "`boundary` must be one of stream, sentence. Received: 'book'"),
     (_cache(decay=0.5), "`decay` must be 1 or more. Received: 0.5"),
     (_cache(length=0), "`length` must be 1 to 65,535. Received: 0"),
     (_cache(length="many"), "`length` must be an integer"),
     *((_cache(factors=f), FACTORS) for f in ((2, 0.5), ["2"], (1e200,), (10**400,), (True,), (2,) * 17)),
+    (_load_cache(decay=1, length=7, factors=[0.5]), FACTORS),
+    (_load_cache(decay=1, factors=[2]), "must have the field 'length'"),
     (lambda path: ContinuousCache(UNIFORM), "`network` must be an NPLM. Received: Uniform"),
     (lambda path: DynamicSettings(rate=-1), "`rate` must be 0 or more"),
     (lambda path: SpellingModel({}), "needs words of 1 character or more"),
