@@ -42,7 +42,6 @@ class NBestList:
         return len(self.texts)
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
-        """Return a copy with more features, none of a name that the list already has."""
         if duplicates := [name for name in features if name in self.features]:
             raise InputError(f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new `--name`.")
         added = (*self.new_features, *features)
@@ -73,12 +72,8 @@ class NBestFile:
     The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed. A list has at most
     128 MiB: about 200,000 hypotheses of ordinary length.
 
-    Args:
-        path: the file.
-        format: one of `FORMATS`. Default: detected from the first line and the suffix `.tsv`.
-        archives: Kaldi only: archives of costs by the name of the feature.
-
-    Example:
+    `format` is one of `FORMATS`, by default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi
+    only, are archives of costs by the name of the feature.
 
     >>> path = getfixture("tmp_path") / "list.txt"
     >>> _ = path.write_text("0 ||| the cat ||| LM= -3 TM= -1 -2 ||| -1.5\\n0 ||| cat ||| LM= -2 TM= -4 -2 ||| -2\\n")
@@ -108,7 +103,7 @@ class NBestFile:
         self.header: str | None = None
         self._parse = line_formats.parse_moses_line if self.format == "moses" else line_formats.parse_kaldi_line
         if self.format == "tsv":
-            with _name_line(self.path, number):
+            with name_line(self.path, number):
                 columns = line_formats.name_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
             self.header = first if line_formats.is_tsv_header(first) else None
@@ -123,13 +118,11 @@ class NBestFile:
             rows, size = [], 0
             for _, number, *row in group:
                 size += len(row[-1]) + _LINE_SIZE
-                if hash(name) in seen:
-                    raise line_error(
-                        self.path, number, f"the id {name} occurs again; the lines of one id must be adjacent"
-                    )
-                if size > _MAX_LIST_SIZE:
-                    message = f"list {name} must have at most {_MAX_LIST_SIZE:,} bytes. Received: more hypotheses. "
-                    raise line_error(self.path, number, message + "Fix: keep the best of each list")
+                with name_line(self.path, number):
+                    if hash(name) in seen:
+                        raise ValueError(f"the id {name} occurs again; the lines of one id must be adjacent")
+                    if size > _MAX_LIST_SIZE:
+                        raise ValueError(f"list {name} is larger than {_MAX_LIST_SIZE:,} bytes: keep the best of each")
                 rows.append(row)
             seen.add(hash(name))
             texts, features, lines = zip(*rows, strict=True)
@@ -149,14 +142,14 @@ class NBestFile:
             if self.header:
                 next(lines)
             for number, line in lines:
-                with _name_line(self.path, number):
+                with name_line(self.path, number):
                     name, text, features = self._parse(line)
                 for (feature, path), archive in zip(self.archives.items(), archives, strict=True):
                     key = split_fields(line)[0]
                     archive_number, cost = next(archive, (None, ""))
                     if archive_number is None:
                         raise InputError(f"{path} ends before {key}. Fix: give one line for each hypothesis, in order.")
-                    with _name_line(path, archive_number):
+                    with name_line(path, archive_number):
                         features[feature] = -line_formats.parse_kaldi_cost(cost, key)
                 yield name, number, text, features, line
             for path, archive in zip(self.archives.values(), archives, strict=True):
@@ -165,7 +158,6 @@ class NBestFile:
 
 
 def check_format(format: str | None) -> None:
-    """Check the name of a format."""
     if format not in (None, *FORMATS):
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
 
@@ -190,12 +182,11 @@ def read_numbered_lines(path: str | os.PathLike, *, with_blank: bool = False) ->
 
 
 def line_error(path: str | os.PathLike, number: int, message: str) -> InputError:
-    """Return an error that names a file and a line number."""
     return InputError(f"{path}, line {number}: {message}.")
 
 
 @contextlib.contextmanager
-def _name_line(path: Path, number: int) -> Iterator[None]:
+def name_line(path: Path, number: int) -> Iterator[None]:
     """Turn a ValueError of the block into an InputError that names the line."""
     try:
         yield
