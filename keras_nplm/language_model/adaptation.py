@@ -47,7 +47,6 @@ def adapt(
 
 
 def _split_lines(ids: np.ndarray, held_out: float) -> tuple[np.ndarray, np.ndarray]:
-    """Split ids into the first lines and the last lines, which are a share of all lines and at least 1."""
     ends = np.flatnonzero(ids == EOS_ID)
     if len(ends) < 2:
         raise InputError(

@@ -82,7 +82,6 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
 
 
 def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:
-    """Return the size of the text that ids stand for."""
     counter = TextCounter()
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
         tokens = language_model.vocabulary.decode(sentence[sentence != EOS_ID])
@@ -100,7 +99,6 @@ class _LineCounter:
         self._ids = sum_counts([])
 
     def encode(self, lines: Iterable[str]) -> Iterator[np.ndarray]:
-        """Yield the ids of the lines, in chunks."""
         counter = self._counter
         for ids in encode_text(lines, self._owner.vocabulary, self._owner.tokenizer_name, counter):
             if counter.unknown:
@@ -113,7 +111,6 @@ class _LineCounter:
             yield ids
 
     def _refuse_closed_vocabulary(self, word: str) -> None:
-        """Refuse an out-of-vocabulary word if its probability is 0."""
         if self._owner.model.log_prob(self._owner.first_context[None], np.array([UNK_ID]))[0] == -np.inf:
             raise InputError(
                 "The vocabulary of the model is closed: out-of-vocabulary words have probability 0. Received: "
@@ -121,7 +118,6 @@ class _LineCounter:
             )
 
     def measure(self) -> TextSize:
-        """Return the size of the lines that were encoded."""
         owner, counts = self._owner, {"characters": self._counter.characters, "words": self._counter.words, **self._ids}
         spelled = self._spelling_log_prob if counts["unk_tokens"] and owner.spelling is not None else None
         return TextSize.of_text(counts, owner.boundary, owner.tokenizer_name, spelled)

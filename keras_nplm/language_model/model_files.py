@@ -61,7 +61,6 @@ def save_component(directory: Path, number: int, model: NextWordModel) -> None:
 
 
 def component_directory(directory: Path, number: int) -> Path:
-    """Return the directory of a component of a mixture or short-list."""
     return directory / "components" / str(number)
 
 
@@ -118,7 +117,6 @@ def load_component(directory: Path, number: int, config: dict, vocabulary_size: 
 
 
 def _read_cache(directory: Path, fields: dict) -> dict:
-    """Read the options of a cache: fields of a type."""
     path = directory / "cache.json"
     options = read_json(path)
     check_fields(path, options, fields)

@@ -30,18 +30,16 @@ def add_words(
     """Return a copy of a language model with out-of-vocabulary words of a text added to its vocabulary.
 
     The new words get the next ids, most frequent first. Probabilities are renormalised: known words keep their ratios
-    in every context (see `keras_nplm.models.growth`). All new words are added at once. In the contexts of one new word
-    the other new words are `<unk>`, so their order has no influence. A second call sees the words of the first.
+    in every context. In the contexts of one new word the other new words are `<unk>`.
 
     `rule="expectation"` is the paper's:
 
         C(j) = mean over the contexts of j of sum_i C(i) P(i | context)
 
-    P excludes special tokens. The output row [U W]_j is the same mean of output rows. Frequent words dominate P, and a
-    new word is unlike them. On Brown the rule predicts the words that follow worse than `<unk>` itself does.
+    P excludes special tokens. The output row [U W]_j is the same mean of output rows. On Brown the rule predicts the
+    words that follow worse than `<unk>` itself does.
 
-    `rule="likelihood"` starts from the weights of `<unk>` and takes one step up the likelihood of the text. It also
-    uses the words that follow j:
+    `rule="likelihood"` starts from the weights of `<unk>` and takes one step up the likelihood of the text:
 
         C(j) = C(<unk>) + (N F + 30 (n-1) σ² I)^-1 g,    [U W]_j = [U W]_<unk> + 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s²
 
@@ -50,10 +48,8 @@ def add_words(
     - f̄_j: the mean of the output's features over the k contexts of j.
     - f̄_<unk>: their mean over the text, weighted by P(<unk> | context). s²: their variance.
 
-    A tied output takes the sum of both steps. The constants were chosen on Brown.
-
-    Under both rules the bias b_j makes the mean of P(j | context) over the text equal to the frequency of j. This is
-    the bias of greatest likelihood for the given row.
+    A tied output takes the sum of both steps. The constants were chosen on Brown. Under both rules the bias b_j makes
+    the mean of P(j | context) over the text equal to the frequency of j.
 
     Args:
         language_model: an NPLM whose output layer has a row for each word. It is not changed.

@@ -47,3 +47,21 @@ def exported(language_model, build_once) -> Path:
 @pytest.fixture(scope="session")
 def loaded(exported):
     return tf.saved_model.load(exported)
+
+
+@pytest.fixture
+def cut_texts(monkeypatch):
+    """A function that makes texts, a third with invalid bytes, of which only the end is read first."""
+    monkeypatch.setattr("keras_nplm.serving.text._BYTES_PER_TOKEN", 1)
+    monkeypatch.setattr("keras_nplm.serving.text._MORE_BYTES", 3)
+
+    def make(characters: str, number: int) -> list[bytes]:
+        random = np.random.default_rng(0)
+        texts = ["".join(random.choice([*characters], random.choice([0, 3, 12, 90]))) for _ in range(number)]
+        texts = [bytearray(text.encode()) for text in texts]
+        for text in texts[::3]:
+            for place in random.integers(0, max(len(text), 1), 4 * bool(text)):
+                text[place] = random.choice([0x80, 0xBF, 0xE3, 0xF0, 0x9F, 0x20, 0xFF, 0xC3])
+        return list(map(bytes, texts))
+
+    return make

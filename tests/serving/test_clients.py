@@ -1,15 +1,12 @@
-"""The clients of the README and the model card run against TensorFlow's server, or a stand-in with its interfaces."""
+"""The clients of the README and the model card run against a stand-in with the interfaces of TensorFlow's server."""
 
 import contextlib
 import http.server
 import json
 import re
-import shutil
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from concurrent import futures
 from pathlib import Path
@@ -24,40 +21,12 @@ README, CARD = ((directory / "README.md").read_text(encoding="utf-8") for direct
 CLIENTS = [
     block for block in re.findall(r"^```python\n(.*?)^```", README + CARD, re.DOTALL | re.M) if "localhost" in block
 ]
-SERVER = shutil.which("tensorflow_model_server")
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
 def loaded():
     return tf.saved_model.load(SERVED / "1")
-
-
-def _find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        return free.getsockname()[1]
-
-
-@contextlib.contextmanager
-def _model_server():
-    """Start the server with its exported files; yield the ports of REST and gRPC."""
-    rest, grpc = _find_free_port(), _find_free_port()
-    command = [SERVER, f"--rest_api_port={rest}", f"--port={grpc}", "--model_name=reference"]
-    command += [f"--model_base_path={SERVED}", "--enable_batching"]
-    command += [f"--batching_parameters_file={SERVED}/batching.config"]
-    command += [f"--monitoring_config_file={SERVED}/monitoring.config"]
-    server = subprocess.Popen(command)
-    try:
-        while server.poll() is None:  # until it has loaded the model
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://localhost:{rest}/v1/models/reference").close()
-                break
-            time.sleep(0.5)
-        yield rest, grpc
-    finally:
-        server.terminate()
-        server.wait()
 
 
 @contextlib.contextmanager
@@ -121,7 +90,7 @@ def _decode_values(value):
 
 @pytest.fixture(scope="module")
 def ports(loaded):
-    with _model_server() if SERVER else _stand_in(loaded) as ports:
+    with _stand_in(loaded) as ports:
         yield ports
 
 
