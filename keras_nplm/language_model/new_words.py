@@ -83,13 +83,12 @@ def add_words(
 
     model = language_model.model
     check_growable(model)
-    if uses_lemmas(language_model.tokenizer_name):
+    name = language_model.tokenizer_name
+    if uses_lemmas(name) or language_model.vocabulary.subwords is not None:
         raise InputError(
-            "Words cannot be added to a vocabulary of lemmas, because their word forms are unknown. "
-            f"Received: tokenizer {language_model.tokenizer_name!r}. Fix: train with a tokenizer without `+lemmas`."
+            "Words cannot be added to a vocabulary of lemmas, because their word forms are unknown, or of subwords, "
+            f"which spells every word already. Received: tokenizer {name!r}. Fix: train with a tokenizer of words."
         )
-    if language_model.vocabulary.subwords is not None:
-        raise InputError("Words cannot be added to a vocabulary of subwords, which spells every word already.")
     check_argument("rule", rule in RULES, f"one of {', '.join(RULES)}", repr(rule), "choose one of them.")
     check_argument("prior_tokens", prior_tokens >= 1, "1 or more", prior_tokens, "count the tokens of training.")
     sentences = list(check_lines(sentences, "sentences"))
@@ -113,19 +112,16 @@ def count_new_words(
     language_model: LanguageModel, sentences: Iterable[str], words: Iterable[str] | None = None, min_count: int = 1
 ) -> dict[str, int]:
     """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first."""
-    if min_count < 1:
-        raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
+    check_argument("min_count", min_count >= 1, "1 or more", min_count)
     counts = Counter(token for line in check_lines(sentences, "sentences") for token in language_model.tokenize(line))
     check_reserved(counts)
-    if not counts:
-        raise InputError("The text must have 1 word or more. Received: 0. Fix: give lines of text with the new words.")
+    check_argument("sentences", bool(counts), "a text with 1 word or more", 0, "give lines with the new words.")
     known = set(language_model.vocabulary.words)
     if words is None:
         words = [word for word, count in counts.items() if count >= min_count and word not in known]
         if not words:
             raise InputError(
-                f"The text has no out-of-vocabulary word with `min_count` {min_count}. Fix: lower `min_count`, or give "
-                "more text."
+                f"The text has no out-of-vocabulary word with `min_count` {min_count}. Fix: lower it, or add text."
             )
     words = list(check_lines(words, "words"))
     for word in words:
@@ -136,6 +132,5 @@ def count_new_words(
                 f"The word {word!r} must occur {min_count} times or more in the text. Received: {counts[word]}. "
                 "Fix: spell it as the text does, or give more text."
             )
-    if not words:
-        raise InputError("`words` must name 1 word or more. Received: 0. Fix: leave it out to add all new words.")
+    check_argument("words", bool(words), "1 word or more", 0, "leave it out to add all new words.")
     return {word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))}

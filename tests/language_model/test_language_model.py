@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, DynamicSettings, InputError, LanguageModel, Mixture, Uniform, evaluate
+from keras_nplm import DynamicSettings, InputError, LanguageModel, Mixture, Uniform, evaluate
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
@@ -46,18 +46,14 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     assert build_ngram_model("stream").evaluate(LINES)["tokens"] == 6
 
 
-@pytest.mark.parametrize("kind", ["n-gram", "mixture", "NPLM"])
-def test_a_saved_model_loads_and_answers_the_same(build_ngram_model, tmp_path, kind):
-    ngrams = build_ngram_model("sentence")
-    model = ngrams.model
-    if kind == "mixture":
-        model = Mixture([model, Uniform(len(ngrams.vocabulary), "sentence")], [0.7, 0.3])
-    if kind == "NPLM":
-        model = NPLM(len(ngrams.vocabulary), order=3, embedding_dim=4, hidden_units=5)
-    language_model = LanguageModel(model, ngrams.vocabulary, "words", "sentence")
+@pytest.mark.parametrize("is_mixture", [False, True])
+def test_a_saved_model_loads_and_answers_the_same(build_ngram_model, tmp_path, is_mixture):
+    language_model = build_ngram_model("sentence")
+    if is_mixture:
+        language_model.model = Mixture([language_model.model, Uniform(9, "sentence")], [0.7, 0.3])
     language_model.save(tmp_path)
     loaded = LanguageModel.load(tmp_path)
-    assert type(loaded.model) is type(model) and repr(loaded) == repr(language_model)
+    assert type(loaded.model) is type(language_model.model) and repr(loaded) == repr(language_model)
     assert loaded.next_words("the cat") == language_model.next_words("the cat")
     assert loaded.vocabulary == language_model.vocabulary
 
@@ -116,13 +112,10 @@ def test_a_trained_directory_answers_for_its_text(model_directory):
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])
-@pytest.mark.parametrize(
-    "text, context, prefix", [("the ca", "the", "ca"), ("the ", "the", ""), ("", "", ""), ("x", "", "x")]
-)
+@pytest.mark.parametrize("text, context, prefix", [("the ca", "the", "ca"), ("the ", "the", ""), ("x", "", "x")])
 def test_prefix_completion_selects_from_the_next_words(build_ngram_model, boundary, text, context, prefix):
     language_model = build_ngram_model(boundary)
-    expected = [
-        pair for pair in language_model.next_words(context, 100) if pair[0].startswith(prefix) and pair[0] != "</s>"
-    ]
+    words = [pair for pair in language_model.next_words(context, 100) if pair[0] != "</s>"]
+    expected = [pair for pair in words if pair[0].startswith(prefix)]
     assert language_model.complete_prefix(text, 100) == expected
     assert language_model.complete_prefix(text, 1) == expected[:1]

@@ -129,11 +129,8 @@ def test_unknown_words_of_a_long_text_are_spelled_in_chunks(monkeypatch):
 
 
 def test_an_arpa_file_spells_unknown_words_by_its_rare_words(tmp_path):
-    (tmp_path / "a.arpa").write_text(
-        "\\data\\\nngram 1=5\nngram 2=1\n\n"
-        "\\1-grams:\n-1\t<unk>\n-99\t<s>\t0\n-0.5\t</s>\n-0.7\tcat\t0\n-0.4\tthe\t0\n\n"
-        "\\2-grams:\n-0.2\tthe cat\n\n\\end\\\n"
-    )
+    ngrams = "-1\t<unk>\n-99\t<s>\t0\n-0.5\t</s>\n-0.7\tcat\t0\n-0.4\tthe\t0"
+    (tmp_path / "a.arpa").write_text(f"\\data\\\nngram 1=5\n\n\\1-grams:\n{ngrams}\n\n\\end\\\n")
     import_arpa(tmp_path / "a.arpa", tmp_path / "model")
     language_model = LanguageModel.load(tmp_path / "model")
     assert [*language_model.spelling.counts] == ["cat", "the"]

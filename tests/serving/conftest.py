@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary, export_saved_model
+from keras_nplm.serving.signatures import ServingModule
 
 WORDS = "the . of a is to in value name object string not class if this The If with be function".split()
 
@@ -47,6 +48,12 @@ def exported(language_model, build_once) -> Path:
 @pytest.fixture(scope="session")
 def loaded(exported):
     return tf.saved_model.load(exported)
+
+
+@pytest.fixture(scope="session")
+def limited(language_model):
+    """The served functions with a limit of 20 bytes for a text."""
+    return ServingModule(language_model, top_k=2, max_text_length=20).signatures()
 
 
 @pytest.fixture

@@ -15,13 +15,20 @@ from tensorflow.core.framework import tensor_pb2
 
 from keras_nplm import NPLM, InputError, LanguageModel, Uniform, Vocabulary, export_saved_model
 from keras_nplm.cli.main import main
-from keras_nplm.serving.signatures import DOCUMENTATION, ServingModule
+from keras_nplm.serving.signatures import DOCUMENTATION, MAX_TEXT_LENGTH, ServingModule
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 
 
-_trace_once = functools.cache(ServingModule)
 _save = tf.saved_model.save
+
+
+@functools.cache
+def _trace_once(*options) -> ServingModule:
+    served = ServingModule(*options)
+    functions = served.signatures()
+    served.signatures = lambda: functions
+    return served
 
 
 @functools.cache
@@ -39,6 +46,7 @@ def uniform(monkeypatch, build_once) -> LanguageModel:
         shutil.copytree(saved, directory, dirs_exist_ok=True)
 
     monkeypatch.setattr(tf.saved_model, "save", save)
+    _trace_once(_build_uniform(), 10, MAX_TEXT_LENGTH)
     return _build_uniform()
 
 

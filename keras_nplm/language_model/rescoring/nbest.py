@@ -16,8 +16,6 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields
 
 FORMATS = ("moses", "kaldi", "tsv")
-_MAX_LIST_SIZE = 1 << 27  # of a list: characters of its lines, and for each line what an empty one takes in memory
-_LINE_SIZE = 512
 
 
 @dataclasses.dataclass
@@ -69,8 +67,7 @@ class NBestFile:
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
       such as `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed. A list has at most
-    128 MiB: about 200,000 hypotheses of ordinary length.
+    The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed.
 
     `format` is one of `FORMATS`, by default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi
     only, are archives of costs by the name of the feature.
@@ -115,17 +112,12 @@ class NBestFile:
     def __iter__(self) -> Iterator[NBestList]:
         seen: set[int] = set()
         for name, group in itertools.groupby(self._read_rows(), key=lambda row: row[0]):
-            rows, size = [], 0
-            for _, number, *row in group:
-                size += len(row[-1]) + _LINE_SIZE
-                with name_line(self.path, number):
-                    if hash(name) in seen:
-                        raise ValueError(f"the id {name} occurs again; the lines of one id must be adjacent")
-                    if size > _MAX_LIST_SIZE:
-                        raise ValueError(f"list {name} is larger than {_MAX_LIST_SIZE:,} bytes: keep the best of each")
-                rows.append(row)
+            _, numbers, *rows = zip(*group, strict=True)
+            if hash(name) in seen:
+                message = f"the id {name} occurs again; the lines of one id must be adjacent"
+                raise line_error(self.path, numbers[0], message)
             seen.add(hash(name))
-            texts, features, lines = zip(*rows, strict=True)
+            texts, features, lines = rows
             names = dict.fromkeys(itertools.chain.from_iterable(features))  # a missing feature is 0
             columns = {name: np.array([row.get(name, 0.0) for row in features]) for name in names}
             yield NBestList(name, list(texts), columns, list(lines))

@@ -117,7 +117,6 @@ def test_lists_made_in_python_are_written(tmp_path, format):
         ("0 ||| a ||| LM= 1 LM= 1 ||| 1\n", "line 1: the feature LM occurs twice"),
         ("0 ||| a ||| score= 1 ||| 1\n", "line 1: the feature score occurs twice"),
         ("0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", "line 3: the id 0 occurs again"),
-        ("0 ||| a |||\n" * 4, "line 4: list 0 is larger than 2,000 bytes"),
         ("u-1 a\nu b\n", "line 2: expected `utterance-k words`"),
         ("0\ta\t1\n0\tb\n", "line 2: expected 3 columns"),
         ("0\ta\t1\n\tb\t1\n", "line 2: the id is empty"),
@@ -127,8 +126,7 @@ def test_lists_made_in_python_are_written(tmp_path, format):
         ("some words\n", "not in a known format"),
     ],
 )
-def test_damaged_lines_are_named(tmp_path, monkeypatch, text, message):
-    monkeypatch.setattr("keras_nplm.language_model.rescoring.nbest._MAX_LIST_SIZE", 2000)
+def test_damaged_lines_are_named(tmp_path, text, message):
     with pytest.raises(InputError, match=re.escape(str(tmp_path / "list")) + ".*" + message):
         list(_open(tmp_path / "list", text))
 
