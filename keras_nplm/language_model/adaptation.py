@@ -14,26 +14,19 @@ from keras_nplm.io.options import Option
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
-HELD_OUT = Option(
-    name="held_out",
-    type=float,
-    default=0.1,
-    least=0.01,
-    below=1,
-    metavar="SHARE",
-    help="share of the lines, the last ones, that early stopping uses",
-)
-EPOCHS = Option(name="epochs", type=int, default=10, least=1, help="largest number of epochs for each learning rate")
-SEED = Option(name="seed", type=int, default=0, least=0, below=1 << 31, help="seed of the order of the n-grams")
+_HELP = "share of the lines, the last ones, that early stopping uses"
+HELD_OUT = Option("held_out", float, 0.1, _HELP, least=0.01, below=1, metavar="SHARE")
+EPOCHS = Option("epochs", int, 10, "largest number of epochs for each learning rate", least=1)
+SEED = Option("seed", int, 0, "seed of the order of the n-grams", least=0, below=1 << 31)
 
 
 def adapt(
     language_model: "LanguageModel",
     text: Iterable[str],
     *,
-    held_out: float = HELD_OUT.default,
-    epochs: int = EPOCHS.default,
-    seed: int = SEED.default,
+    held_out: float,
+    epochs: int,
+    seed: int,
 ) -> "LanguageModel":
     """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and `adapt_network`."""
     for option, value in ((HELD_OUT, held_out), (EPOCHS, epochs), (SEED, seed)):
@@ -54,7 +47,6 @@ def adapt(
 
 
 def _split_lines(ids: np.ndarray, held_out: float) -> tuple[np.ndarray, np.ndarray]:
-    """Split ids into the first lines and the last lines, which are a share of all lines and at least 1."""
     ends = np.flatnonzero(ids == EOS_ID)
     if len(ends) < 2:
         raise InputError(

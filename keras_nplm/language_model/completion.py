@@ -27,11 +27,9 @@ class WordPieces:
     """The pieces of a vocabulary as parts of words: which piece begins a new word, and after which piece.
 
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
-    spaces, such as Chinese or Thai. Letters, digits, marks above letters and apostrophes continue a word.
-
-    `texts` has the UTF-8 text of each piece without the space before it, and `last`, int [|V|], what it ends with.
-    `begins`, bool [5, |V|]: whether a piece begins a word after a text with a certain end. If no piece has a space, a
-    word may begin with any piece after one. `blanks` separate an unfinished word from the text before it.
+    spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece without the space before it, and `last`,
+    int [|V|], what it ends with. `begins`, bool [5, |V|]: whether a piece begins a word after a text with this end.
+    `blanks` separate an unfinished word from the text before it.
     """
 
     def __init__(self, vocabulary: Vocabulary):
@@ -64,7 +62,6 @@ class WordPieces:
 
 
 def _classify(text: bytes, place: int) -> int:
-    """Return what the first (0) or last (-1) character of a piece is."""
     try:
         character = text.decode("utf-8")[place]
     except UnicodeDecodeError:  # a byte of a rare character
@@ -144,7 +141,7 @@ def choose_beam(top_k: int, vocabulary_size: int) -> tuple[int, int]:
 
 
 def _find_best(scores: np.ndarray, number: int) -> np.ndarray:
-    """Return the places of the greatest finite scores, the first of equal ones, in descending order."""
+    """Return the places of the greatest finite scores in descending order, the first of equal ones."""
     places = np.flatnonzero(scores > -np.inf)
     if len(places) > number:
         places = places[scores[places] >= -np.partition(-scores[places], number)[number - 1]]
@@ -162,7 +159,6 @@ def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, f
 
 
 def _is_text(text: bytes) -> bool:
-    """Return whether bytes are a word: valid UTF-8, not cut within a character."""
     try:
         return bool(text.decode("utf-8").strip())
     except UnicodeDecodeError:

@@ -20,14 +20,10 @@ _MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_w
 def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
     """Load the vocabulary of a model directory, with the word forms or the subwords that its tokenizer needs."""
     vocabulary = Vocabulary.load(directory / "vocabulary.txt")
-    for is_used, part, name in (
-        (uses_lemmas(tokenizer_name), vocabulary.forms, "forms.tsv"),
-        (uses_subwords(tokenizer_name), vocabulary.subwords, "sentencepiece.model"),
-    ):
-        if is_used and part is None:
-            raise InputError(
-                f"{directory / name} does not exist: the tokenizer needs it. Fix: restore the file or retrain."
-            )
+    lacks_forms = uses_lemmas(tokenizer_name) and vocabulary.forms is None
+    if lacks_forms or (uses_subwords(tokenizer_name) and vocabulary.subwords is None):
+        path = directory / ("forms.tsv" if lacks_forms else "sentencepiece.model")
+        raise InputError(f"{path} does not exist: the tokenizer needs it. Fix: restore the file or retrain.")
     return vocabulary
 
 
@@ -89,10 +85,7 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
 
 @contextlib.contextmanager
 def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Iterator[None]:
-    """Delete `config.json` if the block raises an InputError, so that the directory accepts different options.
-
-    A file `unless`, such as a checkpoint, keeps `config.json`.
-    """
+    """Delete `config.json` if the block raises an InputError, unless a file such as a checkpoint exists."""
     try:
         yield
     except InputError:
@@ -103,10 +96,7 @@ def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Ite
 
 @contextlib.contextmanager
 def lock_run(directory: Path) -> Iterator[None]:
-    """Lock the directory of a run until the end of the block. A finished run is read without a lock.
-
-    The temporary files of a killed process are removed, also those of components.
-    """
+    """Lock the directory of a run, and remove temporary files there. A finished run is read without a lock."""
     check_output_path(directory)
     if not all((directory / name).exists() for name in ("config.json", "metrics.json")):
         with lock_directory(directory):
@@ -130,10 +120,7 @@ def lock_new_directory(directory: Path) -> Iterator[None]:
 
 
 def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> None:
-    """Check that an output directory is empty or does not exist.
-
-    The lock and what a killed process left of unfinished files do not count.
-    """
+    """Check that an output directory is empty, but for the lock and temporary files, or does not exist."""
     check_output_path(directory)
     if (directory / "config.json").exists():
         raise InputError(f"{directory} already holds a model. Fix: choose a new `--output`, or delete the directory.")

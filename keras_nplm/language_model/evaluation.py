@@ -77,12 +77,10 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
     if holds_ids(text):
         ids = convert_ids(text)
         return ids, lambda: _measure_ids(language_model, ids)
-    counter = _LineCounter(language_model)
-    return counter.encode(check_lines(text, "text")), counter.measure
+    return _encode_lines(language_model, check_lines(text, "text"))
 
 
 def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:
-    """Return the size of the text that ids stand for."""
     counter = TextCounter()
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
         tokens = language_model.vocabulary.decode(sentence[sentence != EOS_ID])
@@ -91,37 +89,34 @@ def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:
     return TextSize.of_text(counts, language_model.boundary, language_model.tokenizer_name, None)
 
 
-class _LineCounter:
-    """Encodes lines of text, and measures the text in bounded memory: unknown words are spelled chunk by chunk."""
+def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tuple[Ids, Callable[[], TextSize]]:
+    """Encode lines in bounded memory: unknown words are spelled chunk by chunk."""
+    counter, counts, spelled = TextCounter(), sum_counts([]), 0.0
+    vocabulary, name = language_model.vocabulary, language_model.tokenizer_name
 
-    def __init__(self, language_model: "LanguageModel"):
-        self._owner, self._counter = language_model, TextCounter()
-        self._spelling_log_prob = 0.0
-        self._ids = sum_counts([])
-
-    def encode(self, lines: Iterable[str]) -> Iterator[np.ndarray]:
-        """Yield the ids of the lines, in chunks."""
-        counter = self._counter
-        for ids in encode_text(lines, self._owner.vocabulary, self._owner.tokenizer_name, counter):
-            if counter.unknown:
-                if not self._ids["unk_tokens"]:
-                    self._refuse_closed_vocabulary(next(iter(counter.unknown)))
-                if self._owner.spelling is not None:
-                    self._spelling_log_prob += self._owner.spelling.sum_log_prob(counter.unknown)
-                counter.unknown.clear()
-            self._ids = sum_counts([self._ids, count_ids(ids)])
+    def encode() -> Iterator[np.ndarray]:
+        nonlocal counts, spelled
+        for ids in encode_text(lines, vocabulary, name, counter):
+            if counter.unknown and not counts["unk_tokens"]:
+                _refuse_closed_vocabulary(language_model, next(iter(counter.unknown)))
+            if counter.unknown and language_model.spelling is not None:
+                spelled += language_model.spelling.sum_log_prob(counter.unknown)
+            counter.unknown.clear()
+            counts = sum_counts([counts, count_ids(ids)])
             yield ids
 
-    def _refuse_closed_vocabulary(self, word: str) -> None:
-        """Refuse an out-of-vocabulary word if its probability is 0."""
-        if self._owner.model.log_prob(self._owner.first_context[None], np.array([UNK_ID]))[0] == -np.inf:
-            raise InputError(
-                "The vocabulary of the model is closed: out-of-vocabulary words have probability 0. Received: "
-                f"{word!r}. Fix: mix the model with the uniform distribution (`mix --uniform`), or remove the word."
-            )
+    def measure() -> TextSize:
+        sizes = {"characters": counter.characters, "words": counter.words, **counts}
+        known = spelled if counts["unk_tokens"] and language_model.spelling is not None else None
+        return TextSize.of_text(sizes, language_model.boundary, name, known)
 
-    def measure(self) -> TextSize:
-        """Return the size of the lines that were encoded."""
-        owner, counts = self._owner, {"characters": self._counter.characters, "words": self._counter.words, **self._ids}
-        spelled = self._spelling_log_prob if counts["unk_tokens"] and owner.spelling is not None else None
-        return TextSize.of_text(counts, owner.boundary, owner.tokenizer_name, spelled)
+    return encode(), measure
+
+
+def _refuse_closed_vocabulary(language_model: "LanguageModel", word: str) -> None:
+    """Refuse an out-of-vocabulary word if its probability is 0."""
+    if language_model.model.log_prob(language_model.first_context[None], np.array([UNK_ID]))[0] == -np.inf:
+        raise InputError(
+            "The vocabulary of the model is closed: out-of-vocabulary words have probability 0. Received: "
+            f"{word!r}. Fix: mix the model with the uniform distribution (`mix --uniform`), or remove the word."
+        )

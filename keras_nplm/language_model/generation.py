@@ -7,7 +7,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.tokenizers import continue_line, join_tokens
 from keras_nplm.data.vocabulary import EOS_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
@@ -21,14 +21,10 @@ def generate_text(
 ) -> str:
     """Continue a prompt with sampled words; see `LanguageModel.generate`."""
     check_text(prompt, "prompt")
-    if not 1 <= num_words <= _MAX_WORDS:
-        raise InputError(f"`num_words` must be 1 to {_MAX_WORDS:,}. Received: {num_words}.")
-    if not 0 <= temperature < np.inf:
-        raise InputError(f"`temperature` must be 0 or more. Received: {temperature}.")
-    if top_k is not None and top_k < 1:
-        raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-    if seed < 0:
-        raise InputError(f"`seed` must be 0 or more. Received: {seed}.")
+    check_argument("num_words", 1 <= num_words <= _MAX_WORDS, f"1 to {_MAX_WORDS:,}", num_words)
+    check_argument("temperature", 0 <= temperature < np.inf, "0 or more", temperature)
+    check_argument("top_k", top_k is None or top_k >= 1, "1 or more", top_k)
+    check_argument("seed", seed >= 0, "0 or more", seed)
     has_pieces = language_model.vocabulary.subwords is not None
     prompt = prompt.rstrip(" ") if has_pieces else prompt
     context = language_model.encode_beginning(prompt)

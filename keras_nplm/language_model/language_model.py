@@ -26,11 +26,10 @@ from keras_nplm.language_model.evaluation import evaluate_text, make_learner
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.model_files import get_kind, load_model, save_model
 from keras_nplm.language_model.presets import find_preset
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.rescoring.ranking import rank_lists
 from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, batch_sentences, score_sentences
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -84,7 +83,9 @@ class LanguageModel:
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
         self.tokenize = vocabulary.tokenizer(tokenizer_name)
-        self.boundary = _choose_boundary(model, boundary)
+        wanted = f"one of {', '.join(BOUNDARIES)}"
+        check_argument("boundary", boundary in (None, *BOUNDARIES), wanted, repr(boundary))
+        self.boundary = resolve_boundary([model], boundary) or "sentence"
         self.adaptation: Adaptation | None = None
         self._readers: dict[str, functools.partial] = {}  # of the parts of a model directory, read when first used
         self._indexed: tuple[Vocabulary, PrefixIndex | WordPieces] | None = None
@@ -99,12 +100,9 @@ class LanguageModel:
     def load(cls, directory: str | os.PathLike, self_normalised: bool = False) -> "LanguageModel":
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
-        `corpus`, `spelling` and `dynamics` are read from the directory when they are first used.
-
-        Args:
-            directory: the model directory. One of `gs://` or `s3://` is downloaded to a cache.
-            self_normalised: use the logits of an NPLM as log-probabilities, without computing log Z. This is faster;
-                see `keras_nplm.models.self_normalised.SelfNormalised`.
+        `corpus`, `spelling` and `dynamics` are read from the directory when they are first used. A directory of
+        `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits of an NPLM as log-probabilities,
+        without computing log Z, which is faster; see `keras_nplm.models.self_normalised.SelfNormalised`.
 
         Raises:
             InputError: the directory is missing, incomplete or damaged, its files belong to different models, or
@@ -116,7 +114,14 @@ class LanguageModel:
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised:
-                model = _skip_normalisation(model)
+                if model.kind != "nplm":
+                    raise InputError(
+                        f"Only an NPLM has logits to use as log-probabilities. Received: {type(model).__name__}. "
+                        "Fix: leave `self_normalised` (`--self-normalised`) out."
+                    )
+                from keras_nplm.models.self_normalised import SelfNormalised
+
+                model = SelfNormalised(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except (KeyError, IndexError, TypeError) as error:
             raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
@@ -135,10 +140,7 @@ class LanguageModel:
     def from_preset(cls, name: str) -> "LanguageModel":
         """Load a trained model that the package contains, without training or download.
 
-        `"reference"` is what `keras-nplm train` makes, a network of the Python language reference with 2,164 words. Its
-        figures are in `metrics.json` of the preset.
-
-        Example:
+        `"reference"` is what `keras-nplm train` makes, a network of the Python language reference with 2,164 words.
 
         >>> LanguageModel.from_preset("reference").next_words("The value of", top_k=1)[0][0]
         'the'
@@ -197,10 +199,9 @@ class LanguageModel:
         self._dynamics = tuned and tuned.assign_to(self.model)
 
     def replace_model(self, model: NextWordModel, vocabulary: Vocabulary | None = None) -> "LanguageModel":
-        """Return a language model with other weights, or with more words.
+        """Return a language model with other weights, or with more words, which leave the spelling model.
 
-        It keeps the tokenizer and the boundary. New words leave the training words of the spelling model. The corpus,
-        the settings of dynamic evaluation and the record of an adaptation belong to the model before.
+        The corpus, the settings of dynamic evaluation and the record of an adaptation belong to the model before.
         """
         changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer_name, self.boundary)
         changed.spelling = self.spelling
@@ -218,23 +219,21 @@ class LanguageModel:
     ) -> dict:
         """Return the exact perplexity of a text, its bits per character and its perplexity per word.
 
-        See `keras_nplm.models.evaluation.evaluate` and `compute_text_figures` there. Out-of-vocabulary words are
-        spelled by `spelling`, the `SpellingModel` of the model directory. Token ids with `<unk>` have no bits per
-        character, because they do not tell its spelling. Other token ids stand for the line that they decode to.
+        Out-of-vocabulary words are spelled by `spelling`, the `SpellingModel` of the model directory. Token ids with
+        `<unk>` have no bits per character, because they do not tell its spelling.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by `</s>`; or a split
                 of the training corpus: `"train"`, `"validation"` or `"test"`. Lines are read once and in bounded
                 memory, so an iterator over a large file will do.
-            ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM. A self-normalised model has log Z close
-                to 0. See `keras_nplm.models.self_normalised.evaluate_with_ln_z`.
+            ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM.
             dynamic: also report the figures of dynamic evaluation: a copy of the model learns from the words that it
                 has predicted. True: with the settings of `tune_dynamic`. See `keras_nplm.models.dynamic`.
 
         Returns:
             `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats), `bits_per_word` (bits
             per token), `bits_per_character`, `perplexity_per_word`, `characters`, `words`, `spelling_log_prob` (nats).
-            `dynamic`, on request: the same figures of dynamic evaluation, and its `settings`.
+            `dynamic`, on request: the same figures, and `settings`.
 
         Example:
 
@@ -248,8 +247,7 @@ class LanguageModel:
     def tune_dynamic(self) -> TunedDynamics:
         """Tune dynamic evaluation on the validation split: how a copy of the model learns from the text it reads.
 
-        The result is kept in `dynamics`, and `save` writes it. `evaluate(dynamic=True)` and `score(dynamic=True)` use
-        it. See `keras_nplm.models.dynamic.tune_dynamic`.
+        `save` writes the result, `dynamics`; `evaluate(dynamic=True)` and `score(dynamic=True)` use it.
         """
         if self.corpus is None:
             raise InputError(
@@ -263,15 +261,10 @@ class LanguageModel:
     def adapt(self, text: Iterable[str], *, held_out: float = 0.1, epochs: int = 10, seed: int = 0) -> "LanguageModel":
         """Adapt to a text (fine-tuning): return a personal or in-domain model made from this general model.
 
-        A copy of the network is trained further on the text, in seconds, and averaged with the trained weights. The
-        last lines are held out for early stopping and for the choice of the learning rate. If no training lowers
-        their perplexity, the copy has the trained weights. See `keras_nplm.models.adaptation.adapt_network`. The
-        vocabulary stays the same: `keras_nplm.add_words` adds out-of-vocabulary words first.
-
-        Args:
-            text: lines of text, one sentence each, in the order in which they were written.
-            held_out: share of the lines that is held out, in [0.01, 1).
-            epochs: largest number of epochs for each learning rate. The same `seed` gives the same weights.
+        A copy of the network is trained further on lines of text, in seconds, and averaged with the trained weights.
+        The last lines, a share `held_out` in [0.01, 1), are held out for early stopping and for the choice of the
+        learning rate; there are at most `epochs` for each rate. The vocabulary stays the same: `keras_nplm.add_words`
+        adds out-of-vocabulary words first. See `keras_nplm.models.adaptation.adapt_network`.
 
         Returns:
             a language model with the same vocabulary. Its `adaptation` tells the learning rate and the held-out
@@ -291,11 +284,9 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
-        Args:
-            sentences: texts, which may be an iterator over a large file. Sentences do not see each other as context.
-            min_log_prob: lower bound of ln P of one n-gram, in nats. Default: none.
-            counts: counters of n-grams that are increased.
-            dynamic: a copy of the model learns from each sentence before it scores the next; see `evaluate`.
+        Sentences, perhaps an iterator over a large file, do not see each other as context. `min_log_prob` is a lower
+        bound of ln P of one n-gram. `counts` are counters that are increased. `dynamic`: a copy of the model learns
+        from each sentence before it scores the next; see `evaluate`.
         """
         lines = check_lines(sentences, "sentences")
         model = make_learner(self, dynamic)[1] if dynamic else self.model
@@ -311,13 +302,8 @@ class LanguageModel:
         The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number of predicted
         tokens, and `name_unk` the number of out-of-vocabulary words; these two are kept only if they have a weight.
 
-        Args:
-            lists: N-best lists, as `NBestFile` reads them, any number: they are scored in batches.
-            weights: weight of each feature. Default: 1 for `"score"` (or for each feature of a list without
-                `"score"`), and 1 for `name`. `keras_nplm.language_model.rescoring.tune` finds better weights.
-            name: name of the log-probability feature.
-
-        Example:
+        The lists, as `NBestFile` reads them, are scored in batches. The default of the weights is 1 for `"score"` (or
+        for each feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds better ones.
 
         >>> from keras_nplm import Uniform
         >>> language_model = LanguageModel(Uniform(6, "sentence"), Vocabulary(["the", "cat"]), "whitespace")
@@ -330,24 +316,16 @@ class LanguageModel:
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
 
-        A model of subwords returns whole words; see `keras_nplm.language_model.completion.complete_words`.
-
-        The last n-1 tokens of the context count. `top_k` is 1 or more.
+        The last n-1 tokens of the context count. A model of subwords returns whole words.
         """
         return next_words.find_next_words(self, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Complete the last, unfinished word of a text: autocompletion, as keyboards and search boxes show it.
 
-        The words before the unfinished word, such as `"val"` in `"The val"`, are the context. The answer has the
-        `top_k` most probable words that begin with the unfinished word. After white space every word does.
-
-        Returns:
-            words with P(w | context), in descending order; fewer than `top_k` if fewer words have the prefix. The
-            probabilities are normalised over the whole vocabulary: divide by their sum over all words with the prefix
-            for P(w | context, prefix). Special tokens are left out.
-
-        Example:
+        The words before the unfinished word, such as `"val"` in `"The val"`, are the context. After white space every
+        word fits. The words have P(w | context), in descending order, normalised over the whole vocabulary: divide by
+        their sum over all words with the prefix for P(w | context, prefix). Special tokens are left out.
 
         >>> [word for word, _ in LanguageModel.from_preset("reference").complete_prefix("The val", top_k=2)]
         ['value', 'values']
@@ -367,17 +345,15 @@ class LanguageModel:
 
         Args:
             prompt: the text to continue; may be empty.
-            num_words: number of words, or of the characters of a character model, 1 to 1,000,000. `</s>` ends a line
-                and does not count.
-            seed: random seed, 0 or more; the same seed gives the same text.
+            num_words: number of words, or of the characters of a character model, 1 to 1,000,000.
+            seed: random seed, 0 or more.
             temperature: 0 or more. P is raised to the power 1/temperature and normalised; 0 takes the most probable
                 word.
             top_k: sample from this many most probable words, characters or subwords. Default: all.
 
         Returns:
-            the words separated by spaces, the characters of a character model, or the text of the subwords. The latter
-            begins with a space if a new word follows the prompt. With the boundary `"sentence"` each sentence is a
-            line.
+            the words separated by spaces, the characters of a character model, or the text of the subwords, which
+            begins with a space if a new word follows the prompt. With the boundary `"sentence"` a sentence is a line.
         """
         return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
 
@@ -391,20 +367,14 @@ class LanguageModel:
         return _pair_words(words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among))
 
     def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
-        """Solve a word analogy, "a is to b as c is to …", by the word vectors; options and errors as `nearest`.
-
-        The answers exclude the words a, b and c.
-        """
+        """Solve a word analogy, "a is to b as c is to …", by the word vectors; options as `nearest`."""
         words, vectors = self.word_vectors()
         return _pair_words(words, *word_vectors.analogies(vectors, [self._find_rows(a, b, c)], top_k, among))
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
         """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m]."""
-        if self.network is None:
-            raise InputError(
-                f"Word vectors need an NPLM. Received: {type(self.model).__name__}. "
-                "Fix: train one with `keras-nplm train`."
-            )
+        kind = type(self.model).__name__
+        check_argument("model", self.network is not None, "an NPLM for word vectors", kind, "train one.")
         return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
 
     @property
@@ -448,33 +418,5 @@ class LanguageModel:
         return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
 
 
-def _choose_boundary(model: NextWordModel, boundary: str | None) -> str:
-    """Return the boundary of the model, or `boundary` if the model has none."""
-    own = getattr(model, "boundary", None)
-    if boundary is None:
-        return own or "sentence"
-    if boundary not in BOUNDARIES:
-        raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
-    if own not in (None, boundary):
-        raise InputError(
-            f"`boundary` must be {own!r}, the boundary that this {type(model).__name__} was trained with. "
-            f"Received: {boundary!r}. Fix: leave `boundary` out."
-        )
-    return boundary
-
-
-def _skip_normalisation(model: NextWordModel) -> NextWordModel:
-    """Return a view of an NPLM whose log-probabilities are its logits."""
-    if getattr(model, "kind", None) != "nplm":
-        raise InputError(
-            f"Only an NPLM has logits to use as log-probabilities. Received: {type(model).__name__}. "
-            "Fix: leave `self_normalised` (`--self-normalised`) out."
-        )
-    from keras_nplm.models.self_normalised import SelfNormalised
-
-    return SelfNormalised(model)
-
-
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:
-    """Pair the words of the first row of neighbours with their cosines."""
     return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]

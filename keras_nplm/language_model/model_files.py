@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, replace_file, write_arrays, write_json
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
@@ -61,7 +61,6 @@ def save_component(directory: Path, number: int, model: NextWordModel) -> None:
 
 
 def component_directory(directory: Path, number: int) -> Path:
-    """Return the directory of a component of a mixture or short-list."""
     return directory / "components" / str(number)
 
 
@@ -118,7 +117,6 @@ def load_component(directory: Path, number: int, config: dict, vocabulary_size: 
 
 
 def _read_cache(directory: Path, fields: dict) -> dict:
-    """Read the options of a cache: fields of a type."""
     path = directory / "cache.json"
     options = read_json(path)
     check_fields(path, options, fields)
@@ -128,10 +126,7 @@ def _read_cache(directory: Path, fields: dict) -> dict:
 def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:
     path = directory / "mixture.npz"
     weights = read_arrays(path, ["weights"])["weights"]
-    if weights.ndim != 2:
-        raise InputError(
-            f"The weights in {path} must have 2 dimensions. Received: {weights.ndim}. Fix: mix the models again."
-        )
+    check_argument("weights", weights.ndim == 2, f"of 2 dimensions in {path}", weights.ndim, "mix the models again.")
     components = [load_component(directory, number, config, vocabulary_size) for number in range(weights.shape[1])]
     bins = FrequencyBins.load(path) if len(weights) > 1 else None
     return Mixture(components, weights, bins)

@@ -31,7 +31,6 @@ class NewWordText:
 
     @property
     def known_ngrams(self) -> np.ndarray:
-        """The n-grams with `<unk>` in place of new words, int32 [T, n]."""
         return np.where(self.ngrams < self.vocabulary_size, self.ngrams, UNK_ID).astype(np.int32)
 
     def find_contexts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +71,6 @@ def climb_rows(model: NPLM, text: NewWordText, shares: np.ndarray) -> NewRows:
 
 
 def _blocks(number: int, width: int) -> Iterator[slice]:
-    """Return slices of contexts, so that an array [contexts, width] takes little memory."""
     return row_blocks(number, max(1, min(512, _BLOCK // width)))
 
 

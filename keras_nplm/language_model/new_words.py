@@ -30,18 +30,16 @@ def add_words(
     """Return a copy of a language model with out-of-vocabulary words of a text added to its vocabulary.
 
     The new words get the next ids, most frequent first. Probabilities are renormalised: known words keep their ratios
-    in every context (see `keras_nplm.models.growth`). All new words are added at once. In the contexts of one new word
-    the other new words are `<unk>`, so their order has no influence. A second call sees the words of the first.
+    in every context. In the contexts of one new word the other new words are `<unk>`.
 
     `rule="expectation"` is the paper's:
 
         C(j) = mean over the contexts of j of sum_i C(i) P(i | context)
 
-    P excludes special tokens. The output row [U W]_j is the same mean of output rows. Frequent words dominate P, and a
-    new word is unlike them. On Brown the rule predicts the words that follow worse than `<unk>` itself does.
+    P excludes special tokens. The output row [U W]_j is the same mean of output rows. On Brown the rule predicts the
+    words that follow worse than `<unk>` itself does.
 
-    `rule="likelihood"` starts from the weights of `<unk>` and takes one step up the likelihood of the text. It also
-    uses the words that follow j:
+    `rule="likelihood"` starts from the weights of `<unk>` and takes one step up the likelihood of the text:
 
         C(j) = C(<unk>) + (N F + 30 (n-1) σ² I)^-1 g,    [U W]_j = [U W]_<unk> + 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s²
 
@@ -50,10 +48,8 @@ def add_words(
     - f̄_j: the mean of the output's features over the k contexts of j.
     - f̄_<unk>: their mean over the text, weighted by P(<unk> | context). s²: their variance.
 
-    A tied output takes the sum of both steps. The constants were chosen on Brown.
-
-    Under both rules the bias b_j makes the mean of P(j | context) over the text equal to the frequency of j. This is
-    the bias of greatest likelihood for the given row.
+    A tied output takes the sum of both steps. The constants were chosen on Brown. Under both rules the bias b_j makes
+    the mean of P(j | context) over the text equal to the frequency of j.
 
     Args:
         language_model: an NPLM whose output layer has a row for each word. It is not changed.
@@ -87,13 +83,12 @@ def add_words(
 
     model = language_model.model
     check_growable(model)
-    if uses_lemmas(language_model.tokenizer_name):
+    name = language_model.tokenizer_name
+    if uses_lemmas(name) or language_model.vocabulary.subwords is not None:
         raise InputError(
-            "Words cannot be added to a vocabulary of lemmas, because their word forms are unknown. "
-            f"Received: tokenizer {language_model.tokenizer_name!r}. Fix: train with a tokenizer without `+lemmas`."
+            "Words cannot be added to a vocabulary of lemmas, because their word forms are unknown, or of subwords, "
+            f"which spells every word already. Received: tokenizer {name!r}. Fix: train with a tokenizer of words."
         )
-    if language_model.vocabulary.subwords is not None:
-        raise InputError("Words cannot be added to a vocabulary of subwords, which spells every word already.")
     check_argument("rule", rule in RULES, f"one of {', '.join(RULES)}", repr(rule), "choose one of them.")
     check_argument("prior_tokens", prior_tokens >= 1, "1 or more", prior_tokens, "count the tokens of training.")
     sentences = list(check_lines(sentences, "sentences"))
@@ -117,19 +112,16 @@ def count_new_words(
     language_model: LanguageModel, sentences: Iterable[str], words: Iterable[str] | None = None, min_count: int = 1
 ) -> dict[str, int]:
     """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first."""
-    if min_count < 1:
-        raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
+    check_argument("min_count", min_count >= 1, "1 or more", min_count)
     counts = Counter(token for line in check_lines(sentences, "sentences") for token in language_model.tokenize(line))
     check_reserved(counts)
-    if not counts:
-        raise InputError("The text must have 1 word or more. Received: 0. Fix: give lines of text with the new words.")
+    check_argument("sentences", bool(counts), "a text with 1 word or more", 0, "give lines with the new words.")
     known = set(language_model.vocabulary.words)
     if words is None:
         words = [word for word, count in counts.items() if count >= min_count and word not in known]
         if not words:
             raise InputError(
-                f"The text has no out-of-vocabulary word with `min_count` {min_count}. Fix: lower `min_count`, or give "
-                "more text."
+                f"The text has no out-of-vocabulary word with `min_count` {min_count}. Fix: lower it, or add text."
             )
     words = list(check_lines(words, "words"))
     for word in words:
@@ -140,6 +132,5 @@ def count_new_words(
                 f"The word {word!r} must occur {min_count} times or more in the text. Received: {counts[word]}. "
                 "Fix: spell it as the text does, or give more text."
             )
-    if not words:
-        raise InputError("`words` must name 1 word or more. Received: 0. Fix: leave it out to add all new words.")
+    check_argument("words", bool(words), "1 word or more", 0, "leave it out to add all new words.")
     return {word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))}

@@ -8,7 +8,7 @@ from keras_nplm.data.arguments import check_text
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, lower, parse_tokenizer
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces, complete_words, split_unfinished
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ Words = list[tuple[str, float]]  # with their probabilities, the most probable f
 
 def find_next_words(language_model: "LanguageModel", context: str, top_k: int) -> Words:
     """Return the most probable next words; see `LanguageModel.next_words`."""
-    _check_arguments(context, "context", top_k)
+    check_argument("top_k", top_k >= 1, "1 or more", top_k)
+    check_text(context, "context")
     if language_model.vocabulary.subwords is not None:
         return _search(language_model, context, "", top_k, with_end=language_model.boundary == "sentence")
     return _rank(language_model, context, language_model.proposed_ids, top_k)
@@ -27,7 +28,8 @@ def find_next_words(language_model: "LanguageModel", context: str, top_k: int) -
 
 def complete_prefix(language_model: "LanguageModel", text: str, top_k: int) -> Words:
     """Return the most probable words that begin with the last word; see `LanguageModel.complete_prefix`."""
-    _check_arguments(text, "text", top_k)
+    check_argument("top_k", top_k >= 1, "1 or more", top_k)
+    check_text(text, "text")
     index = language_model.word_index
     if isinstance(index, WordPieces):
         return _search(language_model, *split_unfinished(text), top_k, with_end=False)
@@ -40,12 +42,6 @@ def index_words(vocabulary: Vocabulary, tokenizer_name: str) -> PrefixIndex | Wo
     if parse_tokenizer(tokenizer_name)[0] in WORD_TOKENIZERS:
         return PrefixIndex(vocabulary.words, len(SPECIALS))
     return WordPieces(vocabulary)
-
-
-def _check_arguments(text: str, name: str, top_k: int) -> None:
-    if top_k < 1:
-        raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
-    check_text(text, name)
 
 
 def _rank(language_model: "LanguageModel", context: str, ids: np.ndarray, top_k: int) -> Words:

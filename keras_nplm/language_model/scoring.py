@@ -93,10 +93,9 @@ def score_sentences(
 
         ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
 
-    An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once. Where the
-    sentences have more than 2**22 n-grams or 2**25 ids of n-grams, this holds for each such block.
-    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0. `in_order` evaluates
-    each n-gram where it stands in the text, for a model that learns as it reads.
+    An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once. With the
+    boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0. `in_order` evaluates each
+    n-gram where it stands in the text, for a model that learns as it reads.
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """

@@ -19,11 +19,8 @@ def nearest(
 
         cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero
 
-    Only the `among` first rows, the most frequent words, are searched.
-
-    Returns:
-        neighbours int [B, K], the nearest first, ties by row, and their cosines float64 [B, K].
-        K = min(top_k, among-1).
+    Only the `among` first rows, the most frequent words, are searched. The neighbours are int [B, K], the nearest
+    first, ties by row, with their cosines float64 [B, K]. K = min(top_k, among-1).
     """
     rows = np.asarray(rows, dtype=np.int64)
     unit = _normalise(vectors)
@@ -38,8 +35,7 @@ def analogies(
 
         u = v / |v|
 
-    Returns:
-        as `nearest`, with K = min(top_k, among-3).
+    The results are those of `nearest`, with K = min(top_k, among-3).
 
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word representations.
     """
@@ -106,10 +102,8 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
 def word_map(vectors: np.ndarray) -> np.ndarray:
     """Return a t-SNE map, float64 [N, 2]: places in the plane where vectors with a small angle are close together.
 
-    scikit-learn computes the map from vectors of length 1. It starts from their two principal components and uses
-    no random numbers, so the same vectors give the same map. The perplexity of t-SNE is 15, or (N-1)/3 if that is
-    less. Time and memory are quadratic: use some hundreds of words, not a whole vocabulary. Scale and
-    direction have no meaning.
+    The map is computed from vectors of length 1. It starts from their two principal components and uses no random
+    numbers. The perplexity of t-SNE is 15, or (N-1)/3 if that is less. Time and memory are quadratic.
 
     Reference: van der Maaten & Hinton (2008), Visualizing data using t-SNE, JMLR 9.
     """

@@ -312,7 +312,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         return result
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        log_probs, listed = self.next_output_log_probs(context_ids), self.prob.listed
+        log_probs, listed = self._graph_log_probs(context_ids), self.prob.listed
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
 

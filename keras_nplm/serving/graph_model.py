@@ -17,8 +17,7 @@ _TOP_K_BLOCK = 128  # columns whose maximum `find_top_k` compares first
 class GraphModel(tf.Module):
     """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors of word ids.
 
-    A subclass gives the same numbers as the Python class that it is made from. Its memory grows with B |V|: callers
-    compute `block_rows` rows at a time; see `compute_in_blocks`.
+    A subclass gives the numbers of the Python class that it is made from. Callers compute `block_rows` rows at a time.
     """
 
     def __init__(self, model: NextWordModel):
@@ -57,7 +56,6 @@ def store_array(array: np.ndarray) -> tf.Variable:
 
 
 def take_last_words(context_ids: tf.Tensor, size: int) -> tf.Tensor:
-    """Return the last `size` words of each context, int32 [B, size]."""
     return context_ids[:, context_ids.shape[1] - size :]
 
 
@@ -67,11 +65,7 @@ def compute_in_blocks(
     block_rows: int,
     specs: Sequence[tf.TensorSpec],
 ) -> tuple[tf.Tensor, ...]:
-    """Concatenate the tensors of `compute(rows)` over blocks of rows. A single block costs no loop.
-
-    `compute` is a function from a slice of at most `block_rows` rows to a tuple of tensors, each with one row per row.
-    `specs` are their shapes [None, …] and dtypes.
-    """
+    """Concatenate the tensors of `compute(rows)`, of the given specs, over slices of at most `block_rows` rows."""
     number = (num_rows + block_rows - 1) // block_rows
 
     def add_block(block: tf.Tensor, *arrays: tf.Tensor) -> tf.Tensor:
@@ -92,8 +86,7 @@ def compute_in_blocks(
 def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the k greatest values of each row of float [B, C] in descending order, and their columns, int32 [B, k].
 
-    `tf.math.top_k` pushes each value of a row through a heap. In long rows this function first takes the maximum of
-    each block of columns, and then compares only the values of the k blocks with the greatest maxima.
+    Faster than `tf.math.top_k` in long rows: only the values of the k blocks with the greatest maxima are compared.
     """
     num_blocks = values.shape[1] // _TOP_K_BLOCK
     if num_blocks < 2 * k:

@@ -1,4 +1,4 @@
-"""Any language model as a TensorFlow graph: `build_graph`, and the graphs of mixtures, short-lists and Uniform."""
+"""Any language model as a TensorFlow graph: `build_graph`, and the graphs of networks, mixtures and short-lists."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,14 +9,22 @@ from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.shortlist import Shortlist
-from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, store_array, take_last_words
-from keras_nplm.serving.network_graph import NetworkGraph
+from keras_nplm.serving.graph_model import (
+    GraphModel,
+    combine_log_probs,
+    exclude,
+    find_top_k,
+    store_array,
+    take_last_words,
+)
 from keras_nplm.serving.ngram_graphs import (
     BackoffGraph,
     ClassBasedGraph,
     DeletedInterpolationGraph,
     FrequencyBinsGraph,
 )
+
+_LOG_ZERO = float("-inf")
 
 
 def build_graph(model: NextWordModel) -> GraphModel:
@@ -28,6 +36,52 @@ def build_graph(model: NextWordModel) -> GraphModel:
         "`model` must be an NPLM, an n-gram model, a Mixture or a Shortlist to be served. "
         f"Received: {type(model).__name__}. Fix: export one of these, without caches."
     )
+
+
+class NetworkGraph(GraphModel):
+    """The layers of an NPLM as a graph, with the variables that inference reads and no others.
+
+    A short-list network has outputs for the words of its list only, and perhaps one for all other words.
+    """
+
+    def __init__(self, model: NPLM):
+        super().__init__(model)
+        self._network = lambda: model  # as an attribute, `tf.saved_model.save` would store all of its variables
+        ids = tf.TensorSpec([None, self.order - 1], tf.int32), tf.TensorSpec([None], tf.int32)
+        inference = tf.function(lambda context, target: (self.next_log_probs(context), self.log_prob(context, target)))
+        self.weights = list(inference.get_concrete_function(*ids).graph.variables)
+
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
+        listed = self._network().prob.listed
+        log_prob = self.output_log_prob(context_ids, tf.minimum(target_ids, listed - 1))
+        return log_prob if listed == self.vocabulary_size else tf.where(target_ids < listed, log_prob, _LOG_ZERO)
+
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
+        listed = self._network().prob.listed
+        log_probs = self.next_output_log_probs(context_ids)[:, :listed]
+        return tf.pad(log_probs, [[0, 0], [0, self.vocabulary_size - listed]], constant_values=_LOG_ZERO)
+
+    def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
+        network = self._network()
+        if network.prob.includes_hidden_layer:  # its `log_prob` needs XLA, which a server may not have
+            return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
+        return network.prob.log_prob(network.features(context_ids), output_ids)
+
+    def next_output_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
+        network = self._network()
+        return network.prob.log_probs(network.features(context_ids))
+
+    def most_probable(
+        self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        network = self._network()
+        if not network.prob.has_output_vectors or network.prob.shortlist_size is not None:
+            return super().most_probable(context_ids, first, k, fits)
+        logits = network.prob.logits(network.features(context_ids))
+        logits_of_words = exclude(logits[:, first:], fits)
+        top, ids = find_top_k(logits_of_words, k)  # only k log-probabilities are needed, so logits are not normalised
+        top -= tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+        return ids + first, tf.cast(tf.exp(top), tf.float32)
 
 
 class UniformGraph(GraphModel):
@@ -62,7 +116,6 @@ class MixtureGraph(GraphModel):
         return combine_log_probs(parts, [weight[:, None] for weight in self._find_weights(context_ids)])
 
     def _find_weights(self, context_ids: tf.Tensor) -> list[tf.Tensor]:
-        """Return the weight of each component, a list of float64 [B]."""
         num_rows = tf.shape(context_ids)[0]
         bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros(num_rows, tf.int32)
         return tf.unstack(tf.gather(self.weights, bins), axis=1)

@@ -22,7 +22,7 @@ class SortedTable(tf.Module):
         self.vocabulary_size = vocabulary_size
 
     def find(self, nodes: tf.Tensor, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return whether each n-gram (context number, word) is listed, its place and its value, [B] each."""
+        """Return whether each n-gram is listed, its place and its value, [B] each."""
         keys = nodes * self.vocabulary_size + tf.cast(words, tf.int64)
         places = tf.searchsorted(self.keys, keys, out_type=tf.int64)
         return tf.equal(tf.gather(self.keys, places), keys), places, tf.gather(self.values, places)
@@ -99,7 +99,6 @@ class FrequencyBinsGraph(tf.Module):
         self.bins_per_length = bins.bins_per_length
 
     def find_bins(self, context_ids: tf.Tensor) -> tf.Tensor:
-        """Return the bin of each context, int64 [B]."""
         steps = zip(self.contexts.walk(context_ids), self.counts, strict=False)
         counts = [tf.where(known, tf.gather(table, nodes), 0) for (known, nodes), table in steps]
         counts += [tf.zeros_like(counts[0])] * (len(self.counts) - len(counts))

@@ -39,15 +39,11 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
     Args:
         language_model: a language model whose `model` is an NPLM.
         target: the `.tflite` file.
-        quantise: store matrices in 8 bits (dynamic-range quantisation). The file has a quarter of the size. In two
-            trained networks perplexity changed by less than 0.1%, and ln P of a token by 0.03 nats on average.
+        quantise: store matrices in 8 bits (dynamic-range quantisation), a quarter of the size. In two trained networks
+            perplexity changed by less than 0.1%.
 
     Returns:
         the files written.
-
-    Raises:
-        InputError: the model is not an NPLM, or `target` is a directory or lies in a model directory.
-        RunError: the files cannot be written, or the converter fails.
     """
     module = _build_module(language_model, Path(target))
     converter = tf.lite.TFLiteConverter.from_concrete_functions([module.function.get_concrete_function()], module)
@@ -64,9 +60,7 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
 def export_onnx(language_model: LanguageModel, target: str | os.PathLike, *, quantise: bool = False) -> list[Path]:
     """Export an NPLM as an ONNX file, with the arguments, input, output and vocabulary file of `export_litert`.
 
-    Raises:
-        InputError: as `export_litert`; or tf2onnx or onnxruntime is not installed.
-        RunError: the files cannot be written.
+    The extra `onnx` must be installed.
     """
     module = _build_module(language_model, Path(target))
     tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
@@ -77,7 +71,6 @@ def export_onnx(language_model: LanguageModel, target: str | os.PathLike, *, qua
 
 
 def _quantise_onnx(quantisation: ModuleType, converted: object) -> bytes:
-    """Return an ONNX model with 8-bit matrices."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it asks for a preparation that our files do not need
     try:
@@ -109,7 +102,6 @@ def _copy_for_devices(model: NPLM) -> NPLM:
 
 
 def _replace_dtypes(config: object) -> object:
-    """Return a nested configuration with the dtype of every layer set to float32."""
     if isinstance(config, dict):
         return {key: "float32" if key == "dtype" else _replace_dtypes(value) for key, value in config.items()}
     return config

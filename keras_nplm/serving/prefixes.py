@@ -35,7 +35,6 @@ class UnfinishedWords(tf.Module):
         list_lower_case_codes()  # fills its cache before a function is traced
 
     def split(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the text before the unfinished word, and the word: string [B] to two string [B]."""
         lengths = tf.strings.length(texts)
         start = tf.maximum(lengths - self._window, 0)
         ends = decode_texts(tf.strings.substr(texts, start, tf.fill(tf.shape(texts), self._window)))
@@ -45,10 +44,7 @@ class UnfinishedWords(tf.Module):
 
 
 class PrefixTable(tf.Module):
-    """A hash table of all prefixes of all words, each with its range of the sorted words.
-
-    So the words with a prefix cost two comparisons per word. The results are those of `PrefixIndex`.
-    """
+    """A hash table of all prefixes of all words, each with its range of the sorted words, as in `PrefixIndex`."""
 
     def __init__(self, index: PrefixIndex):
         super().__init__()
@@ -64,10 +60,7 @@ class PrefixTable(tf.Module):
         self._table = tf.lookup.StaticHashTable(entries, default_value=len(ranges))
 
     def look_up(self, prefixes: tf.Tensor) -> tf.Tensor:
-        """Return the range of the sorted words that begin with each prefix: string […] to int32 […, 3].
-
-        The numbers are the first place, the place after the last, and the place after the words that equal the prefix.
-        """
+        """Return the places of the sorted words with each prefix, int32 […, 3]: first, end, end of equal words."""
         return tf.gather(self._ranges, self._table.lookup(prefixes))
 
     def match(self, prefixes: tf.Tensor) -> tf.Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError, RunError, check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, output_error
@@ -83,18 +83,12 @@ def export_saved_model(
         language_model: a language model of any kind.
         target: directory of the served model: absent, empty, or with versions that this function wrote.
         top_k: number of words that `predict_next` returns.
-        max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text. `predict_next`
-            accepts texts of any length and reads at most so many bytes at the end.
-        config: content of `config.json` of the model directory, for the model card.
-        metrics: content of `metrics.json` of the model directory, for the model card.
+        max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text. `predict_next` reads
+            at most so many bytes at the end.
+        config, metrics: contents of `config.json` and `metrics.json` of the model directory, for the model card.
 
     Returns:
         the directory of the new version.
-
-    Raises:
-        InputError: `target` cannot be created or written, is a file, holds other files or has a name that TF Serving
-            cannot use, or an option is out of range.
-        RunError: the files cannot be written.
     """
     target = Path(target)
     name = target.resolve().name
@@ -129,13 +123,10 @@ def export_saved_model(
 def _check_target(target: Path, name: str) -> None:
     """Refuse a target that is a file, holds other files or has a name that TF Serving cannot use."""
     check_output_path(target)
-    if not _MODEL_NAME.fullmatch(name):
-        raise InputError(
-            "The last part of `target` becomes the model name, so it must start with a letter and have only letters, "
-            f"digits, _ and -. Received: {name!r}. Fix: choose a name such as 'my_model'."
-        )
-    if target.exists() and not target.is_dir():
-        raise InputError(f"`target` must be a directory. Received: {target}, which is a file. Fix: change `target`.")
+    wanted = "a directory whose name, which becomes the model name, is a letter and then letters, digits, _ and -"
+    check_argument("target", bool(_MODEL_NAME.fullmatch(name)), wanted, repr(name), "choose, such as, 'my_model'.")
+    is_file = target.exists() and not target.is_dir()
+    check_argument("target", not is_file, "a directory", f"{target}, which is a file", "change `target`.")
     if target.is_dir() and not (target / _MARKER).exists() and any(path.name[0] != "." for path in target.iterdir()):
         raise InputError(
             f"`target` must be absent, empty or hold exported versions. Received: {target}, which holds other files. "
@@ -159,7 +150,6 @@ def _temporary_directory(parent: Path) -> Iterator[Path]:
 
 
 def _rename_to_next_version(directory: Path) -> Path:
-    """Rename a directory to the next version number in its parent directory."""
     names = [path.name for path in directory.parent.iterdir() if path.name.isascii() and path.name.isdigit()]
     versions = [int(name) for name in names if str(int(name)) == name and int(name) < _LAST_VERSION]
     version = max(versions, default=0)
@@ -183,7 +173,7 @@ def _write_warmup(path: Path, name: str, served: ServingModule, signatures: dict
 
 
 def _example_input(spec: tf.TensorSpec, served: ServingModule, batch: int) -> np.ndarray:
-    """Return words of the vocabulary, most frequent first, or their ids, in the shape of an input."""
+    """Return words of the vocabulary, or their ids, in the shape of an input."""
     numbers = np.arange(batch * (spec.shape[1] or 1) if spec.shape.rank == 2 else batch)
     ids = (numbers % (served.model.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
     if spec.dtype == tf.string:
@@ -206,7 +196,6 @@ def _encode_prediction_log(model: str, signature: str, inputs: dict[str, np.ndar
 
 
 def _encode_field(number: int, value: bytes) -> bytes:
-    """Return a length-delimited field of a protocol buffer."""
     return _encode_varint(number << 3 | 2) + _encode_varint(len(value)) + value
 
 

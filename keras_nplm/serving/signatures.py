@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.data.tokenizers import SUBWORDS, WORD_TOKENIZERS, parse_tokenizer
-from keras_nplm.data.vocabulary import SPECIALS, UNK_ID, Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
+from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.graph_model import compute_in_blocks
@@ -75,16 +73,14 @@ DOCUMENTATION = {
 class ServingModule(tf.Module):
     """A language model of any kind as a module with the signatures that TF Serving calls.
 
-    The tokenizer and the vocabulary lookup are part of the graph. All inputs and outputs share their first dimension,
-    so the server can batch requests. The result of a row does not depend on other rows, and a batch may be empty.
-    Large batches are computed in blocks of rows: no array [B, |V|] is made. A text beyond the limit has the result NaN,
-    since an error would fail all requests that the server batches together. See `export_saved_model` for the options.
+    All inputs and outputs share their first dimension, so the server can batch requests. The result of a row does not
+    depend on other rows. Large batches are computed in blocks of rows: no array [B, |V|] is made. A text beyond the
+    limit has the result NaN, since an error would fail all requests that the server batches together.
     """
 
     def __init__(self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH):
         super().__init__(name="keras_nplm")
-        if top_k < 1:
-            raise InputError(f"`top_k` must be 1 or more. Received: {top_k}.")
+        check_argument("top_k", top_k >= 1, "1 or more", top_k)
         in_range = 1 <= max_text_length <= _LONGEST
         check_argument("max_text_length", in_range, f"1 to {_LONGEST:,}", max_text_length, "give a number of bytes.")
         proposed = language_model.proposed_ids
@@ -93,22 +89,17 @@ class ServingModule(tf.Module):
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
-        self._add_completion(language_model.vocabulary, language_model.tokenizer_name)
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
-
-    def _add_completion(self, vocabulary: Vocabulary, tokenizer_name: str) -> None:
-        """Add what completes words: an index of their prefixes, or for subwords and characters a beam search."""
-        base, longest = parse_tokenizer(tokenizer_name)[0], LONGEST_PREFIX
         self.prefixes = self.search = None
-        if base in WORD_TOKENIZERS:
-            self.prefixes = PrefixTable(PrefixIndex(vocabulary.words, first=len(SPECIALS)))
-            self.num_completions = min(self.num_completions, len(vocabulary) - len(SPECIALS))
-            longest = self.prefixes.longest
+        index, longest = language_model.word_index, LONGEST_PREFIX
+        if isinstance(index, WordPieces):
+            self.search = WordSearch(self.model, index, top_k)
         else:
-            self.search = WordSearch(self.model, WordPieces(vocabulary), self.num_completions)
-        self.unfinished = UnfinishedWords(tokenizer_name, longest)
-        self._predicts_pieces = base == SUBWORDS
+            self.prefixes, longest = PrefixTable(index), index.longest
+            self.num_completions = min(top_k, self.model.vocabulary_size - len(SPECIALS))
+        self.unfinished = UnfinishedWords(language_model.tokenizer_name, longest)
+        self._predicts_pieces = language_model.vocabulary.subwords is not None
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """Return the functions by name, each with its input signature; `embed` only for a model with word vectors."""

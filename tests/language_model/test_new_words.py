@@ -1,77 +1,173 @@
-"""Adding out-of-vocabulary words: the vocabulary, invalid requests, and the command."""
+"""Adding out-of-vocabulary words: both rules against plain loops, the vocabulary, and the command."""
 
 import hashlib
+import itertools
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_nplm import NPLM, LanguageModel, Vocabulary, add_words, export_saved_model
+from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, LanguageModel, Vocabulary, add_words
 from keras_nplm.cli.main import main
+from keras_nplm.language_model.new_word_weights import context_gradients
 from keras_nplm.language_model.new_words import count_new_words
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
-V, N = len(WORDS) + 4, 4
+V, N, M = len(WORDS) + 4, 4, 3
 TEXT = ["the dog sat on the mat .", "", "the dog and the cat sat .", "on the dog", "a rug . and the dog"]
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
 
 
-def _language_model(boundary: str = "stream") -> LanguageModel:
-    model = NPLM(V, order=N, embedding_dim=3, hidden_units=5, boundary=boundary)
+def _randomise(model: NPLM, size: float = 0.6) -> NPLM:
     random = np.random.default_rng(1)
     for weight in model.trainable_weights:
-        weight.assign(random.normal(0, 0.6, weight.shape))
-    return LanguageModel(model, Vocabulary(WORDS), "whitespace")
+        weight.assign(random.normal(0, size, weight.shape))
+    return model
+
+
+def _build(boundary: str = "stream", direct_connections: bool = False, **output) -> LanguageModel:
+    options = dict(direct_connections=direct_connections, output=FullSoftmax(V, **output))
+    model = NPLM(V, order=N, embedding_dim=M, hidden_units=5, boundary=boundary, **options)
+    return LanguageModel(_randomise(model), Vocabulary(WORDS), "whitespace")
+
+
+def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
+    """Each n-gram of the text in known ids, the new word's index as target and as context words (-1: known word)."""
+    new, found = list(NEW), []
+    lines = [line.split() for line in TEXT if line]
+    lines = [list(itertools.chain(*lines))] if boundary == "stream" else [[*line, "</s>"] for line in lines]
+    for line in lines:
+        tokens = [*["<pad>" if boundary == "stream" else "<s>"] * (N - 1), *line]
+        vocabulary = Vocabulary(WORDS).words
+        ids = [vocabulary.index(token) if token in vocabulary else 1 for token in tokens]
+        numbers = [new.index(token) if token in new else -1 for token in tokens]
+        for i in range(N - 1, len(tokens)):
+            found.append((tuple(ids[i - N + 1 : i + 1]), numbers[i], numbers[i - N + 1 : i]))
+    return found
+
+
+@pytest.mark.parametrize("boundary, options", [("stream", {}), ("sentence", {"rank": 2}), ("stream", {"tied": True})])
+def test_expectation_is_the_papers_rule(boundary, options):
+    language_model = _build(boundary, **options)
+    model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
+    assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
+    C, kernel = model.embed.C.numpy(), model.prob.kernel.numpy()
+    for number in range(len(NEW)):
+        contexts = [ngram[:-1] for ngram, word, _ in _find_ngrams(boundary) if word == number and any(ngram[:-1])]
+        p = np.exp(model.next_log_probs(contexts))
+        p[:, :4] = 0
+        p = (p / p.sum(axis=1, keepdims=True)).mean(axis=0)
+        np.testing.assert_allclose(grown.model.embed.C.numpy()[V + number], p @ C, atol=1e-5)
+        np.testing.assert_allclose(grown.model.prob.kernel.numpy()[V + number], p @ kernel, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(order=4, direct_connections=True, hidden_units=0),
+        dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), direct_connections=True),
+        dict(order=3, hidden=DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True)),
+        dict(order=6, pointer=True),
+    ],
+)
+def test_gradients_of_given_layers_equal_those_of_a_tape(options):
+    """∂ ln P/∂C(w) of each word of a context, summed over the places where it stands."""
+    model, random = _randomise(NPLM(V, **dict(embedding_dim=3, hidden_units=5) | options)), np.random.default_rng(3)
+    contexts, targets = random.integers(1, V, (6, model.order - 1)), random.integers(1, V, 6)
+    with tf.GradientTape() as tape:
+        log_probs = tf.math.log(tf.gather(model(contexts), targets, batch_dims=1))
+    expected = tf.convert_to_tensor(tape.gradient(log_probs, model.embed.C.value)).numpy()
+    summed = np.zeros_like(expected)
+    np.add.at(summed, contexts, context_gradients(model, contexts, targets))
+    np.testing.assert_allclose(summed[1:], expected[1:], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "boundary, options",
+    [("stream", {"direct_connections": True}), ("stream", {"rank": 2}), ("sentence", {"tied": True})],
+)
+def test_likelihood_takes_one_step_up(boundary, options):
+    language_model = _build(boundary, **options)
+    model, grown, found = language_model.model, add_words(language_model, TEXT).model, _find_ngrams(boundary)
+    pairs = [
+        (number, context_gradients(model, np.array([ngram[:-1]]), np.array([ngram[-1]]))[0, place])
+        for ngram, _, numbers in found
+        for place, number in enumerate(numbers)
+        if number >= 0
+    ]
+    fisher = sum(np.outer(g, g) for _, g in pairs) / len(pairs)
+    prior = 30 * (N - 1) * np.trace(fisher) / M * np.eye(M)
+    gradients = [[g for number, g in pairs if number == word] for word in range(len(NEW))]
+    steps = [np.linalg.solve(len(own) * fisher + prior, sum(own, np.zeros(M))) for own in gradients]
+
+    inside = np.array([ngram[:-1] for ngram, _, _ in found])
+    features = np.asarray(model.prob.project(model.features(inside))).astype(np.float64)
+    weights = np.exp(model.next_log_probs(inside)[:, 1])
+    weights /= weights.sum()
+    mean = weights @ features
+    variance = (weights @ (features - mean) ** 2).mean()
+    rows = []
+    for number in range(len(NEW)):
+        own = features[[word == number and any(ngram[:-1]) for ngram, word, _ in found]]
+        rows.append(0.1 * len(own) / (len(own) + 2) * (own.mean(axis=0) - mean) / variance)
+    C, kernel = model.embed.C.numpy()[1], model.prob.kernel.numpy()[1]
+    if options.get("tied"):
+        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + np.array(rows), atol=1e-4)
+    else:
+        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + np.array(steps), atol=1e-4)
+        np.testing.assert_allclose(grown.prob.kernel.numpy()[V:], kernel + np.array(rows), atol=1e-4)
+
+
+@pytest.mark.parametrize("rule, boundary", [("expectation", "stream"), ("likelihood", "sentence")])
+def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
+    language_model = _build(boundary)
+    given = {"dog": 0.3, "and": 0.1, "a": 0.002, "rug": 0.01}
+    inside = np.array([ngram[:-1] for ngram, _, _ in _find_ngrams(boundary)])
+    for options, expected in (
+        ({"prior_tokens": 50}, np.array(list(NEW.values())) / (len(inside) + 50)),
+        ({"frequencies": given}, list(given.values())),
+    ):
+        grown = add_words(language_model, TEXT, rule=rule, **options)
+        mean = np.exp(grown.model.next_log_probs(inside)).mean(axis=0)
+        np.testing.assert_allclose(mean[V:], expected, rtol=1e-4)
+        assert mean.sum() == pytest.approx(1, abs=1e-5)
+    tiny = add_words(language_model, ["the cow"], rule=rule).model  # nothing follows, and few contexts there are
+    assert np.exp(tiny.next_log_probs([[0, 0, 4]])).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_adding_words_leaves_the_model_unchanged():
-    language_model = _language_model("sentence")
+    language_model = _build("sentence")
     weights = [weight.numpy().copy() for weight in language_model.model.weights]
     before = language_model.evaluate(TEXT)
     grown = add_words(language_model, TEXT, ["rug", "dog"])
     assert grown.vocabulary.words[V:] == ["dog", "rug"] and grown.corpus is None
     assert (grown.boundary, grown.tokenizer_name) == ("sentence", "whitespace")
-    after = grown.evaluate(TEXT)
-    assert (before["unk_tokens"], after["unk_tokens"]) == (8, 3)
+    assert (before["unk_tokens"], grown.evaluate(TEXT)["unk_tokens"]) == (8, 3)
     assert language_model.evaluate(TEXT) == before and len(language_model.vocabulary) == V
     for weight, value in zip(language_model.model.weights, weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
+    for one, other in zip(
+        grown.model.weights, add_words(language_model, TEXT, ["dog", "rug", "dog"]).model.weights, strict=True
+    ):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())  # the order of the words has no influence
     several = add_words(add_words(language_model, TEXT, ["dog"]), TEXT, min_count=2)  # and the others, met beside it
     assert several.vocabulary.words[V:] == ["dog", "and"]
-    np.testing.assert_array_equal(several.model.embed.C.numpy()[:V], language_model.model.embed.C.numpy())
+    assert list(count_new_words(language_model, TEXT).items()) == list(NEW.items())
 
 
-def test_the_order_of_the_words_has_no_influence():
-    language_model = _language_model()
-    grown = add_words(language_model, TEXT, ["and", "dog"]), add_words(language_model, TEXT, ["dog", "and", "dog"])
-    for one, other in zip(grown[0].model.weights, grown[1].model.weights, strict=True):
-        np.testing.assert_array_equal(one.numpy(), other.numpy())
-    for rule in ("likelihood", "expectation"):
-        tiny = add_words(language_model, ["the cow"], rule=rule).model  # nothing follows, and few contexts there are
-        assert all(np.isfinite(weight.numpy()).all() for weight in tiny.weights)
-        assert np.exp(tiny.next_log_probs([[0, 0, 4]])).sum() == pytest.approx(1, abs=1e-5)
-
-
-def test_new_words_are_counted():
-    assert count_new_words(_language_model(), TEXT) == NEW
-    assert list(count_new_words(_language_model(), TEXT)) == ["dog", "and", "a", "rug"]
-
-
-def _contents(directory) -> dict[str, str]:
+def _hash_files(directory) -> dict[str, str]:
     files = (path for path in sorted(directory.rglob("*")) if path.is_file())
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
-    text, target, before = tmp_path / "text.txt", tmp_path / "grown", _contents(model_directory)
+    text, target, before = tmp_path / "text.txt", tmp_path / "grown", _hash_files(model_directory)
     text.write_text("The frumple is an object.\nA frumple has a zonk.\n", encoding="utf-8")
-
-    def run(*arguments) -> dict:
-        assert main([*map(str, arguments), "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    result = run("add-words", model_directory, "--text", text, "--words", "frumple", "zonk", "--output", target)
-    assert result["added_words"] == {"frumple": 2, "zonk": 1} and _contents(model_directory) == before
+    command = ["add-words", str(model_directory), "--text", str(text), "--output", str(target)]
+    assert main([*command, "--words", "frumple", "zonk", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["added_words"] == {"frumple": 2, "zonk": 1} and _hash_files(model_directory) == before
     assert json.loads((target / "metrics.json").read_text()).items() <= result.items()
     small, grown = LanguageModel.load(model_directory), LanguageModel.load(target)
     assert grown.vocabulary.words == [*small.vocabulary.words, "frumple", "zonk"]
@@ -79,29 +175,10 @@ def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys)
     made = add_words(small, lines, ["frumple", "zonk"])
     assert list(grown.score(lines)) == list(made.score(lines))
     assert small.corpus and made.corpus is None  # which is encoded without the words
-    unknown = run("evaluate", model_directory, "--text", text)["unk_tokens"]
-    assert run("evaluate", target, "--text", text)["unk_tokens"] == unknown - 3
-    assert [score["unk_tokens"] for score in run("score", target, text)["sentences"]] == [
-        score.unk_tokens for score in grown.score(lines)
-    ]
-    assert run("complete", target, "the frumple")["the frumple"] == dict(grown.next_words("the frumple", 5))
-    assert len(run("nearest", target, "frumple")["frumple"]) == 10
-    assert main(["add-words", str(model_directory), "--text", str(text), "--output", str(target)]) == 2
-    assert "already holds a model" in capsys.readouterr().err
-    assert (
-        main(["add-words", str(target), "--text", str(text), "--output", str(tmp_path / "x"), "--words", "zonk"]) == 2
-    )
+    assert grown.evaluate(lines)["unk_tokens"] == small.evaluate(lines)["unk_tokens"] - 3
+    assert len(grown.nearest("frumple")) == 10
+    assert main(command) == 2 and "already holds a model" in capsys.readouterr().err
+    command[1], command[-1] = str(target), str(tmp_path / "x")
+    assert main([*command, "--words", "zonk"]) == 2
     assert "'zonk' is already in the vocabulary" in capsys.readouterr().err and not (tmp_path / "x").exists()
     assert main(["evaluate", str(target)]) == 2 and "evaluate lines of text" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_a_model_with_added_words_is_served(model_directory, tmp_path):
-    import tensorflow as tf
-
-    lines = ["The frumple is an object.", "A frumple has a zonk."]
-    language_model = add_words(LanguageModel.load(model_directory), lines)
-    export_saved_model(language_model, tmp_path / "served")
-    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["score"]
-    scores = served(sentences=tf.constant(lines))["log_prob"].numpy()
-    np.testing.assert_allclose(scores, [score.log_prob for score in language_model.score(lines)], rtol=1e-5)

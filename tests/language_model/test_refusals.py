@@ -21,15 +21,14 @@ def _wrap(model, tokenizer: str = "words", boundary: str | None = None) -> Langu
 
 _MODEL_CALLS = [  # of an n-gram model of sentences
     (lambda model: model.next_words("the", top_k=0), "`top_k` must be 1 or more"),
-    (lambda model: model.complete_prefix("the ca", 0), "`top_k` must be 1 or more. Received: 0"),
     (lambda model: _wrap(model.model, "whitespace").next_words("the </s>"), "reserved token </s>"),
     (lambda model: model.evaluate("book"), "one of train, validation, test. Received: 'book'"),
     (lambda model: model.evaluate(), "has no corpus/, .* lines of text"),
     (lambda model: model.evaluate(["the cat"], ln_z=True), "log Z .* NPLM. Received: BackoffModel"),
     (lambda model: model.evaluate(["the cat"], dynamic=True), "Dynamic evaluation must be tuned on a validation split"),
-    (lambda model: model.nearest("cat"), "Word vectors need an NPLM. Received: BackoffModel"),
+    (lambda model: model.nearest("cat"), "an NPLM for word vectors. Received: BackoffModel"),
     (lambda model: model.adapt(TEXT), "`model` must be an NPLM. Received: BackoffModel"),
-    (lambda model: _wrap(model.model, boundary="stream"), "`boundary` must be 'sentence', .* this BackoffModel"),
+    (lambda model: _wrap(model.model, boundary="stream"), "`boundary` must be 'sentence', as the model was trained"),
     (lambda model: _wrap(model.model, boundary="book"), "`boundary` must be one of stream, sentence. Received: 'book'"),
     (lambda model: LanguageModel.from_preset("../x"), r"`name` must be one of reference\. Received: '\.\./x'"),
     (lambda model: LanguageModel.load("absent/none"), "none does not exist"),
@@ -40,59 +39,47 @@ _MODEL_CALLS = [  # of an n-gram model of sentences
 ]
 
 
-@pytest.mark.parametrize(("call", "words"), _MODEL_CALLS)
-def test_invalid_calls_of_an_ngram_model_are_refused(build_ngram_model, call, words):
-    with pytest.raises(InputError, match=words):
-        call(build_ngram_model("sentence"))
-
-
 def _add(text, **options):
     return lambda model: add_words(model, text, **options)
 
 
 _NETWORK_CALLS = [
     (_add(["the cat"]), "no out-of-vocabulary word with `min_count` 1"),
-    (_add(TEXT, min_count=9), "no out-of-vocabulary word with `min_count` 9"),
     (_add(TEXT, min_count=0), "`min_count` must be 1 or more"),
     (_add(TEXT, words=["dog", "cat"]), "'cat' is already in the vocabulary"),
-    (_add(TEXT, words=["<unk>"]), "'<unk>' is already in the vocabulary"),
-    (_add(TEXT, words=["cow"]), "'cow' must occur 1 times or more .* Received: 0"),
     (_add(TEXT, words=["rug"], min_count=2), "'rug' must occur 2 times or more .* Received: 1"),
-    (_add(TEXT, words=[]), "`words` must name 1 word or more"),
-    (_add(["", " "]), "The text must have 1 word or more"),
+    (_add(TEXT, words=[]), "`words` must be 1 word or more"),
+    (_add(["", " "]), "a text with 1 word or more. Received: 0"),
     (lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]), "'cow' has no word before it"),
     (_add(["the </s> dog"]), "reserved token </s>"),
     (_add(TEXT, rule="guess"), "`rule` must be one of likelihood, expectation"),
     (_add(TEXT, prior_tokens=0), "`prior_tokens` must be 1 or more"),
     (_add(TEXT, words=["dog"], frequencies={"cow": 0.1}), "Missing: 'dog'"),
     (_add(TEXT, words=["dog"], frequencies={"dog": 1.0}), "sum to less than 1"),
-    (_add(TEXT, words=["dog"], frequencies={"dog": 0.0}), "must be above 0 .* Received: minimum 0"),
     (lambda model: add_words(_wrap(Mixture([Uniform(9)] * 2, [0.5, 0.5])), TEXT), "to an NPLM. Received: Mixture"),
     (lambda model: add_words(_wrap(NPLM(9, output="adaptive")), TEXT), "a row for each"),
     (lambda model: model.adapt([]), "2 lines"),
-    (lambda model: model.adapt(["the cat sat", " "]), "2 lines"),
-    (lambda model: model.adapt("the cat\nthe dog"), "`text` must be .* Received: 'the cat"),
     (lambda model: model.adapt(["the <s> cat"] * 3), "<s>"),
     (lambda model: model.adapt(TEXT, held_out=1.0), "held_out"),
     (lambda model: model.adapt(TEXT, epochs=0), "epochs"),
     (lambda model: model.adapt(TEXT, seed=-1), "seed"),
     (lambda model: model.nearest("Cat"), "is out of the vocabulary"),
-    (lambda model: model.nearest("<unk>"), "is out of the vocabulary"),
     (lambda model: model.nearest("cat", top_k=0), "`top_k` must be 1 or more. Received: 0"),
     (lambda model: nearest(np.eye(4), [-1], 1), "`rows` must be 0 to 3"),
-    (lambda model: nearest(np.eye(4), [4], 1), "`rows` must be 0 to 3"),
     (lambda model: word_map(np.zeros((0, 3))), "`vectors` must be 1 or more rows of finite numbers"),
-    (lambda model: word_map(np.array([[1.0, np.nan]])), "`vectors` must be 1 or more rows of finite numbers"),
     (lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"), "of the model's size, 9. Received: 5 words"),
     (lambda model: LanguageModel(Uniform(5), Vocabulary(["cat"], {"cats": "cat"}), "words"), r"with `\+lemmas`"),
     (lambda model: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()), "`model` must be an NPLM or a mixture"),
 ]
 
 
-@pytest.mark.parametrize(("call", "words"), _NETWORK_CALLS)
-def test_invalid_calls_of_a_network_are_refused(network, call, words):
+_CALLS = [("n-grams", *row) for row in _MODEL_CALLS] + [("network", *row) for row in _NETWORK_CALLS]
+
+
+@pytest.mark.parametrize(("kind", "call", "words"), _CALLS)
+def test_invalid_calls_are_refused(build_ngram_model, network, kind, call, words):
     with pytest.raises(InputError, match=words):
-        call(network)
+        call(network if kind == "network" else build_ngram_model("sentence"))
 
 
 @pytest.mark.parametrize(

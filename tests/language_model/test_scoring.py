@@ -42,8 +42,8 @@ def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatc
     assert seen[0] < 100 and max(np.diff(seen)) < 100
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary):
+@pytest.mark.parametrize("boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3])])
+def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary, start, end):
     original, evaluated = build_ngram_model(boundary), []
 
     class Recording(NextWordModel):
@@ -56,11 +56,11 @@ def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary):
     language_model, counts = LanguageModel(Recording(), original.vocabulary, "words", boundary), ScoringCounts()
     texts = ["the cat sat on a mat", "the cat sat on the mat", "a cat", "", "mat"]
     list(language_model.score(texts * 2, counts=counts))
-    ends, expected = [3] if boundary == "sentence" else [], set()
+    expected = set()
     for text in texts:
-        ids = [0 if boundary == "stream" else 2] * 2 + original.vocabulary.encode(text.split()).tolist() + ends
+        ids = [*start, *original.vocabulary.encode(text.split()).tolist(), *end]
         expected |= {tuple(ids[i : i + 3]) for i in range(len(ids) - 2)}
     assert sorted(evaluated) == sorted(expected)
     assert counts.distinct_ngrams == len(expected)
     assert counts.contexts == len({ngram[:-1] for ngram in expected})
-    assert counts.ngrams == 2 * sum(len(text.split()) + len(ends) for text in texts)
+    assert counts.ngrams == 2 * sum(len(text.split()) + len(end) for text in texts)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary, export_saved_model
+from keras_nplm.serving.signatures import ServingModule
 
 WORDS = "the . of a is to in value name object string not class if this The If with be function".split()
 
@@ -47,3 +48,27 @@ def exported(language_model, build_once) -> Path:
 @pytest.fixture(scope="session")
 def loaded(exported):
     return tf.saved_model.load(exported)
+
+
+@pytest.fixture(scope="session")
+def limited(language_model):
+    """The served functions with a limit of 20 bytes for a text."""
+    return ServingModule(language_model, top_k=2, max_text_length=20).signatures()
+
+
+@pytest.fixture
+def cut_texts(monkeypatch):
+    """A function that makes texts, a third with invalid bytes, of which only the end is read first."""
+    monkeypatch.setattr("keras_nplm.serving.text._BYTES_PER_TOKEN", 1)
+    monkeypatch.setattr("keras_nplm.serving.text._MORE_BYTES", 3)
+
+    def make(characters: str, number: int) -> list[bytes]:
+        random = np.random.default_rng(0)
+        texts = ["".join(random.choice([*characters], random.choice([0, 3, 12, 90]))) for _ in range(number)]
+        texts = [bytearray(text.encode()) for text in texts]
+        for text in texts[::3]:
+            for place in random.integers(0, max(len(text), 1), 4 * bool(text)):
+                text[place] = random.choice([0x80, 0xBF, 0xE3, 0xF0, 0x9F, 0x20, 0xFF, 0xC3])
+        return list(map(bytes, texts))
+
+    return make

@@ -1,30 +1,22 @@
-"""The clients of the README and the model card run against TensorFlow's server, or a stand-in with its interfaces."""
+"""The clients of the README and the model card run against a stand-in with the interfaces of TensorFlow's server."""
 
 import contextlib
 import http.server
 import json
 import re
-import shutil
-import socket
 import subprocess
 import sys
 import threading
-import time
-import urllib.request
 from concurrent import futures
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 ROOT = Path(__file__).parents[2]
 SERVED = ROOT / "saved_models" / "reference"
-README, CARD = ((directory / "README.md").read_text(encoding="utf-8") for directory in (ROOT, SERVED))
-CLIENTS = [
-    block for block in re.findall(r"^```python\n(.*?)^```", README + CARD, re.DOTALL | re.M) if "localhost" in block
-]
-SERVER = shutil.which("tensorflow_model_server")
+TEXT = "".join((directory / "README.md").read_text(encoding="utf-8") for directory in (ROOT, SERVED))
+CLIENTS = [block for block in re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.M) if "localhost" in block]
 pytestmark = pytest.mark.long
 
 
@@ -33,70 +25,33 @@ def loaded():
     return tf.saved_model.load(SERVED / "1")
 
 
-def _find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        return free.getsockname()[1]
-
-
 @contextlib.contextmanager
-def _model_server():
-    """Start the server with its exported files; yield the ports of REST and gRPC."""
-    rest, grpc = _find_free_port(), _find_free_port()
-    command = [SERVER, f"--rest_api_port={rest}", f"--port={grpc}", "--model_name=reference"]
-    command += [f"--model_base_path={SERVED}", "--enable_batching"]
-    command += [f"--batching_parameters_file={SERVED}/batching.config"]
-    command += [f"--monitoring_config_file={SERVED}/monitoring.config"]
-    server = subprocess.Popen(command)
-    try:
-        while server.poll() is None:  # until it has loaded the model
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://localhost:{rest}/v1/models/reference").close()
-                break
-            time.sleep(0.5)
-        yield rest, grpc
-    finally:
-        server.terminate()
-        server.wait()
-
-
-@contextlib.contextmanager
-def _stand_in(loaded):
-    """Start a stand-in that calls the SavedModel; yield the ports of REST and gRPC (None if gRPC is not installed)."""
-
+def _serve_rest(loaded):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             assert self.path == "/v1/models/reference:predict"
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             function = loaded.signatures[request.get("signature_name", "serving_default")]
-            inputs = {name: tf.constant(value) for name, value in request["inputs"].items()}
-            outputs = {name: _decode_values(value.numpy().tolist()) for name, value in function(**inputs).items()}
-            body = json.dumps({"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}).encode()
+            outputs = function(**{name: tf.constant(value) for name, value in request["inputs"].items()})
+            body = json.dumps({"outputs": {name: _decode(value.numpy().tolist()) for name, value in outputs.items()}})
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body.encode())
 
-        def log_message(self, *args):
-            pass
-
-    rest = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
-    threading.Thread(target=rest.serve_forever, daemon=True).start()
-    with _grpc_stand_in(loaded) as grpc:
-        yield rest.server_port, grpc
-    rest.shutdown()
-    rest.server_close()
+    server = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
 
 
 @contextlib.contextmanager
-def _grpc_stand_in(loaded):
-    try:
-        import grpc
-        from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
-    except ImportError:
-        yield None
-        return
+def _serve_grpc(loaded):
+    grpc = pytest.importorskip("grpc", reason="tensorflow-serving-api is not installed")
+    apis = pytest.importorskip("tensorflow_serving.apis.prediction_service_pb2_grpc")
+    from tensorflow_serving.apis import predict_pb2
 
-    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+    class Service(apis.PredictionServiceServicer):
         def Predict(self, request, context):
             assert request.model_spec.name == "reference"
             inputs = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
@@ -106,52 +61,27 @@ def _grpc_stand_in(loaded):
             return response
 
     server = grpc.server(futures.ThreadPoolExecutor(1))
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), server)
+    apis.add_PredictionServiceServicer_to_server(Service(), server)
     port = server.add_insecure_port("localhost:0")
     server.start()
     yield port
     server.stop(None).wait()
 
 
-def _decode_values(value):
-    if isinstance(value, list):
-        return [_decode_values(part) for part in value]
-    return value.decode() if isinstance(value, bytes) else value
-
-
-@pytest.fixture(scope="module")
-def ports(loaded):
-    with _model_server() if SERVER else _stand_in(loaded) as ports:
-        yield ports
+def _decode(value):
+    return value.decode() if isinstance(value, bytes) else [*map(_decode, value)] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("program", CLIENTS, ids=lambda program: "gRPC" if "grpc" in program else "REST")
-def test_the_client_of_the_readme_gets_results(program, ports, loaded, tmp_path):
-    rest, grpc = ports
-    if "grpc" in program and grpc is None:
-        pytest.skip("tensorflow-serving-api is not installed")
-    assert ("8500" in program) != ("8501" in program)
-    program = program.replace("8501", str(rest)).replace("8500", str(grpc))
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+def test_the_client_of_the_readme_gets_results(program, loaded, tmp_path):
+    is_grpc = "grpc" in program
+    with (_serve_grpc if is_grpc else _serve_rest)(loaded) as port:
+        program = program.replace("8500" if is_grpc else "8501", str(port))
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    if "grpc" in program:
+    if is_grpc:
         expected = loaded.signatures["score"](sentences=tf.constant(["The value is a string."]))["log_prob"][0]
         assert float(run.stdout.strip("[]\n")) == pytest.approx(float(expected), rel=1e-5)
     else:
         expected = loaded.signatures["predict_next"](contexts=tf.constant(["The value of the", "If the object"]))
-        assert [line.split() for line in run.stdout.splitlines()] == _decode_values(expected["words"].numpy().tolist())
-
-
-def test_every_signature_has_a_rest_interface(ports):
-    requests = {
-        "score": {"sentences": ["The value is a string.", ""]},
-        "predict_next_ids": {"context_ids": [[2] * 19 + [9]]},
-        "log_prob_ids": {"context_ids": [[2] * 19 + [9]], "target_ids": [7]},
-        "embed": {"words": ["the", "zyzzyva"]},
-    }
-    for signature, inputs in requests.items():
-        body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
-        with urllib.request.urlopen(f"http://localhost:{ports[0]}/v1/models/reference:predict", body) as response:
-            outputs = json.load(response)["outputs"]
-        for value in outputs.values() if isinstance(outputs, dict) else [outputs]:
-            assert len(value) == len(next(iter(inputs.values()))) and np.isfinite(np.array(value, float)).all()
+        assert [line.split() for line in run.stdout.splitlines()] == _decode(expected["words"].numpy().tolist())

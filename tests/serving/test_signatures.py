@@ -21,10 +21,6 @@ def test_served_functions_give_the_results_of_python(loaded, language_model):
         expected = language_model.next_words(sentence, 5)
         assert [word.decode() for word in words] == [word for word, _ in expected]
         np.testing.assert_allclose(probabilities, [p for _, p in expected], rtol=1e-5)
-    scored = loaded.signatures["score"](sentences=tf.constant(SENTENCES))
-    for i, score in enumerate(language_model.score(SENTENCES)):
-        assert (scored["tokens"][i], scored["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
-        assert float(scored["log_prob"][i]) == pytest.approx(score.log_prob, rel=1e-5)
 
 
 def test_served_functions_of_ids_give_the_results_of_python(loaded, language_model):
@@ -53,31 +49,24 @@ def test_signatures_are_documented_and_take_empty_batches(exported, loaded):
             assert all(f"`{key}`" in card for key in [name, *inputs, *outputs])
 
 
-def test_rows_do_not_depend_on_other_rows(loaded):
-    function = loaded.signatures["score"]
-    batch = function(sentences=tf.constant(SENTENCES))
-    for i, sentence in enumerate(SENTENCES):
-        single = function(sentences=tf.constant([sentence]))
+def test_rows_and_texts_of_several_blocks_do_not_depend_on_others(loaded, language_model):
+    texts = [*SENTENCES, "The value of the name is a string . " * 100]  # 901 n-grams; a block has 512
+    batch = loaded.signatures["score"](sentences=tf.constant(texts))
+    assert batch["tokens"][-1] == 901
+    for i, score in enumerate(language_model.score(texts)):
+        single = loaded.signatures["score"](sentences=tf.constant(texts[i : i + 1]))
         assert all(np.allclose(single[name][0], batch[name][i], rtol=1e-6) for name in batch)
-
-
-def test_text_of_several_blocks_has_the_score_of_python(loaded, language_model):
-    sentence = "The value of the name is a string . " * 100  # 901 n-grams; a block has 512
-    (score,) = language_model.score([sentence])
-    scored = loaded.signatures["score"](sentences=tf.constant([sentence, "The"]))
-    assert scored["tokens"][0] == score.tokens == 901
-    assert float(scored["log_prob"][0]) == pytest.approx(score.log_prob, rel=1e-5)
+        assert (batch["tokens"][i], batch["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
+        assert float(batch["log_prob"][i]) == pytest.approx(score.log_prob, rel=1e-5)
 
 
 @pytest.mark.parametrize(
     "signature, inputs",
     [
-        ("predict_next", {"contexts": [1, 2]}),
         ("predict_next", {"contexts": "no batch"}),
         ("predict_next", {"contexts": [["a", "b"]]}),
         ("score", {"sentences": [0.5]}),
         ("predict_next_ids", {"context_ids": [1, 2, 3]}),
-        ("predict_next_ids", {"context_ids": [[1, 2]]}),
         ("predict_next_ids", {"context_ids": [[1.0, 2.0, 3.0]]}),
         ("log_prob_ids", {"context_ids": [[1, 2, 3]], "target_ids": [1, 2]}),
     ],
@@ -89,52 +78,25 @@ def test_a_wrong_shape_or_dtype_is_an_error(loaded, signature, inputs):
 
 def test_ids_out_of_range_are_nan_in_their_row_only(loaded, language_model):
     size = len(language_model.vocabulary)
-    contexts = tf.constant([[4, 5, 6], [4, 5, size], [-1, 5, 6], [2**31 - 1, -(2**31), 6]])
+    contexts = tf.constant([[4, 5, 6], [4, 5, size], [-1, 5, 6], [2**31 - 1, -(2**31), 6], [4, 5, 6]])
     predicted = loaded.signatures["predict_next_ids"](context_ids=contexts)["probabilities"].numpy()
-    assert np.isnan(predicted[1:]).all() and np.isfinite(predicted[0]).all()
-    scored = loaded.signatures["log_prob_ids"](context_ids=contexts, target_ids=tf.constant([size, 4, 4, 4]))
-    assert np.isnan(scored["log_prob"]).all()
-    scored = loaded.signatures["log_prob_ids"](context_ids=contexts[:1], target_ids=tf.constant([4]))
-    assert np.isfinite(scored["log_prob"]).all()
+    assert np.isfinite(predicted).all(axis=1).tolist() == [True, False, False, False, True]
+    scored = loaded.signatures["log_prob_ids"](context_ids=contexts, target_ids=tf.constant([size, 4, 4, 4, 4]))
+    assert np.isfinite(scored["log_prob"]).tolist() == [False, False, False, False, True]
 
 
-@pytest.mark.long
-def test_long_texts_are_scored(language_model):
-    signatures = ServingModule(language_model, max_text_length=1 << 22).signatures()
-    texts = tf.constant(["the " * 400_000, "é" * 1_000_000, " " * 1_000_000])
-    scored = signatures["score"](sentences=texts)
-    assert np.isfinite(scored["log_prob"]).all() and scored["tokens"].numpy().tolist() == [400_001, 2, 1]
-    assert np.isfinite(signatures["predict_next"](contexts=texts)["probabilities"]).all()
-
-
-def test_texts_beyond_the_limit_are_nan_in_their_row_only(language_model):
-    signatures = ServingModule(language_model, top_k=2, max_text_length=20).signatures()
+def test_texts_beyond_the_limit_are_nan_in_their_row_only(limited, language_model):
     texts = ["The value of", "é" * 10, "é" * 11, "The value of " * 9, " " * 21]
-    scored = {name: value.numpy() for name, value in signatures["score"](sentences=tf.constant(texts)).items()}
+    scored = {name: value.numpy() for name, value in limited["score"](sentences=tf.constant(texts)).items()}
     assert np.isfinite(scored["log_prob"]).tolist() == [True, True, False, False, False]
     assert scored["tokens"].tolist() == [4, 2, 0, 0, 0] and scored["unk_tokens"].tolist() == [0, 1, 0, 0, 0]
-    expected = signatures["score"](sentences=tf.constant(texts[:1]))["log_prob"]
-    assert scored["log_prob"][0] == pytest.approx(float(expected[0]), rel=1e-6)
-    predicted = {n: value.numpy() for n, value in signatures["predict_next"](contexts=tf.constant(texts)).items()}
+    assert scored["log_prob"][0] == pytest.approx(next(language_model.score(texts[:1])).log_prob, rel=1e-5)
+    predicted = {n: value.numpy() for n, value in limited["predict_next"](contexts=tf.constant(texts)).items()}
     assert np.isfinite(predicted["probabilities"][:, 0]).tolist() == [True, True, False, True, False]
     for row in (0, 3):  # the last 20 bytes hold the last 3 words
         expected = [word.encode() for word, _ in language_model.next_words(texts[row], 2)]
         assert predicted["words"][row].tolist() == expected
     assert predicted["words"][2].tolist() == [b"", b""]
-
-
-def _make_inputs(language_model, rows: int) -> dict[str, dict]:
-    """Inputs of each signature that predicts, with many rows."""
-    random = np.random.default_rng(0)
-    contexts, targets = random.integers(4, 24, (rows, 3)).astype(np.int32), random.integers(4, 24, rows)
-    texts = [" ".join(language_model.vocabulary.words[i] for i in context) for context in contexts]
-    inputs = {
-        "predict_next": {"contexts": texts},
-        "score": {"sentences": texts},
-        "predict_next_ids": {"context_ids": contexts},
-        "log_prob_ids": {"context_ids": contexts, "target_ids": targets.astype(np.int32)},
-    }
-    return {name: {key: tf.constant(value) for key, value in given.items()} for name, given in inputs.items()}
 
 
 def test_a_large_batch_is_computed_in_blocks(language_model, monkeypatch):
@@ -144,10 +106,16 @@ def test_a_large_batch_is_computed_in_blocks(language_model, monkeypatch):
         compute = getattr(served.model, method)
         record = functools.partial(lambda compute, ids, *args: rows.append(len(ids)) or compute(ids, *args), compute)
         monkeypatch.setattr(served.model, method, record)
-    for name, inputs in _make_inputs(language_model, 21).items():
+    contexts, texts = tf.constant(np.arange(63).reshape(21, 3) % 20 + 4, tf.int32), tf.constant(["The value of"] * 21)
+    for call, number in {
+        lambda: served.predict_next(texts): 21,
+        lambda: served.score(texts): 4 * 21,
+        lambda: served.predict_next_ids(contexts): 21,
+        lambda: served.log_prob_ids(contexts, contexts[:, 0]): 21,
+    }.items():
         rows.clear()
-        getattr(served, name)(**inputs)  # not a graph: the rows of each block are known
-        assert max(rows) == 8 and sum(rows) == (21 if name != "score" else 4 * 21)
+        call()  # not a graph: the rows of each block are known
+        assert max(rows) == 8 and sum(rows) == number
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
-"""The tokenizer in the graph returns the tokens that Python's tokenizer returns."""
+"""The tokenizer in the graph returns the tokens of Python: split, lower case, numbers, lemmas, the end of a text."""
 
 import functools
+import itertools
 import sys
 
 import numpy as np
@@ -10,57 +11,91 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import Vocabulary
-from keras_nplm.data.tokenizers import TOKENIZERS
+from keras_nplm.data.tokenizers import (
+    CHARACTERS,
+    NUMBER,
+    STEPS,
+    TOKENIZERS,
+    add_steps,
+    build_form_table,
+    get_tokenizer,
+    is_number,
+    lower,
+)
 from keras_nplm.serving.text import TextGraph
 
-ENDS = ["a", "b", ".", "字", "é", "1", "a-b", "▁", "_number_", "aa", "😀"]
-CHARACTERS_OF_ENDS = "abéßİ字-'’_.¡\t \u3000\ufeff\ufffd1½\u2028😀\0"
-WORDS = ["the", "cat", "sat", "on", "mat"]
-TEXTS = st.text() | st.text("aé_-'’ \t\x1c\x85\u2028\ufeff\0²<>")
+NAMES = [
+    add_steps(base, steps)
+    for base in TOKENIZERS
+    for number in range(len(STEPS) + 1)
+    for steps in itertools.combinations(STEPS, number)
+    if base != CHARACTERS or not {*steps} - {"lower"}
+]
+WORDS = ["the", "cat", "Cat", "sit", "go", NUMBER, "être", "b", "İ", "i", "."]
+DICTIONARY = {"cats": "cat", "sat": "sit", "went": "go", "going": "go", "goings": "going", "a": "b", "été": "être"}
 EXAMPLES = ["The cat's mother-in-law sat.\tOn 3.5² mats…", "", " \x1c\u2028 ", "a_b-’c ﬁ Ω\u0301", "<s> <unk>\0\ufeff"]
+EXAMPLES += ["The Cat SAT on 12 mats.", "Goings on Été İ 3rd 1,000 <unk> A", "<s> CATS went ½ ΌΣΟΣ"]
+TEXTS = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'’$.,²²\t\0\x1c\x85\u2028\ufeff<>")
+TEXTS |= st.lists(st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])).map(" ".join)
 
 
 @functools.cache
-def _build_split(tokenizer_name: str):
-    text = TextGraph(Vocabulary(WORDS), tokenizer_name, "sentence")
-    return tf.function(text.split, [tf.TensorSpec([None], tf.string)])
+def _build(name: str):
+    """Return the vocabulary, the graph and its function from texts to tokens."""
+    vocabulary = Vocabulary(WORDS)
+    if "lemmas" in name:
+        vocabulary = vocabulary.with_forms(build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas"))))
+    graph = TextGraph(vocabulary, name, "sentence")
+    return vocabulary, graph, tf.function(graph.split, [tf.TensorSpec([None], tf.string)])
 
 
-def _split(tokenizer_name: str, text: bytes) -> list[str]:
-    return [token.decode() for token in _build_split(tokenizer_name)(tf.constant([text]))[0].numpy()]
+def _check(name: str, texts: list[bytes]) -> None:
+    """Compare tokens, or ids where Python's tokens are lemmas, with those of Python."""
+    vocabulary, graph, split = _build(name)
+    tokenize = get_tokenizer(name, vocabulary.forms)
+    expected = [tokenize(text.decode("utf-8", "replace")) for text in texts]
+    tokens = split(tf.constant(texts, tf.string))
+    if "lemmas" not in name:
+        assert [[token.decode() for token in row] for row in tokens.to_list()] == expected
+    ids = tf.ragged.map_flat_values(graph.look_up, tokens).to_list()
+    known = [[i if i > 3 else 1 for i in vocabulary.encode(row).tolist()] for row in expected]  # Python refuses <s>
+    assert ids == known
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
-@pytest.mark.parametrize("text", EXAMPLES)
-def test_text_is_split_as_in_python(name, text):
-    assert _split(name, text.encode()) == TOKENIZERS[name](text)
+@pytest.mark.parametrize("name", [*TOKENIZERS, "words+lower+numbers+lemmas", "whitespace+lemmas", "characters+lower"])
+def test_text_has_the_ids_of_python(name):
+    _check(name, [text.encode() for text in EXAMPLES])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", TOKENIZERS)
-@given(text=TEXTS)
+@given(texts=st.lists(TEXTS, max_size=3), name=st.sampled_from(NAMES))
 @settings(max_examples=150, deadline=None)
-def test_any_text_is_split_as_in_python(name, text):
-    assert _split(name, text.encode()) == TOKENIZERS[name](text)
+def test_any_text_has_the_ids_of_python(texts, name):
+    _check(name, [text.encode() for text in texts])
+
+
+_ALL = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
+_CHANGED = [character for character in _ALL if lower(character) != character or is_number(character)]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_every_character_is_split_as_in_python(name):
-    characters = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
-    text = "".join(f"{character}a{character}'b " for character in characters)  # 7 million characters
-    assert _split(name, text.encode()) == TOKENIZERS[name](text)
+@pytest.mark.parametrize(
+    "name, characters, pattern",
+    [
+        ("words", _ALL, "{0}a{0}'b "),
+        ("characters", _ALL, "{0}a"),
+        ("whitespace+lower+numbers", _ALL, "{0}1 "),
+        ("words+lower+numbers", _CHANGED, "{0}1 A{0}{0}'{0}-{0} {0} -{0} "),
+    ],
+)
+def test_every_character_is_split_as_in_python(name, characters, pattern):
+    _check(name, ["".join(map(pattern.format, characters)).encode()])
 
 
 @given(text=st.binary() | st.text().map(lambda text: text.encode("utf-16")))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_invalid_utf8_becomes_the_replacement_character(text):
-    assert _split("words", text) == TOKENIZERS["words"](text.decode("utf-8", "replace"))
-
-
-def test_reserved_tokens_are_out_of_vocabulary():
-    text = TextGraph(Vocabulary(WORDS), "whitespace", "stream")
-    assert text.ids(tf.constant(["<s> the </s> <pad> <unk>"])).to_list() == [[1, 4, 1, 1, 1]]
+    _check("words", [text])
 
 
 @pytest.mark.parametrize("boundary, expected", [("sentence", [2, 4, 5]), ("stream", [0, 4, 5])])
@@ -70,53 +105,18 @@ def test_short_contexts_are_padded_by_boundary(boundary, expected):
     assert context_ids.numpy().tolist() == [expected] and found.numpy().all()
 
 
-@functools.cache
-def _build_contexts(tokenizer_name: str):
-    """Return two functions from texts to the ids of their last 3 tokens: from their ends, and from the whole texts."""
-    text = TextGraph(Vocabulary(ENDS), tokenizer_name, "sentence")
-    texts = tf.TensorSpec([None], tf.string)
-    read = tf.function(lambda texts: text.contexts(texts, 4, 1 << 20), [texts])
-    return read, tf.function(lambda texts: text._take_last(text.ids(texts), 3), [texts])
+ENDS = ["a", "b", ".", "字", "é", "1", "a-b", "▁", "_number_", "aa", "😀"]
 
 
-def _check_ends(name: str, texts: list[bytes]) -> None:
-    read, read_whole = _build_contexts(name)
-    context_ids, found = read(tf.constant(texts))
+@pytest.mark.parametrize(
+    "name", ["words", "whitespace", "characters", pytest.param("words+lower+numbers", marks=pytest.mark.long)]
+)
+def test_the_end_of_a_text_has_its_last_tokens(name, cut_texts):
+    text = TextGraph(Vocabulary(ENDS), name, "sentence")
+    texts = cut_texts("abéßİ字-'’_.¡\t \u3000\ufeff\ufffd1½\u2028😀\0", 300)
+    context_ids, found = tf.function(lambda texts: text.contexts(texts, 4, 1 << 20))(tf.constant(texts))
     assert found.numpy().all()
-    np.testing.assert_array_equal(context_ids, read_whole(tf.constant(texts)))
-
-
-@pytest.fixture
-def short_ends(monkeypatch):
-    """Read a few bytes first, so that a short text is cut, too."""
-    monkeypatch.setattr("keras_nplm.serving.text._BYTES_PER_TOKEN", 1)
-    monkeypatch.setattr("keras_nplm.serving.text._MORE_BYTES", 3)
-    _build_contexts.cache_clear()
-    yield
-    _build_contexts.cache_clear()
-
-
-def _make_texts(seed: int, number: int) -> list[bytes]:
-    """Return texts of letters, joining marks, white space and marks of 1 to 4 bytes, with some invalid bytes."""
-    random = np.random.default_rng(seed)
-    texts = ["".join(random.choice(list(CHARACTERS_OF_ENDS), random.choice([0, 3, 12, 90]))) for _ in range(number)]
-    texts = [bytearray(text.encode()) for text in texts]
-    for text in texts[::3]:
-        for place in random.integers(0, max(len(text), 1), 4 * bool(text)):
-            text[place] = random.choice([0x80, 0xBF, 0xE3, 0xF0, 0x9F, 0x20, 0xFF, 0xC3])
-    return list(map(bytes, texts))
-
-
-@pytest.mark.parametrize("name", ["words", "whitespace", "characters", "words+lower+numbers"])
-def test_the_end_of_a_text_has_its_last_tokens(name, short_ends):
-    _check_ends(name, _make_texts(0, 300))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_the_end_of_any_text_has_its_last_tokens(name, short_ends):
-    for seed in range(1, 60):
-        _check_ends(name, _make_texts(seed, 300))
+    np.testing.assert_array_equal(context_ids, [[2, 2, 2, *ids][-3:] for ids in text.ids(tf.constant(texts)).to_list()])
 
 
 def test_only_the_end_of_a_long_text_is_read(monkeypatch):

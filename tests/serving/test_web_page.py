@@ -11,7 +11,6 @@ import tarfile
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, export_onnx
@@ -67,17 +66,9 @@ def page(language_model, tmp_path_factory):
 @pytest.fixture(scope="module")
 def browse(page, tmp_path_factory):
     """A function from the path of a page to its content after its scripts have run."""
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map | {
-            ".js": "text/javascript",
-            ".mjs": "text/javascript",
-        }
-
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("localhost", 0), functools.partial(Handler, directory=page))
+    server = http.server.ThreadingHTTPServer(
+        ("localhost", 0), functools.partial(http.server.SimpleHTTPRequestHandler, directory=page)
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     profile = tmp_path_factory.mktemp("profile")
 
@@ -91,28 +82,15 @@ def browse(page, tmp_path_factory):
     server.server_close()
 
 
-def test_the_module_gives_the_words_of_python(page, browse, language_model):
+def test_the_page_gives_the_words_of_python(page, browse, language_model):
     (page / "check.html").write_text(CHECK.replace("TEXTS", json.dumps(TEXTS)), encoding="utf-8")
     answers = json.loads(html.unescape(re.search(r'<pre id="answers">(.*?)</pre>', browse("check.html"), re.DOTALL)[1]))
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
-    session = runtime.InferenceSession(str(page / "next.onnx"))
     for text, answer in zip(TEXTS, answers, strict=True):
-        tokens = language_model.tokenize(text)
-        assert answer["tokens"] == tokens
-        ids = np.full((1, language_model.model.order - 1), 2, np.int32)
-        known = language_model.vocabulary.encode(tokens)[-ids.shape[1] :]
-        ids[0, ids.shape[1] - len(known) :] = known
-        of_file = np.exp(session.run(None, {"context_ids": ids})[0][0])
-        of_page = {word["word"]: word["probability"] for word in answer["words"]}
+        assert answer["tokens"] == language_model.tokenize(text)
         exact = dict(language_model.next_words(text, len(language_model.proposed_ids)))
-        for word, probability in of_page.items():
-            place = language_model.vocabulary.words.index(word)
-            assert probability == pytest.approx(of_file[place], rel=0.01)
-            assert probability == pytest.approx(exact[word], rel=0.2)  # 8 bits
-        assert min(of_page.values()) >= np.sort(of_file[language_model.proposed_ids])[-5] * 0.99
-
-
-def test_the_page_shows_the_words(page, browse, language_model):
+        of_page = {word["word"]: word["probability"] for word in answer["words"]}
+        assert of_page == pytest.approx({word: exact[word] for word in of_page}, rel=0.2)  # 8 bits
+        assert min(of_page.values()) >= sorted(exact.values())[-5] * 0.8
     shown = browse("index.html?text=The+value+of+%3Cimg+src=x%3E+the")
     rows = re.findall(r"<tr><td>(.*?)</td><td>.*?</td><td>([\d.]+)</td></tr>", shown)
     expected = dict(language_model.next_words("The value of <img src=x> the", 20))

@@ -1,13 +1,14 @@
-"""Add the features of a language model to N-best lists: log-probability, number of tokens, number of unknown words."""
+"""Features of a language model in N-best lists, and the ranking of hypotheses by a weighted sum of features."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_items
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
+from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scoring import SentenceScore, batch_by_size
 
@@ -50,10 +51,69 @@ def batch_lists(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
 def _score_batch(batch: list[NBestList], score: Score) -> list[SentenceScore]:
     try:
         return list(score([text for nbest in batch for text in nbest.texts]))
-    except InputError:
-        for nbest in batch:  # find the list, to name it in the error
-            try:
-                list(score(nbest.texts))
-            except InputError as error:
-                raise InputError(f"List {nbest.name}: {error}") from error
-        raise
+    except InputError as error:
+        if len(batch) == 1:
+            raise InputError(f"List {batch[0].name}: {error}") from error
+        return [one for nbest in batch for one in _score_batch([nbest], score)]  # one of them is named in the error
+
+
+def default_weights(features: Iterable[str], name: str = FEATURE_NAME) -> dict[str, float]:
+    """Return the weight 1 for the language model and for the decoder score, or for all features of the decoder."""
+    decoder = [feature for feature in features if feature not in name_features(name)]
+    return dict.fromkeys([*([DECODER_SCORE] if DECODER_SCORE in decoder else decoder), name], 1.0)
+
+
+def rank_lists(
+    lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, name: str = FEATURE_NAME
+) -> Iterator[NBestList]:
+    """Yield N-best lists sorted by sum_k w_k f_k, the greatest first; equal hypotheses keep their order.
+
+    A feature that a list does not have counts as 0. The default of the weights w_k is `default_weights`.
+
+    >>> lists = [NBestList("0", ["a", "the"], {"score": np.array([-1.0, -2.0]), "nplm": np.array([-9.0, -4.0])})]
+    >>> [(nbest.texts, nbest.totals.tolist()) for nbest in rank_lists(lists, {"score": 1, "nplm": 0.5})]
+    [(['the', 'a'], [-4.0, -5.5])]
+    """
+    weighted = WeightedFeatures(weights, name)
+    for nbest in lists:
+        yield nbest.reorder(weighted.rank(nbest))
+    weighted.check()
+
+
+class WeightedFeatures:
+    """Weights of features, of which each must occur in one of the lists that are ranked; see `rank_lists`."""
+
+    def __init__(self, weights: Mapping[str, float] | None, name: str = FEATURE_NAME):
+        for feature, weight in (weights or {}).items():
+            if not math.isfinite(weight):
+                raise InputError(f"The weight of {feature} must be a finite number. Received: {weight}.")
+        self._weights, self._name = weights, name
+        self._known: dict[str, None] = {}
+
+    def rank(self, nbest: NBestList) -> np.ndarray:
+        """Set `nbest.totals` and return the order of the hypotheses, int64 [H].
+
+        Features of the language model without a weight are removed from `nbest.new_features`.
+        """
+        self.register(nbest)
+        weights = default_weights(nbest.features, self._name) if self._weights is None else self._weights
+        nbest.totals = np.zeros(len(nbest))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for feature, weight in weights.items():
+                nbest.totals += weight * nbest.features.get(feature, 0.0)
+        if not np.isfinite(nbest.totals).all():
+            raise InputError(f"The weighted sums of list {nbest.name} are not finite. Fix: give smaller weights.")
+        nbest.new_features = tuple(name for name in nbest.new_features if name == self._name or weights.get(name))
+        return np.argsort(-nbest.totals, kind="stable")
+
+    def register(self, nbest: NBestList) -> None:
+        """Record the features of a list."""
+        self._known |= dict.fromkeys(nbest.features)
+
+    def check(self) -> None:
+        """Check, after the last list, that each weight has a feature."""
+        if missing := [name for name in self._weights or () if name not in self._known]:
+            raise InputError(
+                f"The N-best lists have no feature {min(missing)!r} for its weight. Received: "
+                f"{', '.join(self._known) or 'no features'}. Fix: give weights of these features only."
+            )

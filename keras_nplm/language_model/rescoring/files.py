@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, add_scores
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, WeightedFeatures, add_scores
 from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.language_model.rescoring.losses import Losses, add_losses
-from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
-from keras_nplm.language_model.rescoring.ranking import Ranker
+from keras_nplm.language_model.rescoring.nbest import NBestFile
 from keras_nplm.language_model.rescoring.tuning import RESTARTS, tune_pairs
 from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore
@@ -37,17 +36,15 @@ def rescore_file(
         score: returns the scores of texts and takes `counts=`, such as `LanguageModel.score`. For finite features,
             set its `min_log_prob` to `MIN_LOG_PROB`.
         nbest: the file. It may be larger than memory, but not with `tune_weights`.
-        output: the output file; see `open_nbest_writer`. None: standard output.
+        output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no output.
         weights: weight of each feature; see `rank_lists`. With `tune_weights`, the initial weights.
         losses: losses of hypotheses, to report what rescoring gains; see `tune`.
         tune_weights: tune the weights for the smallest loss, with `restarts` random starts from `seed`.
-        write: write the output.
         name: name of the language model's feature.
 
     Returns:
         - `format`; `lists` and `hypotheses`, their numbers; `ngrams`, `distinct_ngrams` and `contexts`, see
-          `ScoringCounts`.
-        - `changed`: the number of lists whose first hypothesis is not the decoder's.
+          `ScoringCounts`; `changed`: the number of lists whose first hypothesis is not the decoder's.
         - `weights`; None if each list had its `default_weights`.
         - With `losses`, sums over the lists: `baseline`, the decoder's first hypotheses; `oracle`, the best
           hypotheses; `rescored`, the first hypotheses after rescoring.
@@ -57,24 +54,19 @@ def rescore_file(
     if tune_weights:
         pairs = list(pairs)
         weights = tune_pairs(pairs, weights, name=name, restarts=restarts, seed=seed)
-    ranker, sums = Ranker(weights, name), np.zeros(3)
+    weighted, sums = WeightedFeatures(weights, name), np.zeros(3)
     num_lists = hypotheses = changed = 0
     writer = open_nbest_writer(output, nbest.format, nbest.header) if write else contextlib.nullcontext(lambda _: None)
     with writer as write_list:
         for one, loss in pairs:
-            order, decoder_best = ranker.rank(one), find_decoder_best(one)
+            order, decoder_best = weighted.rank(one), int(np.argmax(one.features.get(DECODER_SCORE, 0)))
             sums += loss[decoder_best], loss.min(), loss[order[0]]
             num_lists, hypotheses = num_lists + 1, hypotheses + len(one)
             changed += one.texts[order[0]] != one.texts[decoder_best]
             write_list(one.reorder(order))
-        ranker.check_weights()
+        weighted.check()
     result = {"format": nbest.format, "lists": num_lists, "hypotheses": hypotheses, **dataclasses.asdict(counts)}
     result |= {"changed": changed, "weights": None if weights is None else dict(weights)}
     if losses:
         result |= dict(zip(("baseline", "oracle", "rescored"), sums.tolist(), strict=True))
     return result
-
-
-def find_decoder_best(nbest: NBestList) -> int:
-    """Return the index of the hypothesis with the greatest decoder score, or 0 without decoder scores."""
-    return int(np.argmax(nbest.features[DECODER_SCORE])) if DECODER_SCORE in nbest.features else 0

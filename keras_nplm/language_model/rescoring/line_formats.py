@@ -33,7 +33,6 @@ _MOSES_ESCAPES = "&#124; | &lt; < &gt; > &apos; ' &quot; \" &#91; [ &#93; ] &amp
 
 
 def unescape_moses(text: str) -> str:
-    """Replace the escapes of Moses's tokenizer by the characters that they stand for."""
     for escape, character in zip(_MOSES_ESCAPES[::2], _MOSES_ESCAPES[1::2], strict=True):
         text = text.replace(escape, character)
     return text

@@ -12,7 +12,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, split_fields
 from keras_nplm.language_model.rescoring.features import batch_lists
 from keras_nplm.language_model.rescoring.line_formats import parse_number, unescape_moses
-from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
+from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, name_line, read_numbered_lines
 
 Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
 
@@ -30,10 +30,6 @@ class WordErrors:
 
     `references` are texts by the name of the list; `denominator` is the number of their words so far.
 
-    >>> errors = WordErrors({"0": "the old cat"})
-    >>> errors([NBestList("0", ["the cat", "the old cat"])]), errors.denominator
-    ([array([1., 0.])], 3)
-
     Reference: Levenshtein (1966), Binary codes capable of correcting deletions, insertions, and reversals.
     """
 
@@ -42,15 +38,13 @@ class WordErrors:
         self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Return the word errors of each list, float64 [H]."""
         errors = []
         for nbest in lists:
             if nbest.name not in self._references:
                 raise InputError(f"List {nbest.name} has no reference. Fix: give one reference for each list.")
             words = split_fields(self._references[nbest.name])
             self.denominator += len(words)
-            distances = [Levenshtein.distance(split_fields(text), words) for text in nbest.texts]
-            errors.append(np.array(distances, np.float64))
+            errors.append(np.array([Levenshtein.distance(split_fields(text), words) for text in nbest.texts], float))
         return errors
 
     def check_end(self) -> None:
@@ -68,7 +62,6 @@ class LossFile:
         self.denominator = 0
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        """Return the losses of each list, float64 [H]."""
         self.denominator += len(lists)
         return [np.array([self._read_loss(nbest.name) for _ in range(len(nbest))]) for nbest in lists]
 
@@ -76,10 +69,8 @@ class LossFile:
         line_number, line = next(self._lines, (None, ""))
         if line_number is None:
             raise InputError(f"{self._path} ends before list {name} does. Fix: give one number for each hypothesis.")
-        try:
+        with name_line(self._path, line_number):
             return parse_number(line)
-        except ValueError as error:
-            raise line_error(self._path, line_number, str(error)) from error
 
     def check_end(self) -> None:
         """Check, after the last list, that the file has no more lines."""

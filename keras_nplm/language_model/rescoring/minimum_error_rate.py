@@ -34,7 +34,7 @@ class Candidates:
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.features))))
 
     def loss_with(self, weights: np.ndarray) -> float:
-        """Return the sum over inputs of the loss of the hypothesis with the greatest w · f, the first of equals."""
+        """Return the sum of the losses of the hypotheses with the greatest w · f, the first of equals."""
         return float(self.losses[_find_first_greatest(self.features @ weights, self.starts, self.owners)].sum())
 
     def ranks(self, weights: np.ndarray) -> bool:
@@ -54,10 +54,9 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
     """Return the step t along a direction that minimises the loss with the weights w + t d, and this loss: exact.
 
     The weighted sum of hypothesis h is a_h + t b_h, a line in t, with a = F w and b = F d. The best hypothesis of an
-    input changes only at the corners of the upper envelope of its lines. So the loss is constant between corners, and
-    its changes are summed from corner to corner over all inputs. The step is the middle of the widest interval with
-    the least loss. Where all lines of each input cross in one point, as where w + t d is 0, there is a corner. So the
-    step never leads to weights that rank nothing.
+    input changes only at the corners of the upper envelope of its lines, so the loss is constant between corners. The
+    step is the middle of the widest interval with the least loss. Where w + t d is 0 all lines cross in a corner, so
+    the step never leads to weights that rank nothing.
 
     Reference: Och (2003), Minimum error rate training in statistical machine translation, section 5.
     """
@@ -83,11 +82,9 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
 def _find_envelopes(
     intercepts: np.ndarray, slopes: np.ndarray, starts: np.ndarray, owners: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Find the upper envelope of the lines of each input, for all inputs at once.
+    """Find the upper envelopes of lines: the greatest line of each input at t = -∞, int64 [S], and the P corners.
 
-    Returns:
-        the greatest line of each input at t = -∞, int64 [S]; for the P corners their t, float64 [P], and the lines
-        before and after them, int64 [P].
+    A corner has its t, float64 [P], and the lines before and after it, int64 [P].
     """
     flattest = slopes == np.minimum.reduceat(slopes, starts)[owners]
     current = first = _find_first_greatest(np.where(flattest, intercepts, -np.inf), starts, owners)
@@ -120,9 +117,9 @@ def minimise_error(
     """Return the weights with the least loss found by line searches from several starts; never worse than a start.
 
     Each round searches along the K axes and K random directions and takes the best step. A search ends when no step
-    reduces the loss. Features are first scaled to the same standard deviation within inputs, so that random directions
-    and random starts suit them. A start that ranks nothing, such as 0, has no loss to compare with. The first of
-    equally good weights wins. The absolute values of the weights sum to 1. `restarts` are additional random starts.
+    reduces the loss. Features are first scaled to the same standard deviation within inputs. A start that ranks
+    nothing, such as 0, has no loss to compare with. The first of equally good weights wins. The absolute values of the
+    weights sum to 1. `restarts` are additional random starts.
     """
     if restarts < 0:
         raise InputError(f"`restarts` must be 0 or more. Received: {restarts}.")

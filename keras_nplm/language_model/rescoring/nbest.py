@@ -16,8 +16,6 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields
 
 FORMATS = ("moses", "kaldi", "tsv")
-_MAX_LIST_SIZE = 1 << 27  # of a list: characters of its lines, and for each line what an empty one takes in memory
-_LINE_SIZE = 512
 
 
 @dataclasses.dataclass
@@ -42,7 +40,6 @@ class NBestList:
         return len(self.texts)
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
-        """Return a copy with more features, none of a name that the list already has."""
         if duplicates := [name for name in features if name in self.features]:
             raise InputError(f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new `--name`.")
         added = (*self.new_features, *features)
@@ -70,15 +67,10 @@ class NBestFile:
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
       such as `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed. A list has at most
-    128 MiB: about 200,000 hypotheses of ordinary length.
+    The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed.
 
-    Args:
-        path: the file.
-        format: one of `FORMATS`. Default: detected from the first line and the suffix `.tsv`.
-        archives: Kaldi only: archives of costs by the name of the feature.
-
-    Example:
+    `format` is one of `FORMATS`, by default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi
+    only, are archives of costs by the name of the feature.
 
     >>> path = getfixture("tmp_path") / "list.txt"
     >>> _ = path.write_text("0 ||| the cat ||| LM= -3 TM= -1 -2 ||| -1.5\\n0 ||| cat ||| LM= -2 TM= -4 -2 ||| -2\\n")
@@ -108,7 +100,7 @@ class NBestFile:
         self.header: str | None = None
         self._parse = line_formats.parse_moses_line if self.format == "moses" else line_formats.parse_kaldi_line
         if self.format == "tsv":
-            with _name_line(self.path, number):
+            with name_line(self.path, number):
                 columns = line_formats.name_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
             self.header = first if line_formats.is_tsv_header(first) else None
@@ -120,19 +112,12 @@ class NBestFile:
     def __iter__(self) -> Iterator[NBestList]:
         seen: set[int] = set()
         for name, group in itertools.groupby(self._read_rows(), key=lambda row: row[0]):
-            rows, size = [], 0
-            for _, number, *row in group:
-                size += len(row[-1]) + _LINE_SIZE
-                if hash(name) in seen:
-                    raise line_error(
-                        self.path, number, f"the id {name} occurs again; the lines of one id must be adjacent"
-                    )
-                if size > _MAX_LIST_SIZE:
-                    message = f"list {name} must have at most {_MAX_LIST_SIZE:,} bytes. Received: more hypotheses. "
-                    raise line_error(self.path, number, message + "Fix: keep the best of each list")
-                rows.append(row)
+            _, numbers, *rows = zip(*group, strict=True)
+            if hash(name) in seen:
+                message = f"the id {name} occurs again; the lines of one id must be adjacent"
+                raise line_error(self.path, numbers[0], message)
             seen.add(hash(name))
-            texts, features, lines = zip(*rows, strict=True)
+            texts, features, lines = rows
             names = dict.fromkeys(itertools.chain.from_iterable(features))  # a missing feature is 0
             columns = {name: np.array([row.get(name, 0.0) for row in features]) for name in names}
             yield NBestList(name, list(texts), columns, list(lines))
@@ -149,14 +134,14 @@ class NBestFile:
             if self.header:
                 next(lines)
             for number, line in lines:
-                with _name_line(self.path, number):
+                with name_line(self.path, number):
                     name, text, features = self._parse(line)
                 for (feature, path), archive in zip(self.archives.items(), archives, strict=True):
                     key = split_fields(line)[0]
                     archive_number, cost = next(archive, (None, ""))
                     if archive_number is None:
                         raise InputError(f"{path} ends before {key}. Fix: give one line for each hypothesis, in order.")
-                    with _name_line(path, archive_number):
+                    with name_line(path, archive_number):
                         features[feature] = -line_formats.parse_kaldi_cost(cost, key)
                 yield name, number, text, features, line
             for path, archive in zip(self.archives.values(), archives, strict=True):
@@ -165,7 +150,6 @@ class NBestFile:
 
 
 def check_format(format: str | None) -> None:
-    """Check the name of a format."""
     if format not in (None, *FORMATS):
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
 
@@ -190,12 +174,11 @@ def read_numbered_lines(path: str | os.PathLike, *, with_blank: bool = False) ->
 
 
 def line_error(path: str | os.PathLike, number: int, message: str) -> InputError:
-    """Return an error that names a file and a line number."""
     return InputError(f"{path}, line {number}: {message}.")
 
 
 @contextlib.contextmanager
-def _name_line(path: Path, number: int) -> Iterator[None]:
+def name_line(path: Path, number: int) -> Iterator[None]:
     """Turn a ValueError of the block into an InputError that names the line."""
     try:
         yield

@@ -5,11 +5,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, name_features
+from keras_nplm.language_model.rescoring.features import (
+    FEATURE_NAME,
+    WeightedFeatures,
+    default_weights,
+    name_features,
+)
 from keras_nplm.language_model.rescoring.losses import Losses, add_losses
 from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, minimise_error
 from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.rescoring.ranking import Ranker, default_weights
 
 RESTARTS = 8
 
@@ -62,21 +66,21 @@ def tune_pairs(
     seed: int,
 ) -> dict[str, float]:
     """Tune weights on N-best lists with the losses of their hypotheses; see `tune`."""
-    initial, ranker = dict(weights or {}), Ranker(weights, name)
+    initial, weighted = dict(weights or {}), WeightedFeatures(weights, name)
+    own = name_features(name)
     features, losses = [], []
     for nbest, loss in pairs:
-        if not initial:
-            initial = default_weights(nbest.features, name) | dict.fromkeys(name_features(name)[1:], 0.0)
-        ranker.register_features(nbest)
+        initial = initial or default_weights(nbest.features, name) | dict.fromkeys(own[1:], 0.0)
+        weighted.register(nbest)
         zeros = np.zeros(len(nbest))
         features.append(np.stack([nbest.features.get(feature, zeros) for feature in initial], axis=1))
         losses.append(np.asarray(loss, np.float64))
-    ranker.check_weights()
+    weighted.check()
     if not losses:
         raise InputError("The development set must have 1 N-best list or more. Received: 0.")
     starts = np.cumsum([0, *map(len, losses[:-1])])
     candidates = Candidates(np.concatenate(features), starts, np.concatenate(losses))
-    without = {feature: 0.0 if feature in name_features(name) else weight for feature, weight in initial.items()}
-    vectors = [np.array(list(start.values())) for start in (without, initial)]
-    tuned, _ = minimise_error(candidates, vectors, restarts=restarts, seed=seed)
+    weights_of_all = np.array([*initial.values()])
+    without = np.where([feature in own for feature in initial], 0.0, weights_of_all)
+    tuned, _ = minimise_error(candidates, [without, weights_of_all], restarts=restarts, seed=seed)
     return dict(zip(initial, tuned.tolist(), strict=True))

@@ -25,15 +25,11 @@ def open_nbest_writer(
 
     - Moses: new features follow the features of the line. The total replaces the score, which is kept as a feature
       `NAME_before`.
-    - TSV: new features are new columns. The total is the last column, `NAME_total`.
+    - TSV: new features are new columns. The total is the last column, `NAME_total`. `header` is the header line.
     - Kaldi: the file receives the words. Each new feature, and the total, goes to an archive of costs `PATH.FEATURE`.
       Keys are unchanged, so the first line of an utterance is the best hypothesis.
 
-    Args:
-        path: the file, gzipped if the name ends in `.gz`. The file appears when the block ends without an error.
-            None: standard output, which receives nothing before the block ends.
-        format: one of `FORMATS`.
-        header: the header line of a TSV file, if there is one.
+    The file, gzipped if its name ends in `.gz`, appears when the block ends without an error. None: standard output.
     """
     check_format(format)
     if path is None and format == "kaldi":
@@ -49,7 +45,6 @@ class _Writer:
         self._archives: dict[str, BinaryIO] = {}
 
     def write(self, nbest: NBestList) -> None:
-        """Write a list."""
         columns = {name: nbest.features[name].tolist() for name in nbest.new_features}
         if nbest.totals is not None:
             columns[f"{next(iter(columns), DECODER_SCORE)}_total"] = nbest.totals.tolist()
@@ -71,7 +66,6 @@ class _Writer:
             self._write_line(self._file, line)
 
     def _format_lines(self, nbest: NBestList) -> list[str]:
-        """Return the lines that were read, or new lines for a list that was not read from a file."""
         if nbest.lines is not None:
             return nbest.lines
         old = {name: values for name, values in nbest.features.items() if name not in nbest.new_features}
@@ -98,7 +92,6 @@ class _Writer:
 
 @contextlib.contextmanager
 def _buffer_standard_output() -> Iterator[BinaryIO]:
-    """Open a temporary file that is copied to standard output if the block ends without an error."""
     with tempfile.TemporaryFile() as file:
         yield file
         file.seek(0)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_nplm.language_model.rescoring import NBestList, tune
 from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, line_search, minimise_error
-from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.rescoring.tuning import tune
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -48,17 +47,19 @@ def test_the_line_search_finds_what_trying_every_interval_finds(candidates, numb
         assert not corners and loss > 1e300
 
 
-@pytest.mark.parametrize("case", range(10))
+@pytest.mark.parametrize("case", range(4))
 def test_line_search_reports_a_loss_that_its_weights_reach(case):
     """Integer and collinear features have corners that coincide but for rounding."""
     rng = np.random.default_rng(case)
-    for _ in range(15):
+    for _ in range(40):
         sizes = rng.integers(1, 8, rng.integers(1, 8))
         shape = sizes.sum(), rng.integers(1, 4)
         values = rng.integers(-3, 4, shape).astype(float) if case % 2 else rng.normal(size=shape)
         candidates = Candidates(values, np.cumsum([0, *sizes[:-1]]), rng.integers(0, 5, shape[0]).astype(float))
-        lines = rng.normal(size=(2, shape[1])), (rng.integers(-2, 3, shape[1]) + 0.0, np.eye(shape[1])[0])
-        for weights, direction in lines:
+        for weights, direction in (
+            rng.normal(size=(2, shape[1])),
+            (rng.integers(-2, 3, shape[1]), np.eye(shape[1])[0]),
+        ):
             step, loss = line_search(candidates, weights, direction)
             assert loss in (candidates.loss_with(weights + step * direction), np.finfo(float).max)
 
@@ -103,16 +104,15 @@ def test_tuned_weights_are_never_worse_than_their_beginnings(candidates, has_emp
 
 @pytest.mark.parametrize("columns", [["score"], ["score", "nplm"], ["score", "twice"], ["score", "constant"], ["nplm"]])
 @pytest.mark.parametrize("start", [None, 0.0, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_tuned_weights_rank_hypotheses(columns, start, seed):
+def test_tuned_weights_rank_hypotheses(columns, start):
     """The right hypothesis is always first, so weights that rank nothing would have no word errors."""
-    rng, lists = np.random.default_rng(seed), []
+    rng, lists = np.random.default_rng(1), []
     for number in range(80):
         values = {"score": rng.normal(size=4), "nplm": rng.normal(size=4) - 1e3, "constant": np.full(4, 0.1)}
         values["twice"] = 2 * values["score"]
         lists.append(NBestList(str(number), [*"abcd"], {name: values[name] for name in ({*columns} | {"nplm"})}))
     weights = None if start is None else dict.fromkeys(columns, start)
-    tuned = tune(lists, lambda lists: [np.array([0.0, 1, 1, 1]) for _ in lists], weights, restarts=seed)
+    tuned = tune(lists, lambda lists: [np.array([0.0, 1, 1, 1]) for _ in lists], weights, restarts=1)
     totals = [sum(weight * one.features.get(name, 0) for name, weight in tuned.items()) for one in lists]
     assert sum(map(abs, tuned.values())) == pytest.approx(1)
     assert min(map(np.ptp, totals)) > 1e-6 and np.argmax(totals, axis=1).any()

@@ -1,33 +1,102 @@
-"""Ranking of N-best lists by weighted features, and the features of a language model."""
+"""Ranking of N-best lists by weighted features; losses against the plain edit distance, and files of numbers."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keras_nplm import InputError, LanguageModel, Uniform, Vocabulary
-from keras_nplm.language_model.rescoring.features import add_scores
-from keras_nplm.language_model.rescoring.losses import WordErrors
-from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.rescoring.ranking import rank_lists
-from keras_nplm.language_model.rescoring.tuning import tune
+from keras_nplm.language_model.rescoring import LossFile, NBestList, WordErrors, add_scores, rank_lists, tune
+from keras_nplm.language_model.rescoring.losses import read_references
+
+FEATURES = {"score": np.array([-1.0, -2, -2]), "nplm": np.array([-9.0, -4, -4])}
+LISTS = [NBestList("0", ["the cat", "the old cat", ""]), NBestList("2", ["a"])]
 
 
-def test_lists_are_ranked_by_weighted_features():
-    features = {"score": np.array([-1.0, -2, -2]), "nplm": np.array([-9.0, -4, -4])}
-    (nbest,) = rank_lists([NBestList("0", ["a", "b", "c"], features, new_features=("nplm",))], {"score": 2, "nplm": 1})
-    assert (nbest.texts, nbest.totals.tolist()) == (["b", "c", "a"], [-8, -8, -11])  # equals as they were
-    (nbest,) = rank_lists([NBestList("0", ["a", "b", "c"], features)])
-    assert nbest.totals.tolist() == [-6, -6, -10]
-    with pytest.raises(InputError, match="no feature 'lm' for its weight. Received: score, nplm"):
-        list(rank_lists([NBestList("0", ["a", "b", "c"], features)], {"lm": 1, "score": 1}))
-    with pytest.raises(InputError, match="The weight of nplm must be a finite number"):
-        list(rank_lists([], {"nplm": np.nan}))
-    with pytest.raises(InputError, match="1 N-best list or more"):
-        tune([], WordErrors({}))
-    with pytest.raises(InputError, match="List 0 already has a feature score"):
-        NBestList("0", ["a"], {"score": np.zeros(1)}).with_features({"score": np.zeros(1)})
+@pytest.mark.parametrize("weights, totals", [({"score": 2, "nplm": 1}, [-8, -8, -11]), (None, [-6, -6, -10])])
+def test_lists_are_ranked_by_weighted_features(weights, totals):
+    (nbest,) = rank_lists([NBestList("0", ["a", "b", "c"], FEATURES, new_features=("nplm",))], weights)
+    assert (nbest.texts, nbest.totals.tolist()) == (["b", "c", "a"], totals)  # equals as they were
 
 
-def test_a_hypothesis_with_a_reserved_token_is_named():
+def _plain_distance(hypothesis, reference):
+    row = list(range(len(hypothesis) + 1))
+    for i, word in enumerate(reference, start=1):
+        before, row = row, [i]
+        for j, other in enumerate(hypothesis, start=1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (word != other)))
+    return row[-1]
+
+
+SENTENCES = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=7)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(st.lists(SENTENCES, max_size=6), SENTENCES)
+def test_word_errors_are_the_plain_edit_distance(hypotheses, reference):
+    errors = WordErrors({"0": " ".join(reference)})
+    (found,) = errors([NBestList("0", [" ".join(hypothesis) for hypothesis in hypotheses])])
+    assert found.tolist() == [_plain_distance(hypothesis, reference) for hypothesis in hypotheses]
+    assert errors.denominator == len(reference)
+
+
+@pytest.mark.parametrize(
+    "format, text, expected",
+    [
+        ("moses", "it &apos;s\n\nb\n", {"0": "it 's", "1": "", "2": "b"}),
+        ("kaldi", "u1 the cat\nu2\n", {"u1": "the cat", "u2": ""}),
+        ("tsv", "a b\tthe cat\n", {"a b": "the cat"}),
+    ],
+)
+def test_references_are_read_in_each_format(tmp_path, format, text, expected):
+    (tmp_path / "references").write_text(text)
+    assert read_references(tmp_path / "references", format) == expected
+
+
+def _read_losses(path, text):
+    path.write_text(text)
+    losses = LossFile(path)
+    found = [loss.tolist() for loss in losses(LISTS)]
+    losses.check_end()
+    return found, losses.denominator
+
+
+def test_losses_of_a_file_have_one_number_per_hypothesis(tmp_path):
+    assert _read_losses(tmp_path / "losses", "1\n0.5\n2\n-1\n") == ([[1, 0.5, 2], [-1]], 2)
+
+
+def _read_references(path):
+    path.write_text("u1 a\nu1 b\n")
+    read_references(path, "kaldi")
+
+
+def _score_reserved(path):
     model = LanguageModel(Uniform(8, "stream"), Vocabulary([*"abcd"]), "whitespace", "stream")
-    with pytest.raises(InputError, match="List 1: The text holds the reserved token </s>"):
-        list(add_scores([NBestList("0", ["a"]), NBestList("1", ["b </s>"])], model.score))
+    list(add_scores([NBestList("0", ["a"]), NBestList("1", ["b </s>"])], model.score))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda path: _read_losses(path, "1\n0.5\n"), "ends before list 0 does"),
+        (lambda path: _read_losses(path, "1\nx\n"), "file, line 2: 'x' is not a finite number"),
+        (lambda path: _read_losses(path, "1\n0.5\n2\n-1\n7\n"), "file, line 5: the lists have fewer hypotheses"),
+        (_read_references, "file, line 2: u1 has a second reference"),
+        (_score_reserved, "List 1: The text holds the reserved token </s>"),
+        (lambda path: WordErrors({"0": "a"})(LISTS), "List 2 has no reference"),
+        (lambda path: WordErrors({"0": ""}).check_end(), "1 word or more"),
+        (lambda path: tune([], WordErrors({})), "1 N-best list or more"),
+        (lambda path: list(rank_lists([], {"nplm": np.nan})), "The weight of nplm must be a finite number"),
+        (
+            lambda path: list(rank_lists([NBestList("0", [*"abc"], FEATURES)], {"lm": 1, "score": 1})),
+            "no feature 'lm' for its weight. Received: score, nplm",
+        ),
+        (
+            lambda path: NBestList("0", [*"abc"], FEATURES).with_features(FEATURES),
+            "List 0 already has a feature score",
+        ),
+    ],
+)
+def test_invalid_losses_weights_and_texts_are_refused(tmp_path, call, message):
+    with pytest.raises(InputError, match=message):
+        call(tmp_path / "file")

@@ -1,0 +1,117 @@
+"""Completion in the graph: the unfinished word, the words with a prefix and the beam search are those of Python."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import NPLM, LanguageModel, Uniform, Vocabulary
+from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
+from keras_nplm.data.subwords import Subwords
+from keras_nplm.language_model.completion import LONGEST_PREFIX, split_unfinished
+from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
+from keras_nplm.serving.signatures import ServingModule
+
+WORDS = ["the", "cat", "cat's", "a-b", "ca", "éa字", "C", "."]
+TEXTS = st.text("acC tÉé字-'’.\x1c\u2028\ufffd😀", max_size=40) | st.text(max_size=10)
+
+
+@functools.cache
+def _build_functions(tokenizer_name: str):
+    prefixes = PrefixTable(PrefixIndex(WORDS, first=0))
+    longest = LONGEST_PREFIX if tokenizer_name == "characters" else prefixes.longest
+    texts = tf.TensorSpec([None], tf.string)
+    return tf.function(UnfinishedWords(tokenizer_name, longest).split, [texts]), tf.function(prefixes.match, [texts])
+
+
+@pytest.mark.parametrize("name", ["words", "whitespace", "words+lower", "characters"])
+@given(text=TEXTS)
+@example(text="The cat's mother-in-law sat on the C")
+@example(text="x-yyyy" * 19)
+@example(text="我们可以 ไทย a\u0301é")
+@settings(max_examples=25, deadline=None)
+def test_texts_and_prefixes_are_split_as_in_python(name, text):
+    split, match = _build_functions(name)
+    context, word = (part[0].numpy() for part in split(tf.constant([text.encode()])))
+    if name == "characters":
+        expected = split_unfinished(text)
+        is_long = len(expected[1]) > LONGEST_PREFIX
+        assert len(word.decode()) > LONGEST_PREFIX if is_long else (context.decode(), word.decode()) == expected
+        return
+    expected = split_unfinished_word(text, name, longest=max(map(len, WORDS)))
+    fits = match(tf.constant([word]))[0].numpy().tolist()
+    assert fits == [each.startswith(expected[1]) for each in WORDS]
+    if any(fits):
+        assert (context.decode(), word.decode()) == expected
+
+
+def test_invalid_bytes_are_in_no_word():
+    split, _ = _build_functions("whitespace")
+    context, word = (part[0].numpy() for part in split(tf.constant([b"a \xff\xc3ca"])))
+    assert (context, word) == (b"a \xff\xc3", b"ca")
+
+
+def test_completions_of_an_unreadable_context_are_nan(limited):
+    served = limited["complete_prefix"](texts=tf.constant(["é" * 20 + " na", "The value of na"]))
+    assert np.isnan(served["probabilities"][0]).all() and served["words"][0].numpy().tolist() == [b"", b""]
+    assert served["words"][1].numpy()[0] == b"name"
+
+
+LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
+TYPED = [
+    "the ca",
+    "the ",
+    "",
+    "c",
+    "(ch",
+    "the cat-",
+    "x",
+    "the\tca",
+    "the\xa0 ca",
+    "the▁ca",
+    " \t",
+    "我",
+    "我 ",
+    "☃ca",
+]
+TYPED += ["é", "t" * LONGEST_PREFIX, "t" * (LONGEST_PREFIX + 1), "</s>", "</", "The value of the na", "If the object i"]
+
+
+def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:
+    """Compare both signatures, for a batch and for single texts, with Python."""
+    calls = {"complete_prefix": ("texts", language_model.complete_prefix)}
+    if language_model.vocabulary.subwords is not None:
+        calls["predict_next"] = ("contexts", language_model.next_words)
+    for name, (argument, predict) in calls.items():
+        served = signatures[name](**{argument: tf.constant(TYPED)})
+        for i, text in enumerate(TYPED):
+            words, probabilities = predict(text, top_k), served["probabilities"][i].numpy()
+            assert [word.decode() for word in served["words"][i].numpy() if word] == [word for word, _ in words]
+            np.testing.assert_allclose(probabilities, [p for _, p in words] + [0] * (top_k - len(words)), 1e-3, 1e-30)
+        single = signatures[name](**{argument: tf.constant(TYPED[:1])})
+        assert (single["words"][0] == served["words"][0]).numpy().all()
+
+
+def test_served_completions_of_words_are_those_of_python(loaded, language_model):
+    _check(loaded.signatures, language_model, 5)
+
+
+_LONG = [("characters", "", NPLM), ("characters", "▁", Uniform), ("unigram", "", NPLM), ("bpe", "", NPLM)]
+
+
+@pytest.mark.parametrize(
+    "kind, space, network",
+    [("characters", "▁", NPLM), *[pytest.param(*case, marks=pytest.mark.long) for case in _LONG]],
+)
+def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind, space, network):
+    monkeypatch.setattr("keras_nplm.language_model.completion._SMALL_BEAM", 64)
+    tokenizer, vocabulary = "characters", Vocabulary([*space, *sorted({*"".join(LINES)} - {" "})])
+    if kind != "characters":
+        tokenizer, vocabulary = "sentencepiece", Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
+    size = len(vocabulary)
+    model = Uniform(size, "sentence") if network is Uniform else randomise(NPLM(size, 3, 5, 8))
+    language_model = LanguageModel(model, vocabulary, tokenizer, "sentence")
+    _check(ServingModule(language_model, 3).signatures(), language_model, 3)
