@@ -68,10 +68,6 @@ def _format_neighbours(pairs: list) -> str:
     return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
 
 
-def _hide(row: dict) -> bool:
-    return False
-
-
 _ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds", "cpu_seconds", format_seconds)]
 _MIXTURE = [("mixture", "title", ""), *_BESIDE, ("weights", _format_weights, "")]
 _COUNTS = [
@@ -85,9 +81,11 @@ _EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
 TABLES = (
     Table("rows", [*_ROW, ("command", "command", format_code)], "Perplexity on Brown"),
     Table("mixtures", _MIXTURE, "Mixtures, weights fixed or fitted on validation", lambda row: row["paper"]),
-    Table("nearest", _WORDS, f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}", _hide),
-    Table("curves", _EPOCHS, "Validation perplexity by epoch, with and without direct connections", _hide),
-    Table("parameters", [*_COUNTS, *_SIZES], "Parameters by order n", _hide),
+    Table(
+        "nearest", _WORDS, f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}", lambda row: False
+    ),
+    Table("curves", _EPOCHS, "Validation perplexity by epoch, with and without direct connections", lambda row: False),
+    Table("parameters", [*_COUNTS, *_SIZES], "Parameters by order n", lambda row: False),
 )
 
 
@@ -102,21 +100,18 @@ def reproduce(directory: Path, rows: Sequence[str] = (), jobs: int | None = None
     if unknown := [name for name in rows if name not in by_name]:
         raise InputError(f"`rows` must be names of {', '.join(by_name)}. Received: {unknown[0]!r}.")
     with lock_directory(directory):
+        failure = None
         try:
             make_rows([by_name[name] for name in rows] or PAPER_ROWS, directory, jobs, data_dir)
-        except RunError:
-            write_report(directory)
-            raise
-        return write_report(directory)
-
-
-def write_report(directory: Path) -> dict:
-    """Write and return the report on all rows that exist in a directory."""
-    report = PAPER.report(directory)
-    write_json(directory / "table.json", report)
-    with replace_file(directory / "table.md") as temporary:
-        temporary.write_text(PAPER.format(report) + "\n", encoding="utf-8")
-    write_figure(directory / "table.png", report)
+        except RunError as error:  # the rows that exist are reported
+            failure = error
+        report = PAPER.report(directory)
+        write_json(directory / "table.json", report)
+        with replace_file(directory / "table.md") as temporary:
+            temporary.write_text(PAPER.format(report) + "\n", encoding="utf-8")
+        write_figure(directory / "table.png", report)
+    if failure:
+        raise failure
     return report
 
 

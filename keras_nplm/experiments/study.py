@@ -19,7 +19,7 @@ class Study:
     text: str  # Markdown: the title in the first line, then what a reader of the tables must know
     tables: Sequence[Table] = ()
     rows: Sequence[Row] = ()  # the models that it needs
-    measure: Callable[[Path], dict] | None = None  # of the directory of `rows/`; default: all rows, in the first table
+    measure: Callable | None = None  # of the directory of `rows/`; default: all rows, in the first table
 
     def split_text(self) -> tuple[str, str]:
         """Return the title, without the name of the study, and the text after it."""

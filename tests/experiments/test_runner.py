@@ -80,7 +80,7 @@ def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
         ("study arpa", "Received: 'arpa'"),
         ("benchmark magic", "`NAME` must be one of training, scoring"),
         ("benchmark --rounds 0", "`rounds` must be 1 or more"),
-        ("benchmark estimation --tokens 0,9", "`tokens` must be 1 or more. Received: '0,9'"),
+        ("benchmark quality --seconds 0,9", "`seconds` must be 1 or more. Received: '0,9'"),
         ("benchmark quality --seconds 300,200", "`seconds` must be"),
         ("paper --rows mlp11", "must be names of mlp1, mlp3"),
         ("paper --jobs 0", "`jobs` must be 1 or more"),

@@ -7,15 +7,16 @@ compares perplexities at a budget of training time instead.
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.experiments.tables import Column, Table
+from keras_nplm.experiments.tables import Column
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
+    from keras_nplm.experiments.study import Study
 
 DEFAULT_BENCHMARKS = ("training", "scoring", "estimation", "serving")
 BENCHMARKS = (*DEFAULT_BENCHMARKS, "quality")
@@ -26,25 +27,11 @@ _PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
 class Settings:
     """What the user chooses for the benchmarks."""
 
-    corpus: "Corpus"  # for n-gram models; `estimation` samples from it
+    corpus: "Corpus"  # for n-gram models
     rounds: int = 5
-    tokens: Sequence[int] = (1_000_000,)  # sizes of the texts of `estimation`
     seconds: Sequence[int] = (300,)  # CPU seconds of training of the PyTorch models of `quality`
     directory: Path = Path("paper")  # of the models of `quality`, as of `keras-nplm paper`
     data_dir: str | None = None  # of Brown's archive
-
-
-@dataclasses.dataclass(frozen=True)
-class Benchmark:
-    """A benchmark: Markdown with its title in the first line, the columns of its table, and what makes its rows."""
-
-    text: str
-    columns: Sequence[Column]
-    measure: Callable[[Settings], list[dict]]
-
-    def format(self, rows: Sequence[dict]) -> str:
-        """Return the table of its rows."""
-        return Table("rows", self.columns).format({"rows": rows})
 
 
 def format_ratios(row: dict) -> str:
@@ -62,8 +49,8 @@ SPEED_COLUMNS: list[Column] = [
 ]
 
 
-def load_benchmark(name: str) -> Benchmark:
-    """Import and return the benchmark with a name of `BENCHMARKS`."""
+def load_benchmark(name: str) -> "Study":
+    """Import and return the benchmark with a name of `BENCHMARKS`. Its `measure` takes `Settings`, and gives rows."""
     return importlib.import_module(f"{__name__}.{name}").BENCHMARK
 
 

@@ -71,8 +71,8 @@ def format_report(name: str, report: Mapping, page: bool = False) -> str:
 
 def _format_benchmark(name: str, report: Mapping, page: bool = False) -> str:
     declared = load_benchmark(name)
-    title, text = Study(declared.text).split_text()
-    table = declared.format([row for row in report["rows"] if row["benchmark"] == name])
+    title, text = declared.split_text()
+    table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == name]})
     return join_paragraphs(f"### `{name}`: {title}", text if page else "", table)
 
 
