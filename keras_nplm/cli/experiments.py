@@ -17,6 +17,7 @@ from keras_nplm.cli.flags import (
 from keras_nplm.experiments.benchmark import BENCHMARKS, DEFAULT_BENCHMARKS, Settings, run_benchmarks
 from keras_nplm.experiments.records import check_can_record, format_report, record_report
 from keras_nplm.experiments.studies import STUDIES, load_study
+from keras_nplm.experiments.study import Study, make_study
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import OPTIONS, Option, name_flag, parse_integers
 
@@ -93,26 +94,25 @@ def _name_command(options: argparse.Namespace) -> str:
 
 
 def _paper(options: argparse.Namespace) -> dict:
-    from keras_nplm.experiments.paper import reproduce
+    from keras_nplm.experiments.paper import PAPER, write_figure
 
-    if options.record:
-        check_can_record()
-    report = reproduce(Path(options.output), options.rows, options.jobs, options.data_dir)
-    if options.record:
-        record_report("paper", report)
+    report = _make(options, "paper", PAPER, options.rows)
+    write_figure(Path(options.output) / "studies" / "paper.png", report)
     return report | {"directory": options.output}
 
 
 def _study(options: argparse.Namespace) -> dict:
-    from keras_nplm.experiments.study import make_study
-
     _check_names([options.name], STUDIES)
+    return _make(options, options.name, load_study(options.name)) | {"study": options.name}
+
+
+def _make(options: argparse.Namespace, name: str, study: Study, rows: Sequence[str] = ()) -> dict:
     if options.record:
         check_can_record()
-    report = make_study(options.name, load_study(options.name), Path(options.output), options.jobs, options.data_dir)
+    report = make_study(name, study, Path(options.output), options.jobs, options.data_dir, rows)
     if options.record:
-        record_report(options.name, report)
-    return report | {"study": options.name}
+        record_report(name, report)
+    return report
 
 
 def _show(result: dict) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from keras_nplm.experiments.rows import Row, make_rows, read_row
 from keras_nplm.experiments.tables import Table, join_paragraphs
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 
@@ -37,10 +38,24 @@ class Study:
         return join_paragraphs(*(table.format(report, page) for table in self.tables))
 
 
-def make_study(name: str, study: Study, directory: Path, jobs: int | None = None, data_dir: str | None = None) -> dict:
-    """Make the models of a study that do not exist yet, measure them, and write and return `studies/NAME.json`."""
+def make_study(
+    name: str,
+    study: Study,
+    directory: Path,
+    jobs: int | None = None,
+    data_dir: str | None = None,
+    rows: Sequence[str] = (),
+) -> dict:
+    """Make the models of a study, by default all, that do not exist yet, and measure those that exist.
+
+    Write `studies/NAME.json`, which is returned, and its tables in `studies/NAME.md`.
+    """
+    names = [row.name for row in study.rows]
+    for row in rows:
+        check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))
     with lock_directory(directory):
-        make_rows(study.rows, directory, jobs, data_dir)
+        make_rows([row for row in study.rows if row.name in (rows or names)], directory, jobs, data_dir)
         report = study.report(directory)
         write_json(directory / "studies" / f"{name}.json", report)
+        (directory / "studies" / f"{name}.md").write_text(study.format(report) + "\n", encoding="utf-8")
         return report

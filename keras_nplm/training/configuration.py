@@ -248,7 +248,6 @@ _NAMED: dict[str, tuple[str, dict]] = {
 }
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
-NAMED_OPTIONS = {name: options for name, (_, options) in _NAMED.items()}  # the differences from `Configuration()`
 TOKENIZERS = {"names": {"tokenizer": CHARACTERS}, "phone": {"tokenizer": SUBWORDS, "pieces": 4000}}  # without flags
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 

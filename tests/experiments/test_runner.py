@@ -17,7 +17,6 @@ from keras_nplm.experiments.tables import SPLITS, Table
 from keras_nplm.io.errors import RunError
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
-from keras_nplm.training.configuration import CONFIGURATIONS, NAMED_OPTIONS
 from keras_nplm.training.estimate import estimate
 
 TINY = "--embedding-dim 4 --hidden-units 4 --batch-size 4096 --epochs 1"
@@ -52,18 +51,6 @@ def test_a_row_is_made_once_for_each_command(commands, tmp_path, capsys):
     assert not is_made(changed, tmp_path)
     make_rows([changed, SECOND], tmp_path)
     assert len(commands) == 3 and is_made(changed, tmp_path)
-
-
-def test_a_row_is_made_again_if_its_named_configuration_changed(commands, tmp_path, monkeypatch):
-    row = Row("network", "network", f"train --config brown-nce --order 7 {FILE}")
-    make_rows([row], tmp_path)
-    options = dataclasses.asdict(CONFIGURATIONS["brown-nce"]) | {"order": 7}
-    (tmp_path / "rows" / "network" / "config.json").write_text(json.dumps(options))
-    assert is_made(row, tmp_path)
-    monkeypatch.setitem(NAMED_OPTIONS, "brown-nce", NAMED_OPTIONS["brown-nce"] | {"order": 9})
-    assert is_made(row, tmp_path)  # the command names an order of its own
-    monkeypatch.setitem(NAMED_OPTIONS, "brown-nce", NAMED_OPTIONS["brown-nce"] | {"dropout": 0.75})
-    assert not is_made(row, tmp_path)
 
 
 def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
@@ -134,21 +121,24 @@ def test_table_1_is_made_resumed_and_reported(tmp_path, brown_directory, monkeyp
     mlp1 = Row("mlp1", "MLP1", f"train --config mlp1 {TINY}", (284, 268), ("MLP2", 275, 257))
     rows = (mlp1, paper.find_row("trigram"), paper.find_row("kneser-ney-5"), Row("broken", "broken", "ngram --order 1"))
     monkeypatch.setattr(paper, "PAPER_ROWS", rows)
+    monkeypatch.setattr(paper, "PAPER", dataclasses.replace(paper.PAPER, rows=rows))
     command = ["paper", "--output", str(tmp_path), "--data-dir", str(brown_directory), "--json"]
     assert main([*command, "--rows", "kneser-ney-5"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["test"] == pytest.approx(329.86, abs=0.05)
-    assert main(command) == 1  # the others are reported
+    assert main(command) == 1
     error = capsys.readouterr().err
     assert "1 row(s) failed: broken" in error and "kneser-ney-5: made" not in error
-    report = json.loads((tmp_path / "table.json").read_text())
+    assert main([*command, "--rows", "mlp1"]) == 0  # all rows that exist are reported
+    report = json.loads((tmp_path / "studies" / "paper.json").read_text())
     figures = {row["name"]: row for row in report["rows"]}
     half, fitted = (mixture for mixture in report["mixtures"] if mixture["title"].startswith("MLP2"))
     assert {*figures} == {"mlp1", "trigram", "kneser-ney-5"} and half["paper"] == [275, 257]
     assert fitted["validation"] <= half["validation"] + 0.01
     five = next(row for row in report["parameters"] if row["order"] == 5)
     assert five["network"] == 17905 * (1 + 300 + 50) + 50 * (1 + 240) and five["possible_ngrams"] == 17905**5
-    assert f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |" in (tmp_path / "table.md").read_text()
-    assert (tmp_path / "table.png").stat().st_size > 10_000
+    row = f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |"
+    assert row in (tmp_path / "studies" / "paper.md").read_text()
+    assert (tmp_path / "studies" / "paper.png").stat().st_size > 10_000
 
 
 @pytest.mark.long
@@ -171,6 +161,4 @@ def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path):
     assert by_title["one network"]["test"] == pytest.approx(first.evaluate("test")["perplexity"])
     reading = first.evaluate("test", dynamic=True)["dynamic"]["perplexity"]
     assert by_title["one network, dynamic"]["test"] == pytest.approx(reading)
-    without = {row["title"]: row["test"] for row in report["ablation"]}
-    assert without["two seeds"] == by_title["one network, dynamic, n-grams, classes, caches"]["test"]
     assert "### Dynamic evaluation: chunks of 8, rate 0.5, rule sgd" in dynamic.STUDY.format(report)

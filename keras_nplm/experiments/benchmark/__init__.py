@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BENCHMARKS = ("training", "scoring", "estimation", "serving")
 BENCHMARKS = (*DEFAULT_BENCHMARKS, "quality")
-_PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,16 +54,17 @@ def load_benchmark(name: str) -> "Study":
 
 
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
-    """Return the rows of benchmarks, `rounds`, and of the machine `cpu`, `tensorflow` and `peers` (installed ones).
+    """Return the rows of benchmarks, `rounds`, and of the machine `cpu` and `tensorflow`.
 
     Rows have `benchmark`, `name`, and `failure` or figures: `rate` per CPU second (median), `low`, `high`, `unit`;
     `share_of_peak`, `milliseconds` [p50, p99] and `ratio_to` of each peer [median, low, high] where they are known.
     """
     import tensorflow as tf
 
-    from keras_nplm.experiments.benchmark.contenders import is_installed
-
     rows = [{"benchmark": name} | row for name in names for row in load_benchmark(name).measure(settings)]
-    installed = [name for name in _PEERS if is_installed(name)]
-    machine = {"cpu": read_processor_name(), "tensorflow": tf.__version__, "peers": installed}
-    return {"rows": rows, "rounds": settings.rounds} | machine
+    return {
+        "rows": rows,
+        "rounds": settings.rounds,
+        "cpu": read_processor_name(),
+        "tensorflow": tf.__version__,
+    }

@@ -15,7 +15,7 @@ from keras_nplm.training.sizes import compute_sizes
 
 VOCABULARY_SIZE = 17_905  # of the paper's words of Brown
 PAPER = dataclasses.replace(
-    CONFIGURATIONS["brown"], held_out_mass=0.0, dropout=0.0, batch_size=512, num_sampled=256, seed=0
+    CONFIGURATIONS["brown"], held_out_mass=0.0, dropout=0.0, boundary="sentence", batch_size=512, num_sampled=256
 )
 NCE = dataclasses.replace(PAPER, output_layer="nce", self_normalisation=1.0)
 

@@ -21,7 +21,6 @@ from torch.nn import functional
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import write_json
@@ -68,7 +67,7 @@ def build_nplm(configuration: Configuration, vocabulary_size: int, ngrams: np.nd
 
 
 class TorchLSTM(nn.Module):
-    """A language model over ranks of words, with a `RECIPE` of `quality`. An input of |V| stands before the text."""
+    """A language model over words by frequency, by a `RECIPE` of `quality`. An input of |V| stands before the text."""
 
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__()
@@ -104,17 +103,8 @@ class TorchLSTM(nn.Module):
         return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout) if self.training else x
 
 
-def rank_words(ids: dict[str, np.ndarray], vocabulary_size: int) -> dict[str, np.ndarray]:
-    """Return the splits as ranks of words by frequency in `train`; special tokens except `<unk>` have none."""
-    types = np.array([UNK_ID, *range(len(SPECIALS), vocabulary_size)])
-    counts = np.bincount(ids["train"], minlength=vocabulary_size)[types]
-    ranks = np.full(vocabulary_size, -1, np.int64)
-    ranks[types[np.argsort(-counts, kind="stable")]] = np.arange(len(types))
-    return {split: ranks[part] for split, part in ids.items()}
-
-
 def train(model: TorchLSTM, ids: np.ndarray) -> dict:
-    """Train a model on a text, ranks of words [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
+    """Train a model on a text, ids [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
     recipe = model.recipe
     optimizer = torch.optim.AdamW(model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True)
     model.train()
@@ -218,7 +208,7 @@ def _group_weights(model: TorchLSTM) -> dict[Tensor, str]:
 
 
 def measure_mean_squares(model: TorchLSTM, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
-    """Return the mean square of each component of the gradient over chunks of training text, ranks of words [T]."""
+    """Return the mean square of each component of the gradient over chunks of training text, ids [T]."""
     number, weights = len(ids) // chunk, list(model.parameters())
     sums = [torch.zeros_like(weight) for weight in weights]
     for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
@@ -250,9 +240,9 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
     """Return the work of training a model on an encoded corpus and of writing its figures to a JSON file."""
     torch.set_num_threads(1)
     encoded = EncodedCorpus.load(corpus)
-    ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1] for split in ("train", *SPLITS)}
-    ids = rank_words(ids, encoded.vocabulary_size)
-    model = TorchLSTM(recipe, encoded.vocabulary_size - len(SPECIALS) + 1)
+    splits = ("train", *SPLITS)  # ids are by frequency, as an adaptive softmax needs them
+    ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64) for split in splits}
+    model = TorchLSTM(recipe, encoded.vocabulary_size)
 
     def work() -> int:
         training = train(model, ids["train"])
