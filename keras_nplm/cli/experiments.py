@@ -16,8 +16,8 @@ from keras_nplm.cli.flags import (
 )
 from keras_nplm.experiments.benchmark import BENCHMARKS, DEFAULT_BENCHMARKS, Settings, run_benchmarks
 from keras_nplm.experiments.records import check_can_record, format_report, record_report
-from keras_nplm.experiments.studies import STUDIES, load_study
-from keras_nplm.experiments.study import Study, make_study
+from keras_nplm.experiments.studies import STUDIES
+from keras_nplm.experiments.study import make_study
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import OPTIONS, Option, name_flag, parse_integers
 
@@ -34,7 +34,7 @@ def add(command: AddCommand) -> None:
     parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
     for option in (_ROUNDS, _SECONDS):
         add_flag(parser, option)
-    _add_report_flags(parser, "benchmark", "directory of the models of the benchmark quality")
+    _add_report_flags(parser)
     add_corpus_flags(parser, resample=False)
 
     help = "Train the models of the paper's Table 1 on Brown, and report them."
@@ -50,24 +50,24 @@ def add(command: AddCommand) -> None:
 
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, JOBS, shown="2 on two or more cores")
-    _add_report_flags(parser, "report", "directory of the models and the report")
+    _add_report_flags(parser)
     add_data_dir(parser)
 
 
-def _add_report_flags(parser: argparse.ArgumentParser, what: str, directory: str) -> None:
-    parser.add_argument("--output", metavar="DIR", default="paper", help=f"{directory} (default: paper)")
-    help = f"replace the recorded {what} of this checkout, and write saved_models/measured/README.md again"
+def _add_report_flags(parser: argparse.ArgumentParser) -> None:
+    help = "directory of the models and reports (default: paper)"
+    parser.add_argument("--output", metavar="DIR", default="paper", help=help)
+    help = "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
     add_switch(parser, "--record", help)
 
 
-def _check_names(names: Sequence[str], choices: Sequence[str]) -> None:
-    for name in names:
-        wanted = f"one of {', '.join(choices)}"
-        check_argument("NAME", name in choices, wanted, repr(name), "choose a name of this list.")
+def _check_name(name: str, choices: Sequence[str]) -> None:
+    check_argument("NAME", name in choices, f"one of {', '.join(choices)}", repr(name), "choose a name of this list.")
 
 
 def _benchmark(options: argparse.Namespace) -> dict:
-    _check_names(options.benchmarks, BENCHMARKS)
+    for name in options.benchmarks:
+        _check_name(name, BENCHMARKS)
     seconds = parse_integers(options.seconds)
     check_argument("seconds", seconds and seconds[0] > 0, "1 or more", repr(options.seconds), "choose 300.")
     if options.record:
@@ -94,24 +94,24 @@ def _name_command(options: argparse.Namespace) -> str:
 
 
 def _paper(options: argparse.Namespace) -> dict:
-    from keras_nplm.experiments.paper import PAPER, write_figure
+    from keras_nplm.experiments.paper import write_figure
 
-    report = _make(options, "paper", PAPER, options.rows)
+    report = _make(options, "paper", options.rows)
     write_figure(Path(options.output) / "studies" / "paper.png", report)
     return report | {"directory": options.output}
 
 
 def _study(options: argparse.Namespace) -> dict:
-    _check_names([options.name], STUDIES)
-    return _make(options, options.name, load_study(options.name)) | {"study": options.name}
+    _check_name(options.name, STUDIES)
+    return _make(options, f"studies.{options.name}") | {"study": options.name}
 
 
-def _make(options: argparse.Namespace, name: str, study: Study, rows: Sequence[str] = ()) -> dict:
+def _make(options: argparse.Namespace, module: str, rows: Sequence[str] = ()) -> dict:
     if options.record:
         check_can_record()
-    report = make_study(name, study, Path(options.output), options.jobs, options.data_dir, rows)
+    report = make_study(module, Path(options.output), options.jobs, options.data_dir, rows)
     if options.record:
-        record_report(name, report)
+        record_report(module.removeprefix("studies."), report)
     return report
 
 

@@ -100,7 +100,7 @@ def _measure(directory: Path) -> dict:
     return report | {"curves": list(curves.values())}
 
 
-PAPER = Study(__doc__, TABLES, PAPER_ROWS, _measure)
+STUDY = Study(__doc__, TABLES, PAPER_ROWS, _measure)
 
 
 def _measure_mixtures(made: dict[str, Row], directory: Path) -> list[dict]:

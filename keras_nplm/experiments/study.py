@@ -1,6 +1,7 @@
 """A study as data, and its runner: make the models, measure them, write the report."""
 
 import dataclasses
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -38,24 +39,25 @@ class Study:
         return join_paragraphs(*(table.format(report, page) for table in self.tables))
 
 
+def load_study(module: str) -> Study:
+    """Import and return a study by its module, such as `paper`, `studies.modern` or `benchmark.training`."""
+    return importlib.import_module(f"{__package__}.{module}").STUDY
+
+
 def make_study(
-    name: str,
-    study: Study,
-    directory: Path,
-    jobs: int | None = None,
-    data_dir: str | None = None,
-    rows: Sequence[str] = (),
+    module: str, directory: Path, jobs: int | None = None, data_dir: str | None = None, rows: Sequence[str] = ()
 ) -> dict:
     """Make the models of a study, by default all, that do not exist yet, and measure those that exist.
 
     Write `studies/NAME.json`, which is returned, and its tables in `studies/NAME.md`.
     """
+    study, path = load_study(module), directory / "studies" / module.rpartition(".")[2]
     names = [row.name for row in study.rows]
     for row in rows:
         check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))
     with lock_directory(directory):
         make_rows([row for row in study.rows if row.name in (rows or names)], directory, jobs, data_dir)
         report = study.report(directory)
-        write_json(directory / "studies" / f"{name}.json", report)
-        (directory / "studies" / f"{name}.md").write_text(study.format(report) + "\n", encoding="utf-8")
+        write_json(path.with_suffix(".json"), report)
+        path.with_suffix(".md").write_text(study.format(report) + "\n", encoding="utf-8")
         return report

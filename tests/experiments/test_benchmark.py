@@ -16,7 +16,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.experiments.benchmark import Settings, contenders, estimation, networks, quality, serving
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_group
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_groups
 from keras_nplm.io.files import read_json, write_json
 
 LINES = [["the", "cat", "sat", f"w{number % 9}"] for number in range(400)]
@@ -71,12 +71,12 @@ def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
         return Contender(name, work, clock=lambda: clock[0], **options)
 
     group = [build("ours", [9, 1, 2, 4]), build("theirs", [9, 4, 4, 4], peer=True)]
-    ours, theirs = measure_group(group, rounds=3)
+    ours, theirs = measure_groups([group], rounds=3)
     assert turns == ["ours", "theirs"] * 4  # the first round is not measured
     assert (ours["rate"], ours["low"], ours["high"]) == (50, 25, 100)
     assert ours["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in theirs
     assert contenders.multiply_matrices()() == 1_000_000
-    (row,) = measure_group([build("flops", [1] * 9, flops=2_500)], rounds=1)
+    (row,) = measure_groups([[build("flops", [1] * 9, flops=2_500)]], rounds=1)
     assert row["share_of_peak"] > 0 and row["rate"] == 100
 
 
@@ -90,7 +90,7 @@ def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
         Process("exit", stub("exit"), {}, peer=True),
         Process("requests", stub("requests"), {}),
     ]
-    ours, noisy, *failed, requests = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
+    ours, noisy, *failed, requests = measure_groups([[Contender("ours", lambda: 1), *peers]], rounds=2)
     assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]  # sleep is not counted, the loop is
     assert [row["failure"] for row in failed] == [
         *["killed by SIGSEGV"] * 2,
@@ -108,8 +108,8 @@ def test_a_hanging_peer_ends_with_the_benchmark(stub, tmp_path, number):
     program = (
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore SIGINT
-        "from keras_nplm.experiments.benchmark.contenders import Process, measure_group\n"
-        f"measure_group([Process('hang', '{stub('hang')}', {{'pid_file': {str(pid_file)!r}}})], rounds=1)"
+        "from keras_nplm.experiments.benchmark.contenders import Process, measure_groups\n"
+        f"measure_groups([[Process('hang', '{stub('hang')}', {{'pid_file': {str(pid_file)!r}}})]], rounds=1)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL) as benchmark:
         wait_for(lambda: pid_file.exists() and pid_file.read_text().endswith(" "))
@@ -192,7 +192,7 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     rows = quality.measure(Settings(None, seconds=[300, 3000], directory=tmp_path))
     assert rows[0] == ours and rows[1]["ratio_to_ours"] == {"static": 1.5, "dynamic": 1.5}
     assert rows[2] == {"name": "PyTorch LSTM, 3,000 CPU seconds", "failure": "torch not installed"}
-    table = quality.BENCHMARK.format({"rows": rows})
+    table = quality.STUDY.format({"rows": rows})
     assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 |  |" in table
     assert "failure" in quality.measure_peer(lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality")
 

@@ -134,7 +134,7 @@ def test_table_1_is_made_resumed_and_reported(tmp_path, text, monkeypatch, capsy
         Row("broken", "broken", f"{ngram} 1"),
     )
     monkeypatch.setattr(paper, "PAPER_ROWS", rows)
-    monkeypatch.setattr(paper, "PAPER", dataclasses.replace(paper.PAPER, rows=rows))
+    monkeypatch.setattr(paper, "STUDY", dataclasses.replace(paper.STUDY, rows=rows))
     command = ["paper", "--output", str(tmp_path), "--json"]
     assert main(command) == 1
     error = capsys.readouterr().err

@@ -6,17 +6,16 @@ compares perplexities at a budget of training time instead.
 """
 
 import dataclasses
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keras_nplm.experiments.study import load_study
 from keras_nplm.experiments.tables import Column
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
-    from keras_nplm.experiments.study import Study
 
 DEFAULT_BENCHMARKS = ("training", "scoring", "estimation", "serving")
 BENCHMARKS = (*DEFAULT_BENCHMARKS, "quality")
@@ -48,23 +47,13 @@ SPEED_COLUMNS: list[Column] = [
 ]
 
 
-def load_benchmark(name: str) -> "Study":
-    """Import and return the benchmark with a name of `BENCHMARKS`. Its `measure` takes `Settings`, and gives rows."""
-    return importlib.import_module(f"{__name__}.{name}").BENCHMARK
-
-
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
     """Return the rows of benchmarks, `rounds`, and of the machine `cpu` and `tensorflow`.
 
-    Rows have `benchmark`, `name`, and `failure` or figures: `rate` per CPU second (median), `low`, `high`, `unit`;
+    Rows have `benchmark`, `name`, and `failure` or figures: `rate` per CPU second (median), `low`, `high`;
     `share_of_peak`, `milliseconds` [p50, p99] and `ratio_to` of each peer [median, low, high] where they are known.
     """
     import tensorflow as tf
 
-    rows = [{"benchmark": name} | row for name in names for row in load_benchmark(name).measure(settings)]
-    return {
-        "rows": rows,
-        "rounds": settings.rounds,
-        "cpu": read_processor_name(),
-        "tensorflow": tf.__version__,
-    }
+    rows = [{"benchmark": name} | row for name in names for row in load_study(f"benchmark.{name}").measure(settings)]
+    return {"rows": rows, "rounds": settings.rounds, "cpu": read_processor_name(), "tensorflow": tf.__version__}

@@ -67,7 +67,7 @@ class Contender:
         return {"seconds": seconds} | (done if isinstance(done, dict) else {"ngrams": done})
 
     def close(self) -> None:
-        """Free what the contender holds beside memory."""
+        """Let go of a process."""
 
 
 class Process(Contender):
@@ -167,12 +167,12 @@ def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: b
     return Contender(name, work, peer=peer)
 
 
-def measure_groups(groups: Iterable[list[Contender]], rounds: int) -> list[dict]:
-    """Return the rows of all groups; see `measure_group`."""
-    return [row for group in groups for row in measure_group(group, rounds)]
+def measure_groups(groups: Iterable[list[Contender]], rounds: int, warm_up: int = 1) -> list[dict]:
+    """Return the rows of all groups."""
+    return [row for group in groups for row in _measure_group(group, rounds, warm_up)]
 
 
-def measure_group(group: list[Contender], rounds: int, warm_up: int = 1, unit: str = "n-grams/s") -> list[dict]:
+def _measure_group(group: list[Contender], rounds: int, warm_up: int) -> list[dict]:
     """Return the rows of contenders that take turns, after rounds that are not measured.
 
     A contender whose process fails has no further turn, and the others are not compared with it.
@@ -196,12 +196,12 @@ def measure_group(group: list[Contender], rounds: int, warm_up: int = 1, unit: s
     rows = []
     for contender in group:
         name, own = contender.name, rates[contender.name]
-        row = {"name": name, "unit": unit}
+        row = {"name": name}
         if name in failures:
             row["failure"] = failures[name]
         else:
             row |= dict(zip(("rate", "low", "high"), _summarise(own), strict=True))
-            row |= _summarise_notes(measured[name][warm_up:])
+            row |= _summarise_figures(measured[name][warm_up:])
             if contender.flops:
                 row["share_of_peak"] = contender.flops * _summarise(own, rates[_PEAK])[0]
             if not contender.peer:
@@ -217,7 +217,7 @@ def _summarise(rates: list[float], peer_rates: Sequence[float] = ()) -> list[flo
     return [statistics.median(ratios), min(ratios), max(ratios)]
 
 
-def _summarise_notes(rounds: list[dict]) -> dict:
+def _summarise_figures(rounds: list[dict]) -> dict:
     if durations := [seconds for answer in rounds for seconds in answer.get("request_seconds", ())]:
         return {"milliseconds": [1000 * float(value) for value in np.percentile(durations, [50, 99])]}
     if "peak_memory" in rounds[0]:

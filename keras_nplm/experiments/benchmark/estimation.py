@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from keras_nplm.experiments.benchmark import Settings, format_ratios
-from keras_nplm.experiments.benchmark.contenders import Process, build_command, measure_group
+from keras_nplm.experiments.benchmark.contenders import Process, build_command, measure_groups
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Table
 
@@ -43,8 +43,8 @@ def measure(settings: Settings) -> list[dict]:
             Process("ngram", _BUILD, {"name": "ngram", "words": package} | job),
             Process("lmplz", _BUILD, {"name": "lmplz", "words": peer} | job, peer=True, needs=["lmplz"]),
         ]
-        rows = measure_group(group, settings.rounds, warm_up=0, unit="tokens/s")
+        rows = measure_groups([group], settings.rounds, warm_up=0)
     return [row | {"name": f"{row['name']}, {tokens['train']:,} tokens"} for row in rows]
 
 
-BENCHMARK = Study(__doc__, [Table("rows", COLUMNS)], measure=measure)
+STUDY = Study(__doc__, [Table("rows", COLUMNS)], measure=measure)

@@ -57,11 +57,7 @@ COLUMNS = [
 
 
 def measure(settings: Settings) -> list[dict]:
-    """Train the models that do not exist yet and return a row for each.
-
-    It has `parameters`, `cpu_seconds` of training, `epochs`, the perplexities of `validation` and `test`, `dynamic`
-    (the same), `dynamic_settings`, `processor`, and `ratio_to_ours`: `static` and `dynamic`, of test.
-    """
+    """Train the models that do not exist yet, and return a row for each."""
     directory = settings.directory
     with lock_directory(directory):
         make_rows([OURS], directory, 1, settings.data_dir)
@@ -110,4 +106,4 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     return {"name": name} | read_json(result)["row"]
 
 
-BENCHMARK = Study(__doc__, [Table("rows", COLUMNS)], measure=measure)
+STUDY = Study(__doc__, [Table("rows", COLUMNS)], measure=measure)

@@ -61,4 +61,4 @@ def _measure(settings: Settings) -> list[dict]:
     return measure_groups(build_groups(settings.corpus), settings.rounds)
 
 
-BENCHMARK = Study(__doc__, [Table("rows", SPEED_COLUMNS)], measure=_measure)
+STUDY = Study(__doc__, [Table("rows", SPEED_COLUMNS)], measure=_measure)

@@ -73,6 +73,6 @@ def _export_on_device(language_model: LanguageModel, directory: Path, context_id
     return contenders
 
 
-BENCHMARK = Study(
+STUDY = Study(
     __doc__, [Table("rows", COLUMNS)], measure=lambda settings: measure_groups(build_groups(), settings.rounds)
 )

@@ -34,6 +34,6 @@ def build_groups() -> Iterator[list[Contender]]:
         ]
 
 
-BENCHMARK = Study(
+STUDY = Study(
     __doc__, [Table("rows", SPEED_COLUMNS)], measure=lambda settings: measure_groups(build_groups(), settings.rounds)
 )
