@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -132,18 +133,16 @@ def _run(
     keras.utils.set_random_seed(requested.before_counting.seed)
     chief = is_chief(devices)
 
-    def choose(encoded: EncodedCorpus) -> Configuration:
+    def choose(encoded: EncodedCorpus) -> dict:
         counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
         characters = parse_tokenizer(encoded.tokenizer)[0] == CHARACTERS
-        return requested.choose(*counts, characters=characters, replicas=devices.num_replicas_in_sync)
-
-    def list_options(encoded: EncodedCorpus) -> dict:
-        configuration = choose(encoded)
+        configuration = requested.choose(*counts, characters=characters, replicas=devices.num_replicas_in_sync)
         options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
         return options if background is None else options | {"background": display_url(background)}
 
-    encoded, vocabulary = _prepare(requested.before_counting, list_options, corpus, directory, devices)
-    configuration, options = choose(encoded), list_options(encoded)
+    encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
+    options = read_json(directory / "config.json")
+    configuration = Configuration(**{field.name: options[field.name] for field in dataclasses.fields(Configuration)})
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
@@ -167,16 +166,16 @@ def _run(
 
 def _prepare(
     configuration: Configuration,
-    options: Callable[[EncodedCorpus], dict],
+    choose: Callable[[EncodedCorpus], dict],
     corpus: Corpus,
     directory: Path,
     devices: tf.distribute.Strategy,
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Prepare the directory at the chief first, then at the other workers, which may share its file system."""
-    chief = is_chief(devices)
     text = {name: getattr(configuration, name) for name in ("vocabulary_scope", "min_count", "max_size")}
-    if chief:
-        prepared = prepare_directory(directory, corpus, options, **text)
+    prepare = functools.partial(prepare_directory, directory, corpus, choose, **text)
+    if is_chief(devices):
+        prepared = prepare()
         _wait_for_all_workers(devices)
         return prepared
     _wait_for_all_workers(devices)
@@ -185,10 +184,10 @@ def _prepare(
     while not (directory / "config.json").exists():
         try:
             with lock_run(directory):
-                return prepare_directory(directory, corpus, options, **text)
+                return prepare()
         except LockedError:  # a worker that sees the same directory prepares it
             time.sleep(1)
-    return prepare_directory(directory, corpus, options, **text)
+    return prepare()
 
 
 def _wait_for_all_workers(devices: tf.distribute.Strategy) -> None:

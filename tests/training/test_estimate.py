@@ -44,7 +44,7 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, method, flags):
     command = ["ngram", "--method", method, *flags, "--order", "3", "--min-count", "3", "--output", directory]
     metrics = _json(capsys, *command)
     assert 20 < metrics["test"]["perplexity"] < 110 and len(metrics["ngrams"]) == 3
-    assert metrics["cpu_seconds"] > 0 and metrics["peak_memory"] > 1e6
+    assert metrics["cpu_seconds"] > 0
     assert _json(capsys, *command) == metrics  # finished: read, not estimated again
     assert _json(capsys, "evaluate", directory) == metrics["test"]
     completed = _json(capsys, "complete", directory, "The value of", "--top-k", "3")["The value of"]
