@@ -38,7 +38,6 @@ _ROWS = [
     (LazySGD, dict(momentum=0.9), "`momentum` must be 0"),
     (LazyAdam, dict(amsgrad=True), "`amsgrad` must be False"),
     (open_strategy, dict(name="several"), "`strategy` must be one of auto, one-device"),
-    (open_strategy, dict(name="mirrored"), "`strategy` mirrored needs two devices or more"),
     (open_strategy, dict(worker_timeout=0), "`worker_timeout` must be 1 or more. Received: 0."),
     (_TRAIN, dict(background="no"), "`background` requires `shortlist_size`"),
     (_TRAIN, dict(average_every=6), "`average_every` must be 1 without several workers. Received: 1 device"),
