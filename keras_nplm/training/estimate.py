@@ -83,7 +83,6 @@ def estimate(
 
     Raises:
         InputError: an option or the text is invalid, or the directory holds a run with other options.
-        RunError: a file cannot be written, or a different process writes the directory.
     """
     word_classes = fetch(word_classes) if word_classes else None
     text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
@@ -173,16 +172,9 @@ def import_arpa(
 ) -> dict:
     """Import an ARPA file as a model directory, which must not exist and has no encoded corpus.
 
-    Args:
-        path: the ARPA file. See `read_arpa`.
-        directory: the model directory to write.
-        vocabulary: a `vocabulary.txt` whose word ids to use. Models with the same vocabulary can be mixed.
-        tokenizer: the tokenizer of the text. Default: `"words"` if it keeps all words whole, else `"whitespace"`.
-        normalise: normalisation steps of the text.
-        boundary: `"sentence"`, or `"stream"` if the model was estimated from running text without sentence ends.
-
-    Returns:
-        `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+    `vocabulary` is a `vocabulary.txt` whose word ids to use: models with the same vocabulary can be mixed. The default
+    `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`. Return `ngrams`, the number of n-grams of
+    each order, and `words`, the size of the vocabulary.
     """
     path, vocabulary = fetch(path), fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):

@@ -69,7 +69,6 @@ def mix(
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
-        RunError: a file cannot be written, or a different process writes the directory.
     """
     if weights is not None and by_frequency:
         raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")

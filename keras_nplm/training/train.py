@@ -42,6 +42,8 @@ from keras_nplm.training.local_updates import check_local_updates
 from keras_nplm.training.prepare import prepare_directory
 from keras_nplm.training.report import write_run_report
 
+_SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
+
 
 def train(
     configuration: Configuration | AdaptiveConfiguration | None,
@@ -65,9 +67,8 @@ def train(
         corpus/           the encoded text
         logs/             TensorBoard
 
-    An unfinished run also has the checkpoint `last.npz` and `history.json`. They are written every ten minutes, after
-    each epoch and on Ctrl-C. The same call resumes from them. On the same number of devices it reaches the same
-    weights, bit for bit, as a run without the interruption, even if the process was killed.
+    An unfinished run also has the checkpoint `last.npz`, written every ten minutes, after each epoch and on Ctrl-C. The
+    same call resumes from it. On the same number of devices it reaches the same weights, bit for bit.
 
     With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`. `components/0` holds the network and
     `components/1` the background model, which predicts all other words. Default: a Kneser-Ney model of the same text.
@@ -93,17 +94,13 @@ def train(
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is invalid.
-        RunError: the loss became NaN or infinite, a file cannot be written, a worker was lost, a different process
-            writes the directory, or the directory was deleted during the run.
+        RunError: the loss is not finite, a file cannot be written, a worker was lost, or the directory is in use.
     """
     background = None if background is None else fetch(background)
     devices = open_strategy(strategy, worker_timeout=worker_timeout) if isinstance(strategy, str) else strategy
-    if configuration is None:
-        requested = AdaptiveConfiguration()
-    elif isinstance(configuration, Configuration):
-        requested = AdaptiveConfiguration(dataclasses.asdict(configuration))
-    else:
-        requested = configuration
+    requested = configuration or AdaptiveConfiguration()
+    if isinstance(requested, Configuration):
+        requested = AdaptiveConfiguration(dataclasses.asdict(requested))
     requested = dataclasses.replace(requested, given=corpus.fixed_options | dict(requested.given))
     replicas = devices.num_replicas_in_sync
     batch_size = requested.given.get("batch_size", replicas)
@@ -227,9 +224,7 @@ def _evaluate(
         "parameters": network.count_params() - sum(weight.numpy().size for weight in network.non_trainable_weights),
         "predicted_types": len(vocabulary) - 3 + (configuration.boundary == "sentence"),
         "best_epoch": best["epoch"],
-        "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
-        "cpu_seconds": round(sum(epoch["cpu_seconds"] for epoch in history), 1),
-        "training_cpu_seconds": round(sum(epoch["training_cpu_seconds"] for epoch in history), 1),
+        **{name: round(sum(epoch[name] for epoch in history), 1) for name in _SECONDS},
         "processor": read_processor_name(),
         "ngrams_per_second": round(float(np.median([epoch["ngrams_per_second"] for epoch in history]))),
         "history": history,

@@ -64,7 +64,7 @@ def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, tex
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("flags", [["--epochs", "1"], ["--config", "brown-quick", "--embedding-dim", "10"]])
+@pytest.mark.parametrize("flags", [["--epochs", "1"], ["--config", "brown", "--epochs", "2", "--embedding-dim", "10"]])
 def test_a_network_of_prepared_text_is_that_of_the_text(tmp_path, text, flags):
     weights = {}
     assert main(["prepare", "--train", text, "--min-count", "3", "--output", str(tmp_path / "prepared")]) == 0

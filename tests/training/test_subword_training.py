@@ -1,11 +1,11 @@
-"""Networks of subwords: training, resuming, short-lists, the report, rescoring and exports for devices."""
+"""Networks of subwords: training, the report and short-lists."""
 
 import json
 
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LanguageModel, NBestList
+from keras_nplm import InputError, LanguageModel
 from keras_nplm.cli.main import main
 from keras_nplm.io.files import read_json
 
@@ -49,13 +49,6 @@ def test_a_network_of_subwords_is_trained_and_reported(model, text, capsys):
     assert len(language_model.nearest(piece[1:], top_k=3)) == 3
     with pytest.raises(InputError, match="must be one subword. Received: "):
         language_model.nearest("unbelievable")
-
-
-def test_hypotheses_are_rescored_by_a_network_of_subwords(model):
-    language_model = LanguageModel.load(model)
-    (ranked,) = language_model.rescore([NBestList("0", ["mat the on sat cat the the", "the cat sat on the mat"])])
-    scores = [score.log_prob for score in language_model.score(ranked.texts)]
-    assert scores == sorted(scores, reverse=True)
 
 
 def test_a_short_list_of_subwords_has_the_most_frequent_ones(text):

@@ -67,16 +67,13 @@ def test_nce_run_records_its_loss_and_log_z(tmp_path, small_configuration, capsy
     assert main(["evaluate", str(tmp_path / "model"), "--ln-z", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["ln_z"] == pytest.approx(recorded, abs=1e-4)
-    text = tmp_path / "text"
-    text.write_text("the value of the object is a string\nreturn the name of the class\n", encoding="utf-8")
+    (tmp_path / "text").write_text("the value of the object is a string\n", encoding="utf-8")
     scores = []
     for flags in ([], ["--self-normalised"]):
-        assert main(["score", str(tmp_path / "model"), str(text), "--json", *flags]) == 0
-        scores.append(json.loads(capsys.readouterr().out)["sentences"])
-    for exact, fast in zip(*scores, strict=True):
-        assert fast["tokens"] == exact["tokens"]
-        assert fast["log_prob"] != exact["log_prob"]
-        assert abs(fast["log_prob"] - exact["log_prob"]) < 0.5 * exact["tokens"]
+        assert main(["score", str(tmp_path / "model"), str(tmp_path / "text"), "--json", *flags]) == 0
+        scores += json.loads(capsys.readouterr().out)["sentences"]
+    exact, fast = (score["log_prob"] for score in scores)
+    assert exact != fast and abs(fast - exact) < 0.5 * scores[0]["tokens"]
 
 
 def test_finished_run_is_read_and_other_directories_are_refused(tmp_path, model_directory, small_configuration, capsys):
