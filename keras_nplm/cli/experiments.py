@@ -15,14 +15,14 @@ from keras_nplm.cli.flags import (
     open_named_corpus,
 )
 from keras_nplm.experiments.benchmark import BENCHMARKS, DEFAULT_BENCHMARKS, Settings, run_benchmarks
-from keras_nplm.experiments.studies import STUDIES, load_study
+from keras_nplm.experiments.records import check_can_record, format_report, record_report
+from keras_nplm.experiments.studies import STUDIES
+from keras_nplm.experiments.study import make_study
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import OPTIONS, Option, name_flag, parse_integers
 
-_LIST = dict(is_list=True, metavar="N[,N…]")
 _HELP = "CPU seconds of training of the PyTorch models of the benchmark quality"
-_TOKENS = Option("tokens", str, "1000000", "tokens of the texts of `estimation`", example="1000000,100000000", **_LIST)
-_SECONDS = Option("seconds", str, "300", _HELP, example="300,3000", **_LIST)
+_SECONDS = Option("seconds", str, "300", _HELP, example="300,3000", is_list=True, metavar="N[,N…]")
 _ROUNDS = Option("rounds", int, 5, "measurements of each contender", least=1)
 
 
@@ -32,9 +32,9 @@ def add(command: AddCommand) -> None:
     parser = command("benchmark", _benchmark, _show, help, resume)
     help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but quality)"
     parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
-    for option in (_ROUNDS, _TOKENS, _SECONDS):
+    for option in (_ROUNDS, _SECONDS):
         add_flag(parser, option)
-    _add_report_flags(parser, "benchmark", "directory of the models of the benchmark quality")
+    _add_report_flags(parser)
     add_corpus_flags(parser, resample=False)
 
     help = "Train the models of the paper's Table 1 on Brown, and report them."
@@ -50,89 +50,72 @@ def add(command: AddCommand) -> None:
 
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, JOBS, shown="2 on two or more cores")
-    _add_report_flags(parser, "report", "directory of the models and the report")
+    _add_report_flags(parser)
     add_data_dir(parser)
 
 
-def _add_report_flags(parser: argparse.ArgumentParser, what: str, directory: str) -> None:
-    parser.add_argument("--output", metavar="DIR", default="paper", help=f"{directory} (default: paper)")
-    help = f"replace the recorded {what} of this checkout, and write saved_models/measured/README.md again"
+def _add_report_flags(parser: argparse.ArgumentParser) -> None:
+    help = "directory of the models and reports (default: paper)"
+    parser.add_argument("--output", metavar="DIR", default="paper", help=help)
+    help = "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
     add_switch(parser, "--record", help)
 
 
 def _check_name(name: str, choices: Sequence[str]) -> None:
-    wanted = f"one of {', '.join(choices)}"
-    check_argument("NAME", name in choices, wanted, repr(name), "choose a name of this list.")
-
-
-def _read_positive(options: argparse.Namespace, option: Option) -> tuple[int, ...]:
-    text = getattr(options, option.name)
-    numbers = parse_integers(text)
-    check_argument(option.name, numbers and numbers[0] > 0, "1 or more", repr(text), f"choose {option.default}.")
-    return numbers
+    check_argument("NAME", name in choices, f"one of {', '.join(choices)}", repr(name), "choose a name of this list.")
 
 
 def _benchmark(options: argparse.Namespace) -> dict:
     for name in options.benchmarks:
         _check_name(name, BENCHMARKS)
-    tokens, seconds = _read_positive(options, _TOKENS), _read_positive(options, _SECONDS)
-    _check_record(options)
+    seconds = parse_integers(options.seconds)
+    check_argument("seconds", seconds and seconds[0] > 0, "1 or more", repr(options.seconds), "choose 300.")
+    if options.record:
+        check_can_record()
     corpus = open_named_corpus(options)
 
     from keras_nplm.training.distribution import use_one_core
 
     use_one_core()
-    settings = Settings(corpus, options.rounds, tokens, seconds, Path(options.output), options.data_dir)
+    settings = Settings(corpus, options.rounds, seconds, Path(options.output), options.data_dir)
     report = run_benchmarks(options.benchmarks or DEFAULT_BENCHMARKS, settings)
-    _record(options, "benchmark", report | {"command": _name_command(options)})
+    if options.record:
+        record_report("benchmark", report | {"command": _name_command(options)})
     return report
 
 
 def _name_command(options: argparse.Namespace) -> str:
     """Return the command that gives the report, without options that have their default and without paths."""
     words = ["keras-nplm", "benchmark", *options.benchmarks]
-    for option in (_ROUNDS, _TOKENS, _SECONDS, OPTIONS["corpus"]):
+    for option in (_ROUNDS, _SECONDS, OPTIONS["corpus"]):
         if (value := getattr(options, option.name)) not in (None, option.default):
             words += [name_flag(option.name), str(value)]
     return " ".join([*words, "--record"])
 
 
 def _paper(options: argparse.Namespace) -> dict:
-    from keras_nplm.experiments.paper import reproduce
+    from keras_nplm.experiments.paper import write_figure
 
-    _check_record(options)
-    report = reproduce(Path(options.output), options.rows, options.jobs, options.data_dir)
-    _record(options, "paper", report)
+    report = _make(options, "paper", options.rows)
+    write_figure(Path(options.output) / "studies" / "paper.png", report)
     return report | {"directory": options.output}
 
 
 def _study(options: argparse.Namespace) -> dict:
     _check_name(options.name, STUDIES)
-    from keras_nplm.experiments.study import make_study
-
-    _check_record(options)
-    report = make_study(options.name, load_study(options.name), Path(options.output), options.jobs, options.data_dir)
-    _record(options, options.name, report)
-    return report | {"study": options.name}
+    return _make(options, f"studies.{options.name}") | {"study": options.name}
 
 
-def _check_record(options: argparse.Namespace) -> None:  # before the work begins
+def _make(options: argparse.Namespace, module: str, rows: Sequence[str] = ()) -> dict:
     if options.record:
-        from keras_nplm.experiments.records import check_can_record
-
         check_can_record()
-
-
-def _record(options: argparse.Namespace, name: str, report: dict) -> None:
+    report = make_study(module, Path(options.output), options.jobs, options.data_dir, rows)
     if options.record:
-        from keras_nplm.experiments.records import record_report
-
-        record_report(name, report)
+        record_report(module.removeprefix("studies."), report)
+    return report
 
 
 def _show(result: dict) -> None:
-    from keras_nplm.experiments.records import format_report
-
     if "cpu" in result:
         print(f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}, {result['rounds']} rounds\n")
     print(format_report(result.get("study") or ("benchmark" if "cpu" in result else "paper"), result))

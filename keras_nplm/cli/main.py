@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     hide_messages()
     arguments = sys.argv[1:] if arguments is None else arguments
     _prepare_streams()
-    options = argparse.Namespace(command="", after_interrupt=".", arguments=list(arguments))
+    options = argparse.Namespace(command="", after_interrupt=".", arguments=list(arguments), is_interrupted=False)
     try:
         try:
             options = build_parser().parse_args(arguments, options)
@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (KeyboardInterrupt, Exception) as error:
         # an interruption within a library may come out as its own error, such as a file that cannot be read
-        if was_caused_by(error, KeyboardInterrupt) and not isinstance(error, RunError | OSError | MemoryError):
+        is_interrupted = options.is_interrupted or was_caused_by(error, KeyboardInterrupt)
+        if is_interrupted and not isinstance(error, RunError | OSError | MemoryError):
             print_error(options.command, f"interrupted{options.after_interrupt}")
             return 130
         message = str(error)

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import signal
 from pathlib import Path
+from types import FrameType
 
 from keras_nplm.cli.flags import (
     RESUME,
@@ -52,7 +53,11 @@ def add(command: AddCommand) -> None:
 
 
 def _train(options: argparse.Namespace) -> dict:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: write a checkpoint, then end
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        options.is_interrupted = True  # a library may raise an error of its own instead
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)  # as Ctrl-C: write a checkpoint, then end
     with end_on_signals(options) if os.environ.get("TF_CONFIG") else contextlib.nullcontext():
         return run_training(options)
 

@@ -7,7 +7,6 @@ interpolation distinguish contexts that never occurred by their last word. Class
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +14,10 @@ import numpy as np
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
-from keras_nplm.experiments.rows import Row, is_made, make_rows, read_row
+from keras_nplm.experiments.rows import Row, is_made, read_row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Column, Table, format_code, format_seconds, split_columns
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import read_json, replace_file, write_json
-from keras_nplm.io.lock import lock_directory
+from keras_nplm.io.files import read_json, replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import count_ngrams
@@ -68,56 +65,24 @@ def _format_neighbours(pairs: list) -> str:
     return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
 
 
-def _hide(row: dict) -> bool:
-    return False
-
-
 _ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds", "cpu_seconds", format_seconds)]
 _MIXTURE = [("mixture", "title", ""), *_BESIDE, ("weights", _format_weights, "")]
-_COUNTS = [
-    ("n", "order", ""),
-    ("possible n-grams", "possible_ngrams", ".2e"),
-    ("n-grams in training", "seen_ngrams", ","),
-]
-_SIZES = [("share", "seen_share", ".1e"), ("parameters of a network with the sizes of MLP1", "network", ",")]
 _WORDS = [("word", "word", ""), ("nearest neighbours", "neighbours", _format_neighbours)]
 _EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
+_COUNTS = [("n", "order", ""), ("possible n-grams", "possible_ngrams", ".2e"), ("in training", "seen_ngrams", ",")]
+_SIZES = [("share", "seen_share", ".1e"), ("parameters of a network with the sizes of MLP1", "network", ",")]
 TABLES = (
     Table("rows", [*_ROW, ("command", "command", format_code)], "Perplexity on Brown"),
     Table("mixtures", _MIXTURE, "Mixtures, weights fixed or fitted on validation", lambda row: row["paper"]),
-    Table("nearest", _WORDS, f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}", _hide),
-    Table("curves", _EPOCHS, "Validation perplexity by epoch, with and without direct connections", _hide),
-    Table("parameters", [*_COUNTS, *_SIZES], "Parameters by order n", _hide),
+    Table("nearest", _WORDS, f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}", None),
+    Table("curves", _EPOCHS, "Validation perplexity by epoch, with and without direct connections", None),
+    Table("parameters", [*_COUNTS, *_SIZES], "Parameters by order n", None),
 )
 
 
 def find_row(name: str) -> Row:
     """Return the row of Table 1 with a name, for studies that use its model."""
     return next(row for row in PAPER_ROWS if row.name == name)
-
-
-def reproduce(directory: Path, rows: Sequence[str] = (), jobs: int | None = None, data_dir: str | None = None) -> dict:
-    """Make the rows with some names, by default all, that do not exist yet, and report all existing rows."""
-    by_name = {row.name: row for row in PAPER_ROWS}
-    if unknown := [name for name in rows if name not in by_name]:
-        raise InputError(f"`rows` must be names of {', '.join(by_name)}. Received: {unknown[0]!r}.")
-    with lock_directory(directory):
-        try:
-            make_rows([by_name[name] for name in rows] or PAPER_ROWS, directory, jobs, data_dir)
-        except RunError:
-            write_report(directory)
-            raise
-        return write_report(directory)
-
-
-def write_report(directory: Path) -> dict:
-    """Write and return the report on all rows that exist in a directory."""
-    report = PAPER.report(directory)
-    write_json(directory / "table.json", report)
-    with replace_file(directory / "table.md") as temporary:
-        temporary.write_text(PAPER.format(report) + "\n", encoding="utf-8")
-    write_figure(directory / "table.png", report)
-    return report
 
 
 def _measure(directory: Path) -> dict:
@@ -135,7 +100,7 @@ def _measure(directory: Path) -> dict:
     return report | {"curves": list(curves.values())}
 
 
-PAPER = Study(__doc__, TABLES, PAPER_ROWS, _measure)
+STUDY = Study(__doc__, TABLES, PAPER_ROWS, _measure)
 
 
 def _measure_mixtures(made: dict[str, Row], directory: Path) -> list[dict]:

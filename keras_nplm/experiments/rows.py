@@ -12,8 +12,6 @@ from pathlib import Path
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, replace_file
-from keras_nplm.io.options import name_flag
-from keras_nplm.training.configuration import NAMED_OPTIONS
 
 _FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters")
 
@@ -87,16 +85,9 @@ def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, dat
 
 
 def is_made(row: Row, directory: Path) -> bool:
-    """Return whether the row exists and was made by its present command, with its configuration as it is now."""
+    """Return whether the row exists and was made by its present command."""
     record = directory / "rows" / row.name / "command.txt"
-    if not record.is_file() or record.read_text(encoding="utf-8") != shlex.join(row.arguments):
-        return False
-    words, trained = row.arguments, record.with_name("config.json")
-    if not row.is_network or "--config" not in words or not trained.is_file():
-        return True
-    options, written = read_json(trained), NAMED_OPTIONS.get(words[words.index("--config") + 1], {})
-    flags = {word.partition("=")[0].replace("--no-", "--") for word in words}
-    return all(options.get(name) == value for name, value in written.items() if name_flag(name) not in flags)
+    return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
 
 
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:

@@ -1,6 +1,7 @@
 """A study as data, and its runner: make the models, measure them, write the report."""
 
 import dataclasses
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from keras_nplm.experiments.rows import Row, make_rows, read_row
 from keras_nplm.experiments.tables import Table, join_paragraphs
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 
@@ -19,7 +21,7 @@ class Study:
     text: str  # Markdown: the title in the first line, then what a reader of the tables must know
     tables: Sequence[Table] = ()
     rows: Sequence[Row] = ()  # the models that it needs
-    measure: Callable[[Path], dict] | None = None  # of the directory of `rows/`; default: all rows, in the first table
+    measure: Callable | None = None  # of the directory of `rows/`; default: all rows, in the first table
 
     def split_text(self) -> tuple[str, str]:
         """Return the title, without the name of the study, and the text after it."""
@@ -37,10 +39,25 @@ class Study:
         return join_paragraphs(*(table.format(report, page) for table in self.tables))
 
 
-def make_study(name: str, study: Study, directory: Path, jobs: int | None = None, data_dir: str | None = None) -> dict:
-    """Make the models of a study that do not exist yet, measure them, and write and return `studies/NAME.json`."""
+def load_study(module: str) -> Study:
+    """Import and return a study by its module, such as `paper`, `studies.modern` or `benchmark.training`."""
+    return importlib.import_module(f"{__package__}.{module}").STUDY
+
+
+def make_study(
+    module: str, directory: Path, jobs: int | None = None, data_dir: str | None = None, rows: Sequence[str] = ()
+) -> dict:
+    """Make the models of a study, by default all, that do not exist yet, and measure those that exist.
+
+    Write `studies/NAME.json`, which is returned, and its tables in `studies/NAME.md`.
+    """
+    study, path = load_study(module), directory / "studies" / module.rpartition(".")[2]
+    names = [row.name for row in study.rows]
+    for row in rows:
+        check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))
     with lock_directory(directory):
-        make_rows(study.rows, directory, jobs, data_dir)
+        make_rows([row for row in study.rows if row.name in (rows or names)], directory, jobs, data_dir)
         report = study.report(directory)
-        write_json(directory / "studies" / f"{name}.json", report)
+        write_json(path.with_suffix(".json"), report)
+        path.with_suffix(".md").write_text(study.format(report) + "\n", encoding="utf-8")
         return report

@@ -37,10 +37,9 @@ def read_history(path: Path) -> list[dict]:
 class Checkpoint(keras.callbacks.Callback):
     """Callback that saves checkpoints, the history and the best epoch, resumes from them, and stops early.
 
-    `last.npz` holds the weights and their moving average, the states of the random generators, and the variables of
-    the optimiser with the number of updates. Within an epoch it also holds the metrics. Files are replaced atomically,
-    `history.json` before `last.npz`. A run killed between the two leaves one epoch too many in the history. The number
-    of updates in `last.npz` reveals this, and the epoch is dropped.
+    `last.npz` holds the weights, their moving average, the states of the random generators, the variables of the
+    optimiser, and within an epoch the metrics. Files are replaced atomically, `history.json` before `last.npz`. A run
+    killed between the two leaves one epoch too many in the history: the number of updates in `last.npz` reveals it.
 
     With several workers the chief alone reads and writes files. Its state is broadcast to all workers at the start.
     With local updates a checkpoint holds the state of the last average, from which all workers can resume.

@@ -223,7 +223,6 @@ _NAMED: dict[str, tuple[str, dict]] = {
         "the paper's network tuned for Brown, full softmax, label smoothing",
         _BROWN | dict(held_out_mass=0.04, epochs=6),
     ),
-    "brown-quick": ("the same in 2 epochs without dropout", _BROWN | dict(held_out_mass=0.04, epochs=2, dropout=0.0)),
     "brown-nce": ("Brown with noise-contrastive estimation, 512 negative samples", _BROWN_NCE),
     "brown-nce-quick": (
         "the same in 3 epochs, self-normalised: log Z close to 0",
@@ -248,7 +247,6 @@ _NAMED: dict[str, tuple[str, dict]] = {
 }
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
-NAMED_OPTIONS = {name: options for name, (_, options) in _NAMED.items()}  # the differences from `Configuration()`
 TOKENIZERS = {"names": {"tokenizer": CHARACTERS}, "phone": {"tokenizer": SUBWORDS, "pieces": 4000}}  # without flags
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 

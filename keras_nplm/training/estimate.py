@@ -79,11 +79,10 @@ def estimate(
 
     Returns:
         the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`), `ngrams` of each order,
-        `seconds` and `cpu_seconds` of the estimation, `peak_memory` in bytes, n-grams `scored_per_second`.
+        `seconds` and `cpu_seconds` of the estimation, n-grams `scored_per_second`.
 
     Raises:
         InputError: an option or the text is invalid, or the directory holds a run with other options.
-        RunError: a file cannot be written, or a different process writes the directory.
     """
     word_classes = fetch(word_classes) if word_classes else None
     text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
@@ -92,26 +91,20 @@ def estimate(
     for name in ("order", "boundary", *text):
         check_option(name, options[name])
     with open_output(directory, resume=True) as local, lock_run(local):
-        return _estimate_and_evaluate(local, corpus, options, text)
-
-
-def _estimate_and_evaluate(directory: Path, corpus: Corpus, options: dict, text: dict) -> dict:
-    """Prepare, estimate, evaluate and write; or read the metrics of a finished run."""
-    encoded, vocabulary = prepare_directory(directory, corpus, options, **text)
-    if (directory / "metrics.json").exists():
-        print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
-        metrics = read_metrics(directory)
-        check_fields(directory / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
+        encoded, vocabulary = prepare_directory(local, corpus, options, **text)
+        if (local / "metrics.json").exists():
+            print(f"The run in {display_url(local)} is finished: reading its metrics.json.", file=sys.stderr)
+            metrics = read_metrics(local)
+            check_fields(local / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
+            return metrics
+        began = time.perf_counter(), time.process_time()
+        with remove_config_if_refused(local, unless=local / _CLASSES_FILE):
+            model = _estimate_and_save(local, options, encoded, vocabulary)
+        spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
+        metrics = evaluate_splits(model, encoded, load_spelling(local)) | {"ngrams": model.num_ngrams}
+        metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
+        write_json(local / "metrics.json", metrics)
         return metrics
-    began = time.perf_counter(), time.process_time()
-    with remove_config_if_refused(directory, unless=directory / _CLASSES_FILE):
-        model = _estimate_and_save(directory, options, encoded, vocabulary)
-    spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
-    metrics = evaluate_splits(model, encoded, load_spelling(directory))
-    metrics |= {"ngrams": model.num_ngrams, "peak_memory": _read_peak_memory()}
-    metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
-    write_json(directory / "metrics.json", metrics)
-    return metrics
 
 
 def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool) -> dict:
@@ -168,15 +161,6 @@ def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary:
     return classes
 
 
-def _read_peak_memory() -> int | None:
-    """The peak memory of this process in bytes, or None on systems without the `resource` module."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 def import_arpa(
     path: str | os.PathLike,
     directory: str | os.PathLike,
@@ -188,16 +172,9 @@ def import_arpa(
 ) -> dict:
     """Import an ARPA file as a model directory, which must not exist and has no encoded corpus.
 
-    Args:
-        path: the ARPA file. See `read_arpa`.
-        directory: the model directory to write.
-        vocabulary: a `vocabulary.txt` whose word ids to use. Models with the same vocabulary can be mixed.
-        tokenizer: the tokenizer of the text. Default: `"words"` if it keeps all words whole, else `"whitespace"`.
-        normalise: normalisation steps of the text.
-        boundary: `"sentence"`, or `"stream"` if the model was estimated from running text without sentence ends.
-
-    Returns:
-        `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+    `vocabulary` is a `vocabulary.txt` whose word ids to use: models with the same vocabulary can be mixed. The default
+    `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`. Return `ngrams`, the number of n-grams of
+    each order, and `words`, the size of the vocabulary.
     """
     path, vocabulary = fetch(path), fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):

@@ -69,7 +69,6 @@ def mix(
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
-        RunError: a file cannot be written, or a different process writes the directory.
     """
     if weights is not None and by_frequency:
         raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")
@@ -84,49 +83,37 @@ def mix(
         check_argument(
             argument, not (value is True and weights is not None), "a number with `weights`", value, "give a number."
         )
-    caches = unigram_cache, ngram_cache, continuous_cache, cache_length
     with open_output(output) as local, lock_new_directory(local):
-        return _mix(directories, local, weights, by_frequency, caches, uniform)
-
-
-def _mix(
-    directories: Sequence[str | os.PathLike],
-    output: Path,
-    weights: Sequence[float] | None,
-    by_frequency: bool,
-    caches: tuple[float | bool, float | bool, float | bool, int],
-    uniform: bool,
-) -> dict:
-    """Load, mix, evaluate and write."""
-    directories = list(check_items(directories, "directories", str | os.PathLike, "a list of model directories"))
-    parts = [LanguageModel.load(directory) for directory in directories]
-    _check_match(directories, parts)
-    vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
-    corpus = next((part.corpus for part in parts if part.corpus), None)
-    spelling = next((part.spelling for part in parts if part.spelling), None)
-    if weights is None and corpus is None:
-        raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
-    candidates = [[part.model] for part in parts] + _list_caches(parts, corpus, *caches)
-    candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
-    if weights is not None:
-        mixture = Mixture([model for model, *_ in candidates], weights)
-    else:
-        bins = None
-        if by_frequency:
-            counts = count_ngrams(corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary)
-            bins = FrequencyBins(ContextFrequencies.from_counts(counts))
-        mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
-    models = mixture.models
-    metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
-    chosen = [(*_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
-    metrics |= {name: getattr(model, attribute) for name, attribute, model in chosen}
-    if corpus:
-        _copy_corpus(corpus, output / "corpus")
-        metrics |= evaluate_splits(mixture, corpus, spelling)
-    write_json(output / "metrics.json", metrics)
-    mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary)
-    mixed.spelling = spelling
-    mixed.save(output)  # writes config.json last
+        directories = list(check_items(directories, "directories", str | os.PathLike, "a list of model directories"))
+        parts = [LanguageModel.load(directory) for directory in directories]
+        _check_match(directories, parts)
+        vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
+        corpus = next((part.corpus for part in parts if part.corpus), None)
+        spelling = next((part.spelling for part in parts if part.spelling), None)
+        if weights is None and corpus is None:
+            raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
+        candidates = [[part.model] for part in parts]
+        candidates += _list_caches(parts, corpus, unigram_cache, ngram_cache, continuous_cache, cache_length)
+        candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
+        if weights is not None:
+            mixture = Mixture([model for model, *_ in candidates], weights)
+        else:
+            bins = None
+            if by_frequency:
+                counts = count_ngrams(corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary)
+                bins = FrequencyBins(ContextFrequencies.from_counts(counts))
+            mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
+        models = mixture.models
+        metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
+        chosen = [(*_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
+        metrics |= {name: getattr(model, attribute) for name, attribute, model in chosen}
+        if corpus:
+            _copy_corpus(corpus, local / "corpus")
+            metrics |= evaluate_splits(mixture, corpus, spelling)
+        write_json(local / "metrics.json", metrics)
+        mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary)
+        mixed.spelling = spelling
+        mixed.save(local)  # writes config.json last
     return metrics
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import NamedTuple
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option, parse_integers
@@ -43,55 +42,37 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
         products = body + 2 * m * positions  # of the queries and the vectors of the context's words
     width = m if configuration.tied_output else configuration.output_rank or features
     projection = features * width if configuration.tied_output or configuration.output_rank else 0
-    output = _count_output(configuration, vocabulary_size, width)
+    weights, scoring, training = _count_output(configuration, vocabulary_size, width)
     return {
-        "parameters": vocabulary_size * m + body + biases + projection + output.matrices + output.biases,
-        "flops_scoring": round(2 * (products + projection + output.scoring)),
-        "flops_training": round(2 * _BACKWARD * (products + projection + output.training)),
+        "parameters": vocabulary_size * m + body + biases + projection + weights,
+        "flops_scoring": round(2 * (products + projection + scoring)),
+        "flops_training": round(2 * _BACKWARD * (products + projection + training)),
     }
 
 
-class _OutputWeights(NamedTuple):
-    """Numbers of weights of an output layer."""
-
-    matrices: int
-    biases: int
-    scoring: float  # weights that one exact probability multiplies
-    training: float  # weights that the training loss of one n-gram multiplies
-
-
-def _count_output(configuration: Configuration, vocabulary_size: int, width: int) -> _OutputWeights:
-    """Count the weights of an output layer on `width` features."""
+def _count_output(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, float, float]:
+    """Count the weights of an output layer on `width` features: all, and those that one probability, one loss uses."""
     m, h, samples = configuration.embedding_dim, configuration.hidden_units, 1 + configuration.num_sampled
     if configuration.output_layer == "energy":
         context, word = width * h, m * h + h
-        return _OutputWeights(
-            matrices=(width + m) * h,
-            biases=2 * h + vocabulary_size,
-            scoring=context + vocabulary_size * word,
-            training=context + samples * word,
-        )
+        weights = (width + m) * h + 2 * h + vocabulary_size
+        return weights, context + vocabulary_size * word, context + samples * word
     if configuration.output_layer == "adaptive":
         return _count_adaptive(configuration, vocabulary_size, width)
     outputs = vocabulary_size
     if configuration.shortlist_size:
         outputs = _SPECIAL_TOKENS + configuration.shortlist_size + configuration.outside_output
-    return _OutputWeights(
-        matrices=0 if configuration.tied_output else outputs * width,
-        biases=outputs,
-        scoring=outputs * width,
-        training=(outputs if configuration.output_layer == "full" else samples) * width,
-    )
+    weights = outputs + (0 if configuration.tied_output else outputs * width)
+    return weights, outputs * width, (outputs if configuration.output_layer == "full" else samples) * width
 
 
-def _count_adaptive(configuration: Configuration, vocabulary_size: int, width: int) -> _OutputWeights:
+def _count_adaptive(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, float, float]:
     ends = [*choose_cutoffs(vocabulary_size, parse_integers(configuration.cutoffs)), vocabulary_size]
     clusters = len(ends) - 1
-    root = (ends[0] + clusters) * width
-    matrices, expected = root, float(root)
+    matrices = expected = (ends[0] + clusters) * width
     for i, (first, last) in enumerate(itertools.pairwise(ends), start=1):
         narrow = cluster_width(width, i)
         weights = width * narrow + (last - first) * narrow
         matrices += weights
         expected += weights * math.log(last / first) / math.log(vocabulary_size)
-    return _OutputWeights(matrices, vocabulary_size + clusters, expected, expected)
+    return matrices + vocabulary_size + clusters, expected, expected

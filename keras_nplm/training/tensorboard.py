@@ -53,7 +53,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         log_dir: the directory of the runs `train` and `validation`. A resumed training continues them.
         language_model: a language model with the very NPLM that is fitted.
         batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
-        word_counts: int [|V|], frequencies of the ids; the projector then shows the most frequent words first.
+        word_counts: int [|V|], frequencies of the ids; the projector shows the most frequent words first.
         hparams: options to compare runs by, for the page of hyperparameters; options that are None are left out.
         prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.

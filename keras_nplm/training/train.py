@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -41,6 +42,8 @@ from keras_nplm.training.local_updates import check_local_updates
 from keras_nplm.training.prepare import prepare_directory
 from keras_nplm.training.report import write_run_report
 
+_SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
+
 
 def train(
     configuration: Configuration | AdaptiveConfiguration | None,
@@ -64,9 +67,8 @@ def train(
         corpus/           the encoded text
         logs/             TensorBoard
 
-    An unfinished run also has the checkpoint `last.npz` and `history.json`. They are written every ten minutes, after
-    each epoch and on Ctrl-C. The same call resumes from them. On the same number of devices it reaches the same
-    weights, bit for bit, as a run without the interruption, even if the process was killed.
+    An unfinished run also has the checkpoint `last.npz`, written every ten minutes, after each epoch and on Ctrl-C. The
+    same call resumes from it. On the same number of devices it reaches the same weights, bit for bit.
 
     With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`. `components/0` holds the network and
     `components/1` the background model, which predicts all other words. Default: a Kneser-Ney model of the same text.
@@ -92,17 +94,13 @@ def train(
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is invalid.
-        RunError: the loss became NaN or infinite, a file cannot be written, a worker was lost, a different process
-            writes the directory, or the directory was deleted during the run.
+        RunError: the loss is not finite, a file cannot be written, a worker was lost, or the directory is in use.
     """
     background = None if background is None else fetch(background)
     devices = open_strategy(strategy, worker_timeout=worker_timeout) if isinstance(strategy, str) else strategy
-    if configuration is None:
-        requested = AdaptiveConfiguration()
-    elif isinstance(configuration, Configuration):
-        requested = AdaptiveConfiguration(dataclasses.asdict(configuration))
-    else:
-        requested = configuration
+    requested = configuration or AdaptiveConfiguration()
+    if isinstance(requested, Configuration):
+        requested = AdaptiveConfiguration(dataclasses.asdict(requested))
     requested = dataclasses.replace(requested, given=corpus.fixed_options | dict(requested.given))
     replicas = devices.num_replicas_in_sync
     batch_size = requested.given.get("batch_size", replicas)
@@ -132,18 +130,16 @@ def _run(
     keras.utils.set_random_seed(requested.before_counting.seed)
     chief = is_chief(devices)
 
-    def choose(encoded: EncodedCorpus) -> Configuration:
+    def choose(encoded: EncodedCorpus) -> dict:
         counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
         characters = parse_tokenizer(encoded.tokenizer)[0] == CHARACTERS
-        return requested.choose(*counts, characters=characters, replicas=devices.num_replicas_in_sync)
-
-    def list_options(encoded: EncodedCorpus) -> dict:
-        configuration = choose(encoded)
+        configuration = requested.choose(*counts, characters=characters, replicas=devices.num_replicas_in_sync)
         options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
         return options if background is None else options | {"background": display_url(background)}
 
-    encoded, vocabulary = _prepare(requested.before_counting, list_options, corpus, directory, devices)
-    configuration, options = choose(encoded), list_options(encoded)
+    encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
+    options = read_json(directory / "config.json")
+    configuration = Configuration(**{field.name: options[field.name] for field in dataclasses.fields(Configuration)})
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
@@ -167,16 +163,16 @@ def _run(
 
 def _prepare(
     configuration: Configuration,
-    options: Callable[[EncodedCorpus], dict],
+    choose: Callable[[EncodedCorpus], dict],
     corpus: Corpus,
     directory: Path,
     devices: tf.distribute.Strategy,
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Prepare the directory at the chief first, then at the other workers, which may share its file system."""
-    chief = is_chief(devices)
     text = {name: getattr(configuration, name) for name in ("vocabulary_scope", "min_count", "max_size")}
-    if chief:
-        prepared = prepare_directory(directory, corpus, options, **text)
+    prepare = functools.partial(prepare_directory, directory, corpus, choose, **text)
+    if is_chief(devices):
+        prepared = prepare()
         _wait_for_all_workers(devices)
         return prepared
     _wait_for_all_workers(devices)
@@ -185,10 +181,10 @@ def _prepare(
     while not (directory / "config.json").exists():
         try:
             with lock_run(directory):
-                return prepare_directory(directory, corpus, options, **text)
+                return prepare()
         except LockedError:  # a worker that sees the same directory prepares it
             time.sleep(1)
-    return prepare_directory(directory, corpus, options, **text)
+    return prepare()
 
 
 def _wait_for_all_workers(devices: tf.distribute.Strategy) -> None:
@@ -228,9 +224,7 @@ def _evaluate(
         "parameters": network.count_params() - sum(weight.numpy().size for weight in network.non_trainable_weights),
         "predicted_types": len(vocabulary) - 3 + (configuration.boundary == "sentence"),
         "best_epoch": best["epoch"],
-        "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
-        "cpu_seconds": round(sum(epoch["cpu_seconds"] for epoch in history), 1),
-        "training_cpu_seconds": round(sum(epoch["training_cpu_seconds"] for epoch in history), 1),
+        **{name: round(sum(epoch[name] for epoch in history), 1) for name in _SECONDS},
         "processor": read_processor_name(),
         "ngrams_per_second": round(float(np.median([epoch["ngrams_per_second"] for epoch in history]))),
         "history": history,

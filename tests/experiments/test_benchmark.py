@@ -16,13 +16,11 @@ from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.experiments.benchmark import Settings, contenders, estimation, networks, quality, serving
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_group
-from keras_nplm.experiments.benchmark.networks import Shape
-from keras_nplm.experiments.benchmark.sampled_text import sample_texts
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_groups
 from keras_nplm.io.files import read_json, write_json
 
 LINES = [["the", "cat", "sat", f"w{number % 9}"] for number in range(400)]
-CORPUS = Corpus("lines", "whitespace", {"train": lambda: iter(LINES)})
+CORPUS = Corpus("lines", "whitespace", {split: lambda: iter(LINES) for split in ("train", "validation", "test")})
 STUB = """
 import os, signal, sys, time
 from pathlib import Path
@@ -56,6 +54,7 @@ def stub(tmp_path, monkeypatch):
     (tmp_path / "stub_peers.py").write_text(STUB)
     root = Path(keras_nplm.__file__).parents[1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(root), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.syspath_prepend(tmp_path)  # a new process gets the path of this one
     return lambda name: f"stub_peers:build_{name}"
 
 
@@ -72,12 +71,12 @@ def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
         return Contender(name, work, clock=lambda: clock[0], **options)
 
     group = [build("ours", [9, 1, 2, 4]), build("theirs", [9, 4, 4, 4], peer=True)]
-    ours, theirs = measure_group(group, rounds=3)
+    ours, theirs = measure_groups([group], rounds=3)
     assert turns == ["ours", "theirs"] * 4  # the first round is not measured
     assert (ours["rate"], ours["low"], ours["high"]) == (50, 25, 100)
     assert ours["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in theirs
     assert contenders.multiply_matrices()() == 1_000_000
-    (row,) = measure_group([build("flops", [1] * 9, flops=2_500)], rounds=1)
+    (row,) = measure_groups([[build("flops", [1] * 9, flops=2_500)]], rounds=1)
     assert row["share_of_peak"] > 0 and row["rate"] == 100
 
 
@@ -91,7 +90,7 @@ def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
         Process("exit", stub("exit"), {}, peer=True),
         Process("requests", stub("requests"), {}),
     ]
-    ours, noisy, *failed, requests = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
+    ours, noisy, *failed, requests = measure_groups([[Contender("ours", lambda: 1), *peers]], rounds=2)
     assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]  # sleep is not counted, the loop is
     assert [row["failure"] for row in failed] == [
         *["killed by SIGSEGV"] * 2,
@@ -100,19 +99,17 @@ def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
         "exit status 3: terminate called without an active exception",
     ]
     assert len(requests["milliseconds"]) == 2 and "greets" not in capfd.readouterr().out
-    assert all(peer.child is None or peer.child.returncode is not None for peer in peers)  # closed
+    assert all(peer.child is None or peer.child.exitcode is not None for peer in peers)  # closed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_hanging_peer_ends_with_the_benchmark(stub, tmp_path, number):
-    if sys.platform != "linux" and number != signal.SIGINT:
-        pytest.skip("only Linux tells a process that its parent ended")
     pid_file = tmp_path / "pid"
     program = (
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore SIGINT
-        "from keras_nplm.experiments.benchmark.contenders import Process, measure_group\n"
-        f"measure_group([Process('hang', '{stub('hang')}', {{'pid_file': {str(pid_file)!r}}})], rounds=1)"
+        "from keras_nplm.experiments.benchmark.contenders import Process, measure_groups\n"
+        f"measure_groups([[Process('hang', '{stub('hang')}', {{'pid_file': {str(pid_file)!r}}})]], rounds=1)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL) as benchmark:
         wait_for(lambda: pid_file.exists() and pid_file.read_text().endswith(" "))
@@ -131,14 +128,13 @@ def wait_for(condition) -> None:
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_command_has_its_memory_cpu_seconds_and_output(tmp_path, nested):
-    allocate = "import time; block = b'1' * 300_000_000; time.sleep(0.3); print(len(block))"
+    allocate = "print(len(b'1' * 300_000_000))"
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {allocate!r}])" if nested else allocate
     arguments = {"name": "It", "words": [sys.executable, "-c", program], "tokens": 7, "directory": str(tmp_path)}
     process = Process("It", "keras_nplm.experiments.benchmark.contenders:build_command", arguments)
     run = process.run_round()
     process.close()
-    assert 3e8 < run["peak_memory"] < 5e8 and run["wall_seconds"] > 0.3 and run["ngrams"] == 7
-    assert run["seconds"] > 0
+    assert 3e8 < run["peak_memory"] < 5e8 and run["seconds"] > 0 and run["ngrams"] == 7
 
 
 @pytest.mark.parametrize(
@@ -149,9 +145,9 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch, body, failu
     if body:
         (tmp_path / "lmplz").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\n{body}\n')
         (tmp_path / "lmplz").chmod(0o755)
-    whole, peer = estimation.measure(Settings(CORPUS, 1, [2_000]))
-    assert (whole["name"], peer["name"]) == ("ngram, 2,000 tokens", "lmplz, 2,000 tokens")
-    assert whole["rate"] == 2_000 / whole["cpu_seconds"] and 1e7 < whole["peak_memory"] < 1e9
+    whole, peer = estimation.measure(Settings(CORPUS, 1))
+    assert (whole["name"], peer["name"]) == ("ngram, 1,600 tokens", "lmplz, 1,600 tokens")
+    assert whole["rate"] == 1_600 / whole["cpu_seconds"] and 1e7 < whole["peak_memory"] < 1e9
     if failure or not body:
         assert peer["failure"] == (f"lmplz failed with exit status {failure}" if body else "lmplz not installed")
         assert whole["ratio_to"] == {}
@@ -166,29 +162,17 @@ def test_a_recorded_benchmark_has_its_command(monkeypatch):
     monkeypatch.setattr("keras_nplm.training.distribution.use_one_core", lambda: None)
     monkeypatch.setattr(cli, "open_named_corpus", lambda options: None)
     monkeypatch.setattr(cli, "run_benchmarks", lambda *arguments: {"rows": []})
-    monkeypatch.setattr(cli, "_check_record", lambda options: None)
-    monkeypatch.setattr(cli, "_record", lambda options, name, report: recorded.append(report["command"]))
-    flags = "estimation --rounds 2 --tokens 9 --corpus brown"
+    monkeypatch.setattr(cli, "check_can_record", lambda: None)
+    monkeypatch.setattr(cli, "record_report", lambda name, report: recorded.append(report["command"]))
+    flags = "estimation --rounds 2 --seconds 9 --corpus brown"
     assert main(["benchmark", *flags.split(), "--record", "--data-dir", "/private", "--json"]) == 0
     assert recorded == [f"keras-nplm benchmark {flags} --record"]
-
-
-def test_sampled_text_is_as_long_as_asked_and_grows_new_words(tmp_path):
-    lines, sizes = [["a", "b", "c", f"d{n % 7}"] for n in range(70)] + [[], ["b", "a", "c"]], []
-    corpus = Corpus("lines", "whitespace", {"train": lambda: iter(lines)})
-    for tokens in (1, 2_000, 20_000, 20_000):
-        sample_texts(tmp_path, corpus, tokens)
-        text = (tmp_path / "train.txt").read_text()
-        assert len(text.split()) == tokens and "\n\n" not in text
-        sizes.append((len({*text.split()}), text))
-    assert sizes[2][0] > 3 * sizes[1][0] and sizes[2] == sizes[3]
-    assert len((tmp_path / "test.txt").read_text().split()) == 10_000
 
 
 @pytest.mark.long
 def test_serving_answers_requests_in_all_forms(monkeypatch):
     monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
-    for group in serving.build_groups(Shape(300, hidden_units=8), batches=(1, 3)):  # its files go with the generator
+    for group in serving.build_groups(300, batches=(1, 3)):  # its files go with the generator
         for contender in group:
             assert len(contender.run_round()["request_seconds"]) >= 20, contender.name
             contender.close()
@@ -208,7 +192,7 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     rows = quality.measure(Settings(None, seconds=[300, 3000], directory=tmp_path))
     assert rows[0] == ours and rows[1]["ratio_to_ours"] == {"static": 1.5, "dynamic": 1.5}
     assert rows[2] == {"name": "PyTorch LSTM, 3,000 CPU seconds", "failure": "torch not installed"}
-    table = quality.BENCHMARK.format(rows)
+    table = quality.STUDY.format({"rows": rows})
     assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 |  |" in table
     assert "failure" in quality.measure_peer(lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality")
 
@@ -226,6 +210,6 @@ def test_quality_trains_a_model_in_its_process(tmp_path):
     assert row["name"] == "PyTorch LSTM, 40 steps" and 1 < row["test"] < 4 and row["dynamic"]["test"] <= row["test"]
     assert [path.name for path in (tmp_path / "quality").iterdir()] == ["lstm-40.json"]
     assert read_json(tmp_path / "quality" / "lstm-40.json")["recipe"]["steps"] == 40
-    peer = networks.run_torch(Shape(300, hidden_units=8), "train")
-    assert peer.run_round()["ngrams"] == 6 * networks.BATCH_SIZE  # beside TensorFlow
+    peer = networks.run_torch(networks.PAPER, "training", 300)
+    assert peer.run_round()["ngrams"] == 6 * networks.PAPER.batch_size  # beside TensorFlow
     peer.close()

@@ -15,14 +15,14 @@ from keras_nplm.cli.flags import read_configuration
 from keras_nplm.cli.main import build_parser
 from keras_nplm.experiments import records
 from keras_nplm.experiments.benchmark import BENCHMARKS, quality
-from keras_nplm.experiments.paper import PAPER
 from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report, write_page
 from keras_nplm.experiments.rows import is_made
-from keras_nplm.experiments.studies import STUDIES, load_study
+from keras_nplm.experiments.studies import STUDIES
+from keras_nplm.experiments.study import load_study
 
 PACKAGE = Path(records.__file__).parent
 PAGE = PACKAGE.parents[2] / "saved_models" / "measured" / "README.md"
-ALL = {"paper": PAPER} | {name: load_study(name) for name in STUDIES}
+ALL = {"paper": load_study("paper")} | {name: load_study(f"studies.{name}") for name in STUDIES}
 
 
 def test_names_are_listed_without_tensorflow():
@@ -58,7 +58,9 @@ def test_table_1_has_the_papers_rows_and_shapes():
         **{"MLP1": (284, 268), "MLP3": (327, 310), "MLP5": (296, 279), "MLP7": (309, 293), "MLP9": (280, 276)},
         **{"MLP2": (275, 257), "MLP4": (286, 272), "MLP6": (273, 259), "MLP8": (284, 270), "MLP10": (265, 252)},
     }
-    rows = {row.title: row.paper for row in PAPER.rows} | {r.mixed[0]: r.mixed[1:] for r in PAPER.rows if r.mixed}
+    rows = {row.title: row.paper for row in ALL["paper"].rows} | {
+        r.mixed[0]: r.mixed[1:] for r in ALL["paper"].rows if r.mixed
+    }
     assert figures.items() <= rows.items()
     shapes = {"mlp1": (5, 50, 60, True), "mlp3": (5, 0, 60, True), "mlp5": (5, 50, 30, True), "mlp7": (3, 50, 30, True)}
     for name, shape in (shapes | {"mlp9": (5, 100, 30, False)}).items():
@@ -111,7 +113,7 @@ def test_recording_a_study_replaces_its_report_and_the_page(places):
 
 
 def test_recording_a_benchmark_keeps_the_rows_of_others(places):
-    row = {"benchmark": "scoring", "name": "new row", "unit": "n-grams/s", "rate": 4321.0, "low": 1.0, "high": 5000.0}
+    row = {"benchmark": "scoring", "name": "new row", "rate": 4321.0, "low": 1.0, "high": 5000.0}
     row |= {"share_of_peak": 0.25, "ratio_to": {"theirs": [2.0, 1.0, 4.0]}}
     record_report("benchmark", {"rows": [row], "command": "keras-nplm benchmark scoring --rounds 2"}, *places)
     page = places[1].read_text(encoding="utf-8")

@@ -135,16 +135,13 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lines, enough", [(["the cat sat on a mat"] * 5, True), (["cat"], False)])
-def test_local_updates_of_two_workers_are_averaged(text, tmp_path, train_by_turns, load_weights, lines, enough):
-    """Each worker has a part of a small validation split if it has n-grams enough: one word of a stream is one."""
-    (tmp_path / "small.txt").write_text("\n".join(lines), encoding="utf-8")
-    options = (
-        f"--average-every 7 --epochs 1 --boundary stream --validation {tmp_path}/small.txt --test {tmp_path}/small.txt"
-    )
-    adagrad = "--optimizer adagrad --learning-rate 0.1"
-    directory = _train_together(text, tmp_path, *f"{options} {adagrad}".split())
-    assert ("ran out of data" in _log(tmp_path, 1)) != enough
+def test_local_updates_of_two_workers_are_averaged(text, tmp_path, train_by_turns, load_weights):
+    """Each worker has a part of a small validation split."""
+    (tmp_path / "small.txt").write_text("the cat sat on a mat\n" * 5, encoding="utf-8")
+    held_out = f"--validation {tmp_path}/small.txt --test {tmp_path}/small.txt"
+    options = f"--average-every 7 --epochs 1 --boundary stream --optimizer adagrad --learning-rate 0.1 {held_out}"
+    directory = _train_together(text, tmp_path, *options.split())
+    assert "ran out of data" not in _log(tmp_path, 1)
     metrics = json.loads((directory / "metrics.json").read_text())
     assert metrics["history"][0]["validation_perplexity"] == pytest.approx(metrics["validation"]["perplexity"], 1e-5)
     config = json.loads((directory / "config.json").read_text())
@@ -187,7 +184,6 @@ def test_signals_and_time_end_a_worker_that_waits_or_trains(text, tmp_path):
     "described, message",
     [
         ("", "needs the environment variable TF_CONFIG"),
-        ("{", "must describe a cluster"),
         ('{"cluster": {"worker": ["a:1"]}}', "must describe a cluster"),
         ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "an integer index of 0 to 0"),
         ('{"cluster": {"ps": [], "worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "workers only"),
@@ -200,16 +196,12 @@ def test_invalid_cluster_is_refused(monkeypatch, described, message):
 
 
 def test_strategies_without_their_devices_are_refused(monkeypatch):
-    with pytest.raises(InputError, match="`strategy` must be one of auto, one-device"):
-        open_strategy("several")
     with pytest.raises(InputError, match="`strategy` mirrored needs two devices or more"):
         open_strategy("mirrored")
     monkeypatch.setenv("TF_CONFIG", WORKERS)
     tf.zeros(1)
     with pytest.raises(InputError, match="before TensorFlow runs an operation"):
         open_strategy("auto")  # the cluster of TF_CONFIG is found
-    with pytest.raises(InputError, match="`worker_timeout` must be 1 or more. Received: 0."):
-        open_strategy("auto", worker_timeout=0)
     monkeypatch.setattr("keras.__version__", "3.99.0")
     with pytest.raises(InputError, match=r"needs Keras 3\.\d+ or earlier, .* Received: 3.99.0"):
         open_strategy("auto")
@@ -250,9 +242,13 @@ _HEARTBEAT = "Graph execution error:\n\nDetected at node X\nError reported from 
 @pytest.mark.parametrize(
     "kind, said, several, message",
     [
-        ("Unavailable", "reset", True, r"A worker was lost \(reset\). The last .* on all workers to resume"),
         ("Unavailable", _HEARTBEAT, True, r"A worker was lost \(worker 1, b:1\)"),
-        ("Unavailable", "Graph execution error:\n\nreset\n", True, r"A worker was lost \(reset\)"),
+        (
+            "Unavailable",
+            "Graph execution error:\n\nreset\n",
+            True,
+            r"A worker was lost \(reset\). The last .* on all workers to resume",
+        ),
         ("InvalidArgument", "shapes", True, r"TensorFlow failed \(shapes\). The last checkpoint .* on all workers"),
         ("Internal", "out of memory", False, r"TensorFlow failed \(out of memory\). .* run the same command again to"),
     ],

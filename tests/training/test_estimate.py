@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -43,12 +44,11 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, method, flags):
     command = ["ngram", "--method", method, *flags, "--order", "3", "--min-count", "3", "--output", directory]
     metrics = _json(capsys, *command)
     assert 20 < metrics["test"]["perplexity"] < 110 and len(metrics["ngrams"]) == 3
-    assert metrics["cpu_seconds"] > 0 and metrics["peak_memory"] > 1e6
+    assert metrics["cpu_seconds"] > 0
     assert _json(capsys, *command) == metrics  # finished: read, not estimated again
     assert _json(capsys, "evaluate", directory) == metrics["test"]
     completed = _json(capsys, "complete", directory, "The value of", "--top-k", "3")["The value of"]
     assert "the" in completed and len(completed) == 3
-    assert len(_json(capsys, "generate", directory, "--num-words", "5", "--seed", "1")["text"].split()) == 5
     (tmp_path / "text.txt").write_text("The value of the object .\nobject the of value The .\n", encoding="utf-8")
     likely, unlikely = _json(capsys, "score", directory, tmp_path / "text.txt")["sentences"]
     assert likely["log_prob"] > unlikely["log_prob"] and likely["tokens"] == unlikely["tokens"] == 7
@@ -57,22 +57,19 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, method, flags):
 
 
 def test_mixture_is_self_contained_and_better_than_its_parts(tmp_path, capsys, model_directory, kneser_ney_directory):
-    copies = [
-        shutil.copytree(directory, tmp_path / directory.name) for directory in (model_directory, kneser_ney_directory)
-    ]
+    originals = model_directory, kneser_ney_directory
+    copies = [shutil.copytree(directory, tmp_path / directory.name) for directory in originals]
     metrics = _json(capsys, "mix", *copies, "--uniform", "--output", tmp_path / "mixture")
     assert metrics["components"] == ["nplm", "back-off", "uniform"]
     assert sum(metrics["weights"][0]) == pytest.approx(1, abs=1e-5)
-    network = json.loads((model_directory / "metrics.json").read_text())["test"]["perplexity"]
-    kneser_ney = json.loads((kneser_ney_directory / "metrics.json").read_text())["test"]["perplexity"]
-    assert metrics["test"]["perplexity"] < min(network, kneser_ney)
+    parts = [json.loads((directory / "metrics.json").read_text())["test"]["perplexity"] for directory in originals]
+    assert metrics["test"]["perplexity"] < min(parts)
     again = _json(capsys, "mix", tmp_path / "mixture", copies[1], "--by-frequency", "--output", tmp_path / "again")
     assert len(again["weights"]) > 10
     for copy in copies:
         shutil.rmtree(copy)  # the mixtures hold copies
     assert _json(capsys, "evaluate", tmp_path / "mixture") == metrics["test"]
     assert _json(capsys, "evaluate", tmp_path / "again")["perplexity"] == pytest.approx(again["test"]["perplexity"])
-    assert _json(capsys, "complete", tmp_path / "again", "The value of")["The value of"]
     fixed = mix([tmp_path / "mixture", kneser_ney_directory], tmp_path / "fixed", weights=[0.5, 0.5])
     assert fixed["weights"] == [[0.5, 0.5]]
     first, second, both = (
@@ -108,8 +105,6 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     assert metrics["components"] == ["back-off", "nplm", "ngram-cache", "continuous-cache"]
     assert metrics["flatness"] > 0 and metrics["ngram_decay"] >= 50
     assert metrics["test"]["perplexity"] < 0.8 * plain["test"]["perplexity"]
-    assert main(["export", str(tmp_path / "mixture"), str(tmp_path / "served"), "--format", "saved-model"]) == 2
-    assert "Received: UnigramCache. Fix: export one of these, without caches." in capsys.readouterr().err
 
 
 def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, model_directory, kneser_ney_directory):
@@ -125,23 +120,8 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, model_director
     ):
         assert main(["mix", *map(str, [model_directory, *arguments]), "--output", str(tmp_path / "mixture")]) == 2
         assert message in capsys.readouterr().err and not (tmp_path / "mixture").exists()
-    (tmp_path / "mixture").mkdir()
-    (tmp_path / "mixture" / "mine.txt").write_text("kept")
-    for output, message in (("mixture", "exists and is not a model directory"), ("words", "already holds a model")):
-        with pytest.raises(InputError, match=message):
-            mix([model_directory, kneser_ney_directory], tmp_path / output)
-
-
-def test_refused_options_leave_the_directory_free(tmp_path, capsys, short_text):
-    command = ["ngram", "--train", str(short_text), "--output", str(tmp_path / "model")]
-    for refused, message in [
-        ("--method class-based --num-classes 200", "`num_classes` must be 1 to"),
-        (f"--vocabulary {short_text}", "`--vocabulary` must be left out without `--arpa`"),
-        (f"--arpa {short_text}", "`--train` cannot be combined with `--arpa`"),
-    ]:
-        assert main([*command, *refused.split()]) == 2
-        assert message in capsys.readouterr().err
-    assert main([*command, *"--method class-based --num-classes 3 --order 2".split()]) == 0
+    with pytest.raises(InputError, match="already holds a model"):
+        mix([model_directory, kneser_ney_directory], tmp_path / "words")
 
 
 def test_probability_0_is_reported(tmp_path, capsys):
@@ -160,34 +140,23 @@ def test_probability_0_is_reported(tmp_path, capsys):
     assert _json(capsys, "score", sentence, text)["sentences"][0]["log_prob"] is None
     assert main(["score", sentence, str(text)]) == 0
     assert capsys.readouterr().out.startswith("-inf\t8\t")
-    assert main(["export", stream, str(tmp_path), "--format", "arpa"]) == 2
-    assert "must not be a directory" in capsys.readouterr().err
 
 
 def test_word_classes_are_saved_and_reused(tmp_path, monkeypatch, short_corpus):
     options = dict(order=3, min_count=2)
     with monkeypatch.context() as context:
-        context.setattr("keras_nplm.training.estimate.class_based", _interrupt)
+        context.setattr("keras_nplm.training.estimate.class_based", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             estimate("class-based", short_corpus, tmp_path / "found", num_classes=5, **options)
     path = tmp_path / "found" / "word_classes.tsv"
-    starts = []
-
-    def record_start(*arguments, start=None, **rest):
-        starts.append(start)
-        return exchange_classes(*arguments, start=start, **rest)
-
-    monkeypatch.setattr("keras_nplm.training.estimate.exchange_classes", record_start)
+    search = Mock(side_effect=exchange_classes)
+    monkeypatch.setattr("keras_nplm.training.estimate.exchange_classes", search)
     found = estimate("class-based", short_corpus, tmp_path / "found", num_classes=5, **options)
-    (start,) = starts
-    assert start is not None and len(np.unique(start)) > 2  # resumed from the classes of the interrupted run
+    start = search.call_args.kwargs["start"]
+    assert len(np.unique(start)) > 2  # resumed from the classes of the interrupted run
     given = estimate("class-based", short_corpus, tmp_path / "given", word_classes=path, **options)
-    assert given["test"] == found["test"] and len(starts) == 1
+    assert given["test"] == found["test"] and search.call_count == 1
     assert (tmp_path / "given" / "word_classes.tsv").read_bytes() == path.read_bytes()
-
-
-def _interrupt(*arguments):
-    raise KeyboardInterrupt
 
 
 _ESTIMATE_AND_MIX = """
@@ -224,8 +193,6 @@ def test_arpa_file_is_exported_and_imported(tmp_path, capsys, kneser_ney_directo
     text = ["The value of the object.", "A function is an object."]
     ours, theirs = (LanguageModel.load(d).evaluate(text) for d in (kneser_ney_directory, tmp_path / "read"))
     assert theirs["perplexity"] == pytest.approx(ours["perplexity"], rel=1e-5)
-    mixed = mix([tmp_path / "read", model_directory], tmp_path / "mixture")
-    assert mixed["test"]["perplexity"] < 110
     (tmp_path / "broken.arpa").write_text("\\data\\\nngram 1=x\n")
     with pytest.raises(InputError, match="line 2: expected ngram 1=NUMBER"):
         import_arpa(tmp_path / "broken.arpa", tmp_path / "none")
@@ -237,19 +204,7 @@ def test_damaged_directories_are_refused(tmp_path, kneser_ney_directory):
     (copy / "ngrams.npz").write_bytes((copy / "ngrams.npz").read_bytes()[:-1000])
     with pytest.raises(InputError, match="not a whole NumPy archive"):
         LanguageModel.load(copy)
-    (copy / "ngrams.npz").unlink()
-    with pytest.raises(InputError, match="Cannot read"):
-        LanguageModel.load(copy)
     estimate("deleted-interpolation", open_corpus(), tmp_path / "other", order=4, **TEXT)
     shutil.copy(tmp_path / "other" / "ngrams.npz", copy)
     with pytest.raises(InputError, match="fit together|lacks"):
         LanguageModel.load(copy)
-    for damage in ({"kind": []}, {"tokenizer": []}, {"boundary": "book"}):
-        config = json.loads((tmp_path / "other" / "config.json").read_text()) | damage
-        (copy / "config.json").write_text(json.dumps(config))
-        with pytest.raises(InputError):
-            LanguageModel.load(copy)
-    language_model = LanguageModel.load(tmp_path / "other")
-    language_model.model = object()
-    with pytest.raises(InputError, match="must be an NPLM, a Shortlist, .* Received: object"):
-        language_model.save(tmp_path / "object")

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import shutil
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -66,23 +67,17 @@ def test_directory_holds_the_network_and_its_background(directory):
 
 @pytest.mark.long
 def test_commands_accept_the_directory(directory, tmp_path):
-    text = _write_text(tmp_path)
     status, figures, _ = _run("evaluate", directory)
     assert status == 0 and figures == json.loads((directory / "metrics.json").read_text())["test"]
     assert _run("complete", directory, "w1 w2")[0] == 0
-    assert len(_run("generate", directory, "--num-words", "5")[1]["text"].split()) == 5
     language_model = LanguageModel.load(directory)
     assert len(language_model.nearest("w1", 3)) == 3
-    assert next(language_model.score(["w1 w2 w1 w3 w4"])).tokens == 6
     background = LanguageModel(language_model.model.background, language_model.vocabulary, "words", "sentence")
     background.save(tmp_path / "background")
     status, mixed, _ = _run("mix", directory, tmp_path / "background", "--output", tmp_path / "mixed")
     assert status == 0 and mixed["components"] == ["shortlist", "back-off"]
-    status, again, _ = _run("evaluate", tmp_path / "mixed")
-    assert again == mixed["test"]
-    assert _run("export", directory, tmp_path / "model.arpa", "--order", "2")[0] == 0
+    assert _run("evaluate", tmp_path / "mixed")[1] == mixed["test"]
     for arguments, message in (
-        (["score", directory, text, "--self-normalised"], "Only an NPLM has logits"),
         (["evaluate", directory, "--ln-z"], "log Z can only be reported for an NPLM"),
         (["export", directory, tmp_path / "model.tflite"], "needs an NPLM. Received: Shortlist"),
     ):
@@ -134,41 +129,26 @@ def test_shortlist_options_that_do_not_fit_are_refused(directory, tmp_path):
 
 
 @pytest.mark.long
-def test_damaged_directories_are_refused(directory, tmp_path):
-    def damaged(damage):
-        shutil.rmtree(tmp_path / "model", ignore_errors=True)
-        shutil.copytree(directory, tmp_path / "model")
-        damage(tmp_path / "model" / "components")
-        status, _, error = _run("evaluate", tmp_path / "model")
-        assert status == 2 and error.count("\n") == 1, error
-        return error
-
-    def config(number, text):
-        return lambda path: (path / str(number) / "config.json").write_text(text)
-
-    def link(path):
-        (path / "1").rename(path / "real")
-        (path / "1").symlink_to(path / "real")
-
-    assert "model.keras does not exist: training" in damaged(lambda path: (path / "0" / "model.keras").unlink())
-    assert "Cannot read" in damaged(lambda path: shutil.rmtree(path / "1"))
-    assert "`kind` in" in damaged(config(0, '{"kind": 5}'))
-    assert "`network` must be an NPLM with a short-list" in damaged(config(0, '{"kind": "uniform"}'))
-    assert "1 is a symbolic link" in damaged(link)
-
-    def swap(path):
-        shutil.rmtree(path / "0")
-        shutil.copytree(path / "1", path / "0")
-
-    assert "`network` must be an NPLM with a short-list" in damaged(swap)
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda path: (path / "0" / "model.keras").unlink(), "model.keras does not exist: training"),
+        (lambda path: shutil.rmtree(path / "1"), "Cannot read"),
+        (lambda path: (path / "0" / "config.json").write_text('{"kind": 5}'), "`kind` in"),
+        (lambda path: (path / "0" / "config.json").write_text('{"kind": "uniform"}'), "`network` must be an NPLM with"),
+        (lambda path: (path / "1").symlink_to((path / "1").rename(path / "real")), "1 is a symbolic link"),
+    ],
+)
+def test_damaged_directories_are_refused(directory, tmp_path, damage, message):
+    shutil.copytree(directory, tmp_path / "model")
+    damage(tmp_path / "model" / "components")
+    status, _, error = _run("evaluate", tmp_path / "model")
+    assert status == 2 and message in error and error.count("\n") == 1, error
 
 
 @pytest.mark.long
 def test_run_killed_within_its_background_is_finished(tmp_path, no_report, monkeypatch):
-    def kill(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(BackoffModel, "save", kill)
+    monkeypatch.setattr(BackoffModel, "save", Mock(side_effect=KeyboardInterrupt))
     assert _train_tiny(tmp_path)[0] == 130
     monkeypatch.undo()
     assert _train_tiny(tmp_path)[0] == 0

@@ -1,13 +1,12 @@
-"""Networks of subwords: training, resuming, short-lists, the report, rescoring and exports for devices."""
+"""Networks of subwords: training, the report and short-lists."""
 
 import json
 
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LanguageModel, NBestList
+from keras_nplm import InputError, LanguageModel
 from keras_nplm.cli.main import main
-from keras_nplm.data.subwords import read_subwords
 from keras_nplm.io.files import read_json
 
 pytestmark = pytest.mark.long
@@ -50,22 +49,6 @@ def test_a_network_of_subwords_is_trained_and_reported(model, text, capsys):
     assert len(language_model.nearest(piece[1:], top_k=3)) == 3
     with pytest.raises(InputError, match="must be one subword. Received: "):
         language_model.nearest("unbelievable")
-
-
-def test_hypotheses_are_rescored_by_a_network_of_subwords(model):
-    language_model = LanguageModel.load(model)
-    (ranked,) = language_model.rescore([NBestList("0", ["mat the on sat cat the the", "the cat sat on the mat"])])
-    scores = [score.log_prob for score in language_model.score(ranked.texts)]
-    assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.parametrize("format", ["tflite", "onnx"])
-def test_exports_for_devices_have_the_subwords_next_to_them(model, tmp_path, format):
-    pytest.importorskip({"tflite": "ai_edge_litert", "onnx": "tf2onnx"}[format])
-    target = tmp_path / f"x.{format}"
-    assert main(["export", str(model), str(target)]) == 0
-    subwords = read_subwords(tmp_path / f"x.{format}.sentencepiece.model")
-    assert subwords == LanguageModel.load(model).vocabulary.subwords
 
 
 def test_a_short_list_of_subwords_has_the_most_frequent_ones(text):

@@ -63,33 +63,36 @@ def _fit(model: NPLM, callbacks: list, **options) -> keras.callbacks.History:
     return model.fit(*_ngrams(96), callbacks=callbacks, **options)
 
 
-def test_epochs_are_recorded_with_any_update_frequency(tmp_path):
-    model = _model(hidden=DeepHidden(6, residual_blocks=2, layer_norm=True), output=FullSoftmax(SIZE, tied=True))
-    _fit(model, [_board(model, tmp_path, batch_size=8, update_freq=5)])
-    train, validation = (_values(tmp_path / run) for run in ("train", "validation"))
-    for tag in ("perplexity", "run/ngrams_per_second", "continuations", "run/loss"):
-        assert set(train[tag]) == {0, 1}, tag
-    assert set(validation) == {"perplexity", "run/loss"} and set(validation["perplexity"]) == {0, 1}
-    assert "batch_loss" in train
-    names = {name for name in train if name.startswith("weights/")}
-    assert names == {f"weights/norm_{name}" for name in ("C", "H", "H1", "H2", "P")}
-    for name, weight in {"C": model.embed.C, "H": model.hidden.H, "H2": model.hidden.blocks[1].H}.items():
-        np.testing.assert_allclose(train[f"weights/norm_{name}"][1], np.linalg.norm(weight), rtol=1e-5)
-
-
 def test_resumed_training_continues_the_curves_of_keras(tmp_path):
-    model = _model()
-    first = _fit(model, [_board(model, tmp_path, hparams={"order": 4})])
-    rates = [0.5 - 0.4 * min(updates, 40) / 40 for updates in (12, 24, 36)]
-    second = _fit(model, [_board(model, tmp_path, hparams={"order": 4})], initial_epoch=2, epochs=3)
+    counts = np.random.default_rng(4).integers(0, 9, SIZE)
+    counts[:4] = 1000  # special tokens are left out of the projector all the same
+    model = _model(hidden=DeepHidden(6, residual_blocks=2, layer_norm=True), output=FullSoftmax(SIZE, tied=True))
+    options = dict(batch_size=8, update_freq=5, hparams={"order": 4}, word_counts=counts, projector_words=20)
+    first = _fit(model, [_board(model, tmp_path, **options)])
+    second = _fit(model, [_board(model, tmp_path, **options)], initial_epoch=2, epochs=3)
     train, validation = _values(tmp_path / "train"), _values(tmp_path / "validation")
     for tag, name in (("run/loss", "loss"), ("perplexity", "perplexity")):
         for values, key in ((train, name), (validation, f"val_{name}")):
             expected = first.history[key] + second.history[key]
             assert list(values[tag]) == [0, 1, 2]
             np.testing.assert_allclose(list(values[tag].values()), expected, rtol=1e-6)
+    rates = [0.5 - 0.4 * min(updates, 40) / 40 for updates in (12, 24, 36)]
     np.testing.assert_allclose(list(train["run/learning_rate"].values()), rates, rtol=1e-6)
-    assert list(train["weights/norm_C"]) == list(train["continuations"]) == [0, 1, 2]
+    assert list(train["run/ngrams_per_second"]) == list(train["continuations"]) == [0, 1, 2]
+    assert set(validation) == {"perplexity", "run/loss"} and "batch_loss" in train
+    names = {name for name in train if name.startswith("weights/")}
+    assert names == {f"weights/norm_{name}" for name in ("C", "H", "H1", "H2", "P")}
+    for name, weight in {"C": model.embed.C, "H": model.hidden.H, "H2": model.hidden.blocks[1].H}.items():
+        np.testing.assert_allclose(train[f"weights/norm_{name}"][2], np.linalg.norm(weight), rtol=1e-5)
+
+    vectors = np.loadtxt(tmp_path / "train" / "C.tsv", delimiter="\t")
+    shown = sorted(range(4, SIZE), key=lambda i: (-counts[i], i))[:20]  # the most frequent words first
+    lines = ["word\tcount", *(f"{WORDS[i - 4]}\t{counts[i]}" for i in shown)]
+    assert (tmp_path / "train" / "metadata.tsv").read_text().splitlines() == lines
+    np.testing.assert_allclose(vectors, np.array(model.embed.C)[shown], rtol=1e-5)
+    config = (tmp_path / "train" / "projector_config.pbtxt").read_text()
+    for setting in ('tensor_name: "C"', 'tensor_path: "C.tsv"', 'metadata_path: "metadata.tsv"'):
+        assert setting in config
 
 
 class _Clock(keras.callbacks.Callback):
@@ -108,12 +111,16 @@ class _Clock(keras.callbacks.Callback):
 
 
 def test_ngrams_per_second_are_without_validation(tmp_path, monkeypatch):
-    """12 updates of 8 n-grams; where 5 do not divide 12 the last execution has 2."""
+    """12 updates of 8 n-grams; where 5 do not divide 12 the last execution has 2. NaN weights stop nothing."""
     clock, model = _Clock(), _model()
     model.steps_per_execution = 5
+    board = _board(model, tmp_path, batch_size=8)
+    model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
     monkeypatch.setattr("keras_nplm.training.tensorboard.time", types.SimpleNamespace(perf_counter=lambda: clock.now))
-    _fit(model, [clock, _board(model, tmp_path, batch_size=8)])
-    assert _values(tmp_path / "train")["run/ngrams_per_second"] == {0: pytest.approx(96 / 3), 1: pytest.approx(96 / 3)}
+    _fit(model, [clock, board])
+    values = _values(tmp_path / "train")
+    assert values["run/ngrams_per_second"] == {0: pytest.approx(96 / 3), 1: pytest.approx(96 / 3)}
+    assert np.isnan(values["weights/norm_C"][1]) and "continuations" not in values
 
 
 @pytest.mark.long
@@ -129,25 +136,6 @@ def test_training_is_the_same_to_the_last_bit(tmp_path):
     assert states[0][0] == states[1][0]
     for left, right in zip(states[0][1], states[1][1], strict=True):
         np.testing.assert_array_equal(left, right)
-
-
-def test_projector_has_the_most_frequent_words_first(tmp_path):
-    counts = np.random.default_rng(4).integers(0, 9, SIZE)
-    counts[:4] = 1000  # special tokens are left out all the same
-    model = _model()
-    _fit(model, [_board(model, tmp_path, word_counts=counts, projector_words=20)])
-    vectors = np.loadtxt(tmp_path / "train" / "C.tsv", delimiter="\t")
-    header, *lines = (tmp_path / "train" / "metadata.tsv").read_text().splitlines()
-    assert header == "word\tcount" and len(lines) == len(vectors) == 20
-    words = [line.split("\t")[0] for line in lines]
-    shown = sorted(range(4, SIZE), key=lambda i: (-counts[i], i))[:20]
-    assert words == [WORDS[i - 4] for i in shown]
-    assert [int(line.split("\t")[1]) for line in lines] == counts[shown].tolist()
-    np.testing.assert_allclose(vectors, np.array(model.embed.C)[shown], rtol=1e-5)
-    config = (tmp_path / "train" / "projector_config.pbtxt").read_text()
-    for setting in ('tensor_name: "C"', 'tensor_path: "C.tsv"', 'metadata_path: "metadata.tsv"'):
-        assert setting in config
-    assert not [path for path in (tmp_path / "train").iterdir() if path.name.startswith(".")]
 
 
 @pytest.mark.filterwarnings("ignore:html5lib:DeprecationWarning")  # TensorBoard's own
@@ -170,15 +158,6 @@ def test_continuations_are_escaped_for_markdown(tmp_path):
     assert set(marks) <= set(" ".join(drawn).split())  # each has its turn, some at the start of a line
     assert shown.split() == f"{drawn[0]} *a* <b> {drawn[1]}".split()
     assert "<strong>*a* <b></strong>" in html.unescape(page)
-
-
-def test_nan_weights_do_not_stop_the_callback(tmp_path):
-    model = _model()
-    board = _board(model, tmp_path)
-    model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
-    _fit(model, [board])
-    values = _values(tmp_path / "train")
-    assert np.isnan(values["weights/norm_C"][1]) and "continuations" not in values
 
 
 def test_misuse_is_refused_before_training(tmp_path):
@@ -204,11 +183,8 @@ def test_train_writes_hyperparameters_and_curves(model_directory, small_configur
     content = _read(model_directory / "logs" / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
     started = metadata.parse_session_start_info_plugin_data(content.plugin_data.content)
     default = dataclasses.asdict(Configuration())
-    different = {
-        name: option
-        for name, option in dataclasses.asdict(small_configuration).items()
-        if option not in (None, default[name])
-    }
+    options = {name: value for name, value in dataclasses.asdict(small_configuration).items() if value is not None}
+    different = {name: value for name, value in options.items() if value != default[name]}
     assert set(started.hparams) == set(different) and different
     for name, option in different.items():
         kind = {bool: "bool_value", str: "string_value"}.get(type(option), "number_value")

@@ -54,33 +54,28 @@ def test_killed_run_resumes_to_the_same_average(
 @pytest.mark.parametrize("options", [{}, pytest.param(_NCE, marks=pytest.mark.long)])
 def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_corpus, options):
     """The saved network is the average after the updates. The next epoch continues from the weights."""
-    taken, ends, begins, counts = [], [], [], []
-    update, on_test_begin, on_epoch_begin = WeightAverage.update, Checkpoint.on_test_begin, Checkpoint.on_epoch_begin
+    taken, ends, begins = [], [], []
 
-    def record_update(average, updates, interval):
-        update(average, updates, interval)
-        counts.append(updates)
-        taken.append(([weight.numpy() for weight in average.weights], interval))
+    def record(kind: type, name: str, note) -> None:
+        method = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *arguments: (note(*arguments), method(*arguments))[1])
 
-    def record_test_begin(checkpoint, logs=None):
-        ends.append((checkpoint.model.get_weights(), len(taken)))
-        on_test_begin(checkpoint, logs)
+    def note_update(average, updates, interval):
+        taken.append(([weight.numpy() for weight in average.weights], interval, updates))
 
-    def record_epoch_begin(checkpoint, epoch, logs=None):
-        begins.append(checkpoint.model.get_weights())
-        on_epoch_begin(checkpoint, epoch, logs)
-
+    record(WeightAverage, "update", note_update)
+    record(
+        Checkpoint, "on_test_begin", lambda checkpoint, *_: ends.append((checkpoint.model.get_weights(), len(taken)))
+    )
+    record(Checkpoint, "on_epoch_begin", lambda checkpoint, *_: begins.append(checkpoint.model.get_weights()))
     monkeypatch.setattr("keras_nplm.training.checkpoint.UPDATES_PER_AVERAGE", 1)  # so that one is at an epoch's end
-    monkeypatch.setattr(WeightAverage, "update", record_update)
-    monkeypatch.setattr(Checkpoint, "on_test_begin", record_test_begin)
-    monkeypatch.setattr(Checkpoint, "on_epoch_begin", record_epoch_begin)
     metrics = train(_configuration(weight_average=0.99, **options), short_corpus, tmp_path / "model")
-    assert len(set(counts)) == len(counts) > 1  # no update enters the average twice
+    assert len({updates for *_, updates in taken}) == len(taken) > 1  # no update enters the average twice
     for one, other in zip(ends[0][0], begins[1], strict=True):
         np.testing.assert_array_equal(one, other)
     first, *others = taken[: ends[metrics["best_epoch"] - 1][1]]
     expected = first[0]
-    for weights, interval in others:
+    for weights, interval, _ in others:
         keep = 0.99**interval
         expected = [keep * one + (1 - keep) * other for one, other in zip(expected, weights, strict=True)]
     saved = keras.models.load_model(tmp_path / "model" / "model.keras").trainable_weights

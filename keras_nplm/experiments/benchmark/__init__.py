@@ -6,12 +6,12 @@ compares perplexities at a budget of training time instead.
 """
 
 import dataclasses
-import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.experiments.tables import Column, Table
+from keras_nplm.experiments.study import load_study
+from keras_nplm.experiments.tables import Column
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
@@ -19,32 +19,17 @@ if TYPE_CHECKING:
 
 DEFAULT_BENCHMARKS = ("training", "scoring", "estimation", "serving")
 BENCHMARKS = (*DEFAULT_BENCHMARKS, "quality")
-_PEERS = ("torch", "kenlm", "ai_edge_litert", "onnxruntime")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What the user chooses for the benchmarks."""
 
-    corpus: "Corpus"  # for n-gram models; `estimation` samples from it
+    corpus: "Corpus"  # for n-gram models
     rounds: int = 5
-    tokens: Sequence[int] = (1_000_000,)  # sizes of the texts of `estimation`
     seconds: Sequence[int] = (300,)  # CPU seconds of training of the PyTorch models of `quality`
     directory: Path = Path("paper")  # of the models of `quality`, as of `keras-nplm paper`
     data_dir: str | None = None  # of Brown's archive
-
-
-@dataclasses.dataclass(frozen=True)
-class Benchmark:
-    """A benchmark: Markdown with its title in the first line, the columns of its table, and what makes its rows."""
-
-    text: str
-    columns: Sequence[Column]
-    measure: Callable[[Settings], list[dict]]
-
-    def format(self, rows: Sequence[dict]) -> str:
-        """Return the table of its rows."""
-        return Table("rows", self.columns).format({"rows": rows})
 
 
 def format_ratios(row: dict) -> str:
@@ -62,22 +47,13 @@ SPEED_COLUMNS: list[Column] = [
 ]
 
 
-def load_benchmark(name: str) -> Benchmark:
-    """Import and return the benchmark with a name of `BENCHMARKS`."""
-    return importlib.import_module(f"{__name__}.{name}").BENCHMARK
-
-
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
-    """Return the rows of benchmarks, `rounds`, and of the machine `cpu`, `tensorflow` and `peers` (installed ones).
+    """Return the rows of benchmarks, `rounds`, and of the machine `cpu` and `tensorflow`.
 
-    Rows have `benchmark`, `name`, and `failure` or figures: `rate` per CPU second (median), `low`, `high`, `unit`;
+    Rows have `benchmark`, `name`, and `failure` or figures: `rate` per CPU second (median), `low`, `high`;
     `share_of_peak`, `milliseconds` [p50, p99] and `ratio_to` of each peer [median, low, high] where they are known.
     """
     import tensorflow as tf
 
-    from keras_nplm.experiments.benchmark.contenders import is_installed
-
-    rows = [{"benchmark": name} | row for name in names for row in load_benchmark(name).measure(settings)]
-    installed = [name for name in _PEERS if is_installed(name)]
-    machine = {"cpu": read_processor_name(), "tensorflow": tf.__version__, "peers": installed}
-    return {"rows": rows, "rounds": settings.rounds} | machine
+    rows = [{"benchmark": name} | row for name in names for row in load_study(f"benchmark.{name}").measure(settings)]
+    return {"rows": rows, "rounds": settings.rounds, "cpu": read_processor_name(), "tensorflow": tf.__version__}

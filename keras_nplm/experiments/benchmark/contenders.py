@@ -1,17 +1,15 @@
 """Contenders that take turns: work in this process, in a process of its own, and whole commands.
 
-A peer runs in its own process, so that a crash of its libraries ends one row of the table and not the benchmark. The
-process reads one JSON value a line: what builds the contender, then requests for rounds. It answers each with a line.
-It works while its parent is blocked: a core is never shared. No process outlives its parent.
+A peer runs in its own process, so that a crash of its libraries ends one row of the table and not the benchmark. It
+works while its parent waits: a core is never shared. No peer outlives its parent.
 """
 
 import contextlib
-import ctypes
 import dataclasses
-import functools
 import gc
+import importlib
 import importlib.util
-import json
+import multiprocessing
 import os
 import resource
 import shutil
@@ -20,18 +18,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
 from keras_nplm.io.errors import RunError, summarize_error
 
-Work = Callable[[], int]  # does a piece of work and returns its number of n-grams
+Work = Callable[[], int | dict]  # does a piece of work; returns its number of n-grams, or all figures of a round
 MIN_REQUESTS, CONTEXTS_PER_ROUND = 20, 1000
 _PEAK = "matrix product"
-_PR_SET_PDEATHSIG = 1
 
 
 class PeerError(RunError):
@@ -57,67 +56,79 @@ class Contender:
     flops: float = 0  # floating-point operations of one n-gram; 0: the share of the peak is not reported
     peer: bool = False  # whether the other contenders of the group are compared with it
     clock: Callable[[], float] = time.process_time
-    notes: dict = dataclasses.field(default_factory=dict)  # other figures of a round, which the work writes
 
     def run_round(self) -> dict:
-        """Do the work once. Return `ngrams`, `seconds` and the notes."""
+        """Do the work once. Return `ngrams`, `seconds` and other figures."""
         gc.collect()
-        self.notes.clear()
         began = self.clock()
-        ngrams = self.work()
-        return {"ngrams": ngrams, "seconds": max(self.clock() - began, 1e-9), **self.notes}
+        done = self.work()
+        seconds = max(self.clock() - began, 1e-9)
+        return {"seconds": seconds} | (done if isinstance(done, dict) else {"ngrams": done})
 
     def close(self) -> None:
-        """Free what the contender holds beside memory."""
+        """Let go of a process."""
 
 
 class Process(Contender):
     """A contender that `"module:function"` builds in its own process, if the packages that it needs are installed."""
 
-    def __init__(
-        self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), progress: bool = False, **options: Any
-    ):
+    def __init__(self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), **options: Any):
         super().__init__(name, None, **options)
-        self._job, self._needs, self._shows_progress = {"build": build, "arguments": arguments}, needs, progress
-        self.child = None
+        self._job, self._needs, self.child = (build, arguments), needs, None
 
     def run_round(self) -> dict:
         """Let the process do the work once, by its own clock. Raise a `PeerError` if it cannot."""
         if absent := [name for name in self._needs if not is_installed(name)]:
             raise PeerError(f"{' and '.join(absent)} not installed")
         if self.child is None:
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115, `close` closes it
-            pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
-            errors = None if self._shows_progress else self._errors
-            self.child = subprocess.Popen([sys.executable, "-m", __name__, str(os.getpid())], stderr=errors, **pipes)
-            self._ask(self._job)
-        return self._ask({})
+            self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115, `close` closes it
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self.child = context.Process(target=_serve, args=(theirs, self._errors.name, *self._job), daemon=True)
+            self.child.start()
+            theirs.close()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # its answer, or the end of the file, says why
+                self._connection.send(None)
+            answer = self._connection.recv()
+        except (EOFError, ConnectionError):
+            raise PeerError(self._describe_end()) from None
+        if isinstance(answer, str):
+            raise PeerError(answer)
+        return answer
+
+    def _describe_end(self) -> str:
+        self.child.join()
+        if (status := self.child.exitcode) < 0:
+            return f"killed by {signal.Signals(-status).name}" + ", perhaps out of memory" * (status == -9)
+        return f"exit status {status}{_quote_last_line(self._errors.read())}"
 
     def close(self) -> None:
         """Kill the process."""
         if self.child:
             self.child.kill()
-            self.child.wait()
-            for pipe in (self.child.stdin, self.child.stdout, self._errors):
-                with contextlib.suppress(OSError):  # a request that the process did not read
-                    pipe.close()
+            self.child.join()
+            self._connection.close()
+            self._errors.close()
 
-    def _ask(self, request: dict) -> dict:
-        line = ""
-        with contextlib.suppress(BrokenPipeError):
-            print(json.dumps(request), file=self.child.stdin, flush=True)
-            line = self.child.stdout.readline()
-        if not line.endswith("\n"):
-            status = self.child.wait()
-            self._errors.seek(0)
-            end = f"exit status {status}{_quote_last_line(self._errors.read())}"
-            if status < 0:
-                end = f"killed by {signal.Signals(-status).name}" + ", perhaps out of memory" * (status == -9)
-            raise PeerError(end)
-        answer = json.loads(line)
-        if "error" in answer:
-            raise PeerError(answer["error"])
-        return answer
+
+def _serve(connection: Connection, errors: str, build: str, arguments: dict) -> None:
+    """Build a contender in this process. Answer each message with the figures of a round, or with an error."""
+    for stream in (1, 2):  # what a library prints is no result of the command
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()  # also if it was killed
+    try:
+        module, _, function = build.partition(":")
+        contender = getattr(importlib.import_module(module), function)(**arguments)
+        while True:
+            connection.recv()
+            connection.send(contender.run_round())
+    except (EOFError, KeyboardInterrupt):
+        pass  # the benchmark ended
+    except Exception as error:  # whatever a library raises is a row of the table
+        kind = "" if isinstance(error, PeerError) else f"{type(error).__name__}: "
+        connection.send(f"{kind}{summarize_error(error)}")
 
 
 def _quote_last_line(errors: bytes) -> str:
@@ -128,44 +139,39 @@ def _quote_last_line(errors: bytes) -> str:
 def build_command(name: str, words: list[str], tokens: int, directory: str) -> Contender:
     """Return a command that reads some tokens; `{results}` stands for a new directory for its results."""
 
-    def work() -> int:
+    def work() -> dict:
         with tempfile.TemporaryDirectory(dir=directory) as results:
-            began, follow = time.perf_counter(), functools.partial(end_with_parent, os.getpid())
             command = [word.replace("{results}", results) for word in words]
-            run = subprocess.run(command, capture_output=True, preexec_fn=follow, check=False)
-            contender.notes["wall_seconds"] = time.perf_counter() - began
+            run = subprocess.run(command, capture_output=True, check=False)
         if run.returncode:
             raise PeerError(f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}")
         # of the largest process; this one imports little, as a new process starts with the memory of its parent
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        contender.notes["peak_memory"] = peak
-        return tokens
+        return {"ngrams": tokens, "peak_memory": peak}
 
-    contender = Contender(name, work, clock=_read_child_seconds)
-    return contender
+    return Contender(name, work, clock=_read_child_seconds)
 
 
 def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: bool = False) -> Contender:
-    """Return a contender that sends requests of some contexts, one after another, and notes their durations."""
+    """Return a contender that sends requests of some contexts, one after another."""
 
-    def work() -> int:
-        durations = contender.notes["request_seconds"] = []
+    def work() -> dict:
+        durations = []
         for _ in range(max(MIN_REQUESTS, CONTEXTS_PER_ROUND // batch)):
             began = time.perf_counter()
             send()
             durations.append(time.perf_counter() - began)
-        return len(durations) * batch
+        return {"ngrams": len(durations) * batch, "request_seconds": durations}
 
-    contender = Contender(name, work, peer=peer)
-    return contender
-
-
-def measure_groups(groups: Iterable[list[Contender]], rounds: int) -> list[dict]:
-    """Return the rows of all groups; see `measure_group`."""
-    return [row for group in groups for row in measure_group(group, rounds)]
+    return Contender(name, work, peer=peer)
 
 
-def measure_group(group: list[Contender], rounds: int, warm_up: int = 1, unit: str = "n-grams/s") -> list[dict]:
+def measure_groups(groups: Iterable[list[Contender]], rounds: int, warm_up: int = 1) -> list[dict]:
+    """Return the rows of all groups."""
+    return [row for group in groups for row in _measure_group(group, rounds, warm_up)]
+
+
+def _measure_group(group: list[Contender], rounds: int, warm_up: int) -> list[dict]:
     """Return the rows of contenders that take turns, after rounds that are not measured.
 
     A contender whose process fails has no further turn, and the others are not compared with it.
@@ -185,17 +191,16 @@ def measure_group(group: list[Contender], rounds: int, warm_up: int = 1, unit: s
                         failures[contender.name] = str(error)
                         print(f"{contender.name}: {error}", file=sys.stderr)
             print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
-    measured = {name: answers[warm_up:] for name, answers in measured.items()}
-    rates = {name: [answer["ngrams"] / answer["seconds"] for answer in measured[name]] for name in measured}
+    rates = {name: [round["ngrams"] / round["seconds"] for round in measured[name][warm_up:]] for name in measured}
     rows = []
     for contender in group:
-        row, own = {"name": contender.name, "unit": unit}, rates[contender.name]
-        if contender.name in failures:
-            row["failure"] = failures[contender.name]
+        name, own = contender.name, rates[contender.name]
+        row = {"name": name}
+        if name in failures:
+            row["failure"] = failures[name]
         else:
-            row |= dict(zip(("rate", "low", "high"), _summarise(own), strict=True)) | _summarise_notes(
-                measured[contender.name]
-            )
+            row |= dict(zip(("rate", "low", "high"), _summarise(own), strict=True))
+            row |= _summarise_figures(measured[name][warm_up:])
             if contender.flops:
                 row["share_of_peak"] = contender.flops * _summarise(own, rates[_PEAK])[0]
             if not contender.peer:
@@ -211,16 +216,13 @@ def _summarise(rates: list[float], peer_rates: Sequence[float] = ()) -> list[flo
     return [statistics.median(ratios), min(ratios), max(ratios)]
 
 
-def _summarise_notes(rounds: list[dict]) -> dict:
+def _summarise_figures(rounds: list[dict]) -> dict:
     if durations := [seconds for answer in rounds for seconds in answer.get("request_seconds", ())]:
         return {"milliseconds": [1000 * float(value) for value in np.percentile(durations, [50, 99])]}
-    if "wall_seconds" not in rounds[0]:
-        return {}
-    return {
-        "cpu_seconds": statistics.median(answer["seconds"] for answer in rounds),
-        "wall_rate": statistics.median(answer["ngrams"] / answer["wall_seconds"] for answer in rounds),
-        "peak_memory": max(answer["peak_memory"] for answer in rounds),
-    }
+    if "peak_memory" in rounds[0]:
+        seconds = statistics.median(round["seconds"] for round in rounds)
+        return {"cpu_seconds": seconds, "peak_memory": max(round["peak_memory"] for round in rounds)}
+    return {}
 
 
 def multiply_matrices(size: int = 2048, times: int = 3) -> Work:
@@ -229,33 +231,3 @@ def multiply_matrices(size: int = 2048, times: int = 3) -> Work:
 
     matrix = tf.random.stateless_normal([size, size], seed=[0, 0])
     return lambda: len([tf.matmul(matrix, matrix).numpy() for _ in range(times)]) * 2 * size**3
-
-
-def end_with_parent(parent: int) -> None:
-    """Let the kernel (Linux) kill this process when its parent ends. Ctrl-C is left to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the kernel was told
-        os._exit(1)
-
-
-def main(parent: str) -> None:
-    """Build a contender and run rounds until the requests end. Print one answer a line."""
-    end_with_parent(int(parent))
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
-    try:
-        job = json.loads(sys.stdin.readline())
-        module, _, function = job["build"].partition(":")
-        contender = getattr(importlib.import_module(module), function)(**job["arguments"])
-        print("{}", file=answers, flush=True)
-        for _ in sys.stdin:
-            print(json.dumps(contender.run_round()), file=answers, flush=True)
-    except Exception as error:  # whatever a library raises is a row of the table
-        kind = "" if type(error).__name__ == "PeerError" else f"{type(error).__name__}: "
-        print(json.dumps({"error": f"{kind}{summarize_error(error)}"}), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

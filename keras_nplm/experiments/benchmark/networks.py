@@ -1,68 +1,42 @@
-"""The networks that the benchmarks time: sizes, output layers, training and scoring as work."""
+"""The networks that the benchmarks time: the paper's sizes on Brown, training and scoring as work."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.benchmark.contenders import Process, Work
-from keras_nplm.layers.outputs import NoiseContrastive, Output, SampledSoftmax
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.training.build import build_model
+from keras_nplm.training.configuration import CONFIGURATIONS, Configuration
 from keras_nplm.training.optimizers import LazySGD
+from keras_nplm.training.sizes import compute_sizes
 
-BATCH_SIZE, NUM_SAMPLED = 512, 256
-
-
-@dataclasses.dataclass(frozen=True)
-class Shape:
-    """The sizes of a network: |V|, n, m, h and whether it has W. Default: those of the paper on Brown."""
-
-    vocabulary_size: int = 17_905
-    order: int = 5
-    embedding_dim: int = 60
-    hidden_units: int = 100
-    direct: bool = False
-
-    def count_flops(self, training: bool, num_sampled: int | None = None) -> int:
-        """Return the floating-point operations of the matrix products of one n-gram.
-
-        A sampled output multiplies the target and k negative samples in place of |V| words. A training step computes
-        three products of each size where scoring computes one.
-        """
-        x = (self.order - 1) * self.embedding_dim
-        words = self.vocabulary_size if num_sampled is None else 1 + num_sampled
-        return (6 if training else 2) * (words * (self.hidden_units + self.direct * x) + self.hidden_units * x)
+VOCABULARY_SIZE = 17_905  # of the paper's words of Brown
+PAPER = dataclasses.replace(
+    CONFIGURATIONS["brown"], held_out_mass=0.0, dropout=0.0, boundary="sentence", batch_size=512, num_sampled=256
+)
+NCE = dataclasses.replace(PAPER, output_layer="nce", self_normalisation=1.0)
 
 
-def build_nce(vocabulary_size: int, dtype: str = "float32") -> Output:
-    return NoiseContrastive(vocabulary_size, NUM_SAMPLED, self_normalisation=1.0, seed=0, dtype=dtype)
-
-
-def build_sampled(vocabulary_size: int, dtype: str = "float32") -> Output:
-    return SampledSoftmax(vocabulary_size, NUM_SAMPLED, seed=0, dtype=dtype)
-
-
-def build_network(shape: Shape, build_output: Callable[..., Output], dtype: str = "float32") -> NPLM:
-    """Return the paper's network of a shape, with random weights."""
-    return NPLM(*dataclasses.astuple(shape), output=build_output(shape.vocabulary_size, dtype=dtype), dtype=dtype)
-
-
-def train_network(shape: Shape, build_output: Callable[..., Output], steps: int, dtype: str = "float32") -> Work:
-    """Return the work of training with plain SGD by `fit`, for a number of batches."""
-    model = build_network(shape, build_output, dtype)
-    ids = sample_zipf_ids(shape.vocabulary_size, BATCH_SIZE * 400)
-    model.prob.set_unigram(np.bincount(ids, minlength=shape.vocabulary_size))
+def train_network(
+    name: str, configuration: Configuration, steps: int, vocabulary_size: int = VOCABULARY_SIZE
+) -> Contender:
+    """Return training with plain SGD by `fit`, for a number of batches."""
+    model, batch_size = build_model(configuration, vocabulary_size), configuration.batch_size
+    ids = _sample_zipf_ids(vocabulary_size, batch_size * 400)
+    model.prob.set_unigram(np.bincount(ids, minlength=vocabulary_size))
     model.compile(optimizer=LazySGD(0.1), steps_per_execution=20 if steps >= 100 else 1)
-    dataset = ngram_dataset(ids, shape.order, BATCH_SIZE, boundary="stream", drop_remainder=True, first_epoch=0)
+    dataset = ngram_dataset(ids, model.order, batch_size, boundary="stream", drop_remainder=True, first_epoch=0)
 
     def work() -> int:
         model.fit(dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
-        return steps * BATCH_SIZE
+        return steps * batch_size
 
-    return work
+    is_float32 = configuration.dtype == "float32"  # the peak is that of float32
+    flops = compute_sizes(configuration, vocabulary_size)["flops_training"] if is_float32 else 0
+    return Contender(name, work, flops)
 
 
 def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:
@@ -70,20 +44,20 @@ def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:
     return lambda: len(model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
 
 
-def run_torch(shape: Shape, task: str) -> Process:
-    """Return the same network in PyTorch as a peer; `task`: `"train"` or `"score"`."""
-    ngrams = sample_ngrams(shape, BATCH_SIZE).tolist()
-    arguments = {"shape": dataclasses.asdict(shape), "ngrams": ngrams, "task": task}
-    build, flops = f"{__package__}.torch_models:build_nplm", shape.count_flops(training=task == "train")
-    return Process("PyTorch", build, arguments, ["torch"], flops=flops, peer=True)
+def run_torch(configuration: Configuration, task: str, vocabulary_size: int = VOCABULARY_SIZE) -> Process:
+    """Return the same network in PyTorch as a peer; `task`: `"training"` or `"scoring"`."""
+    ngrams = sample_ngrams(configuration.order, configuration.batch_size, vocabulary_size)
+    arguments = dict(configuration=configuration, vocabulary_size=vocabulary_size, ngrams=ngrams, task=task)
+    flops = compute_sizes(configuration, vocabulary_size)[f"flops_{task}"]
+    return Process("PyTorch", f"{__package__}.torch_models:build_nplm", arguments, ["torch"], flops=flops, peer=True)
 
 
-def sample_ngrams(shape: Shape, number: int) -> np.ndarray:
+def sample_ngrams(order: int, number: int, vocabulary_size: int = VOCABULARY_SIZE) -> np.ndarray:
     """Return n-grams of a random text, int32 [number, n]."""
-    return extract_ngrams(sample_zipf_ids(shape.vocabulary_size, number), shape.order, "stream")
+    return extract_ngrams(_sample_zipf_ids(vocabulary_size, number), order, "stream")
 
 
-def sample_zipf_ids(vocabulary_size: int, length: int) -> np.ndarray:
+def _sample_zipf_ids(vocabulary_size: int, length: int) -> np.ndarray:
     """Return random word ids, int32 [length], with frequencies proportional to 1/rank as in text (Zipf's law)."""
     probability = 1 / np.arange(1, vocabulary_size - 3)
     random = np.random.default_rng(0)

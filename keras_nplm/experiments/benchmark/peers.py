@@ -14,18 +14,18 @@ def build_kenlm(arpa: str, sentences: list[str]) -> Contender:
     return Contender("KenLM", lambda: sum(1 for sentence in sentences for _ in model.full_scores(sentence)))
 
 
-def build_litert(path: str, context_ids: list[list[int]]) -> Contender:
+def build_litert(path: str, context_ids: np.ndarray) -> Contender:
     """Return requests to a LiteRT file on one core, for the log-probabilities after contexts [B, n-1]."""
     interpreter = importlib.import_module("ai_edge_litert.interpreter").Interpreter(path, num_threads=1)
-    run = functools.partial(interpreter.get_signature_runner(), context_ids=np.array(context_ids, np.int32))
+    run = functools.partial(interpreter.get_signature_runner(), context_ids=context_ids)
     return time_requests("LiteRT", run, len(context_ids))
 
 
-def build_onnx(path: str, context_ids: list[list[int]]) -> Contender:
+def build_onnx(path: str, context_ids: np.ndarray) -> Contender:
     """Return requests to an ONNX file on one core, for the log-probabilities after contexts [B, n-1]."""
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     session = runtime.InferenceSession(path, options)
-    run = functools.partial(session.run, None, {"context_ids": np.array(context_ids, np.int32)})
+    run = functools.partial(session.run, None, {"context_ids": context_ids})
     return time_requests("ONNX Runtime", run, len(context_ids))

@@ -10,11 +10,12 @@ than ours. Finished models are kept, and the same command resumes.
 import sys
 from pathlib import Path
 
-from keras_nplm.experiments.benchmark import Benchmark, Settings
+from keras_nplm.experiments.benchmark import Settings
 from keras_nplm.experiments.benchmark.contenders import PeerError, Process
 from keras_nplm.experiments.log_probs import compute_perplexities, load_dynamic_log_probs, load_tuned
 from keras_nplm.experiments.rows import Row, make_rows, read_row
-from keras_nplm.experiments.tables import SPLITS, split_columns
+from keras_nplm.experiments.study import Study
+from keras_nplm.experiments.tables import SPLITS, Table, split_columns
 from keras_nplm.io.files import read_json
 from keras_nplm.io.lock import lock_directory
 
@@ -56,11 +57,7 @@ COLUMNS = [
 
 
 def measure(settings: Settings) -> list[dict]:
-    """Train the models that do not exist yet and return a row for each.
-
-    It has `parameters`, `cpu_seconds` of training, `epochs`, the perplexities of `validation` and `test`, `dynamic`
-    (the same), `dynamic_settings`, `processor`, and `ratio_to_ours`: `static` and `dynamic`, of test.
-    """
+    """Train the models that do not exist yet, and return a row for each."""
     directory = settings.directory
     with lock_directory(directory):
         make_rows([OURS], directory, 1, settings.data_dir)
@@ -97,7 +94,8 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
         directory.mkdir(parents=True, exist_ok=True)
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         build = "keras_nplm.experiments.benchmark.torch_models:build_trainer"
-        peer = Process(name, build, arguments, ["torch"], progress=True)
+        print(f"training {name}", file=sys.stderr)
+        peer = Process(name, build, arguments, ["torch"])
         try:
             peer.run_round()
         except PeerError as error:
@@ -108,4 +106,4 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     return {"name": name} | read_json(result)["row"]
 
 
-BENCHMARK = Benchmark(__doc__, COLUMNS, measure)
+STUDY = Study(__doc__, [Table("rows", COLUMNS)], measure=measure)

@@ -13,12 +13,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
-from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Benchmark, peers
+from keras_nplm.experiments.benchmark import SPEED_COLUMNS, peers
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, measure_groups, time_requests
-from keras_nplm.experiments.benchmark.networks import Shape, build_network, sample_ngrams
+from keras_nplm.experiments.benchmark.networks import PAPER, VOCABULARY_SIZE, sample_ngrams
+from keras_nplm.experiments.study import Study
+from keras_nplm.experiments.tables import Table
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.training.build import build_model
 
 COLUMNS = [
     *(column for column in SPEED_COLUMNS if column[0] != "share of peak"),
@@ -26,14 +28,13 @@ COLUMNS = [
 ]
 
 
-def build_groups(shape: Shape | None = None, batches: tuple[int, ...] = (1, 32, 256)) -> Iterator[list[Contender]]:
+def build_groups(size: int = VOCABULARY_SIZE, batches: tuple[int, ...] = (1, 32, 256)) -> Iterator[list[Contender]]:
     """Yield a SavedModel beside its matrix products, for each number of contexts in a request; then LiteRT and ONNX."""
-    shape = shape or Shape()
-    vocabulary = Vocabulary([f"w{number}" for number in range(shape.vocabulary_size - len(SPECIALS))])
-    language_model = LanguageModel(build_network(shape, FullSoftmax), vocabulary, "words", "sentence")
-    context_ids = sample_ngrams(shape, max(batches))[:, :-1]
+    vocabulary = Vocabulary([f"w{number}" for number in range(size - len(SPECIALS))])
+    language_model = LanguageModel(build_model(PAPER, size), vocabulary, "words", "sentence")
+    context_ids = sample_ngrams(PAPER.order, max(batches), size)[:, :-1]
     texts = [" ".join(vocabulary.decode(context)) for context in context_ids]
-    x, multiply = _build_products(shape, max(batches))
+    x, multiply = _build_products(size, max(batches))
     with tempfile.TemporaryDirectory() as directory:
         loaded = tf.saved_model.load(export_saved_model(language_model, directory))
         for batch in batches:
@@ -45,11 +46,11 @@ def build_groups(shape: Shape | None = None, batches: tuple[int, ...] = (1, 32, 
         yield _export_on_device(language_model, Path(directory), context_ids[:1])
 
 
-def _build_products(shape: Shape, batch: int) -> tuple[tf.Tensor, Callable]:
+def _build_products(size: int, batch: int) -> tuple[tf.Tensor, Callable]:
     """Return x [B, (n-1) m], and a function that computes the two matrix products of the network from x."""
-    x = tf.random.normal([batch, shape.embedding_dim * (shape.order - 1)])
-    hidden = tf.random.normal([x.shape[1], shape.hidden_units])
-    output = tf.random.normal([shape.vocabulary_size, shape.hidden_units])
+    x = tf.random.normal([batch, PAPER.embedding_dim * (PAPER.order - 1)])
+    hidden = tf.random.normal([x.shape[1], PAPER.hidden_units])
+    output = tf.random.normal([size, PAPER.hidden_units])
     multiply = tf.function(lambda x: tf.matmul(tf.matmul(x, hidden), output, transpose_b=True), reduce_retracing=True)
     return x, multiply
 
@@ -64,7 +65,7 @@ def _export_on_device(language_model: LanguageModel, directory: Path, context_id
     }
     contenders = []
     for title, (kind, needs, export) in exports.items():
-        arguments = {"path": "", "context_ids": context_ids.tolist()}
+        arguments = {"path": "", "context_ids": context_ids}
         if all(map(is_installed, needs)):
             path, _ = export(language_model, directory / f"{title}.{'tflite' if kind == 'litert' else 'onnx'}")
             title, arguments["path"] = f"{title}, {path.stat().st_size / 1e6:.1f} MB", str(path)
@@ -72,4 +73,6 @@ def _export_on_device(language_model: LanguageModel, directory: Path, context_id
     return contenders
 
 
-BENCHMARK = Benchmark(__doc__, COLUMNS, lambda settings: measure_groups(build_groups(), settings.rounds))
+STUDY = Study(
+    __doc__, [Table("rows", COLUMNS)], measure=lambda settings: measure_groups(build_groups(), settings.rounds)
+)

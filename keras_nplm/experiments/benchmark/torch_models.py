@@ -9,7 +9,7 @@ Socher (2018), arXiv:1708.02182; Krause et al. (2018), arXiv:1709.07432, for dyn
 import copy
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,29 +21,28 @@ from torch.nn import functional
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import write_json
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.io.progress import open_progress
 from keras_nplm.models.dynamic.search import STILL, SettingsSearch
 from keras_nplm.models.dynamic.search import TOKENS as TUNING_TOKENS
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+from keras_nplm.training.configuration import Configuration
 
 _TRAINING_TOKENS, _STATIC_CHUNK = 60_000, 512  # of the mean squares of the gradient; predicted at once
 
 
-def build_nplm(shape: dict, ngrams: list[list[int]], task: str) -> Contender:
+def build_nplm(configuration: Configuration, vocabulary_size: int, ngrams: np.ndarray, task: str) -> Contender:
     """Return training or scoring of the paper's network on a batch, as users of PyTorch write it."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    vocabulary_size, order, embedding_dim, hidden_units, direct = shape.values()
-    x_size = (order - 1) * embedding_dim
-    embed, hidden = nn.Embedding(vocabulary_size, embedding_dim), nn.Linear(x_size, hidden_units)
-    output = nn.Linear(hidden_units + direct * x_size, vocabulary_size)
+    m, h, direct = configuration.embedding_dim, configuration.hidden_units, configuration.direct_connections
+    x_size = (configuration.order - 1) * m
+    embed, hidden = nn.Embedding(vocabulary_size, m), nn.Linear(x_size, h)
+    output = nn.Linear(h + direct * x_size, vocabulary_size)
     optimizer = torch.optim.SGD(nn.ModuleList([embed, hidden, output]).parameters(), 0.1)
-    batch = torch.tensor(ngrams, dtype=torch.int64)
+    batch = torch.from_numpy(ngrams).long()
     contexts, targets = batch[:, :-1].contiguous(), batch[:, -1].contiguous()
 
     def compute_logits() -> Tensor:
@@ -64,11 +63,11 @@ def build_nplm(shape: dict, ngrams: list[list[int]], task: str) -> Contender:
             torch.log_softmax(compute_logits(), dim=1).gather(1, targets[:, None]).numpy()
         return 12 * len(batch)
 
-    return Contender("PyTorch", train_steps if task == "train" else score_ngrams)
+    return Contender("PyTorch", train_steps if task == "training" else score_ngrams)
 
 
 class TorchLSTM(nn.Module):
-    """A language model over ranks of words, with a `RECIPE` of `quality`. An input of |V| stands before the text."""
+    """A language model over words by frequency, by a `RECIPE` of `quality`. An input of |V| stands before the text."""
 
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__()
@@ -104,36 +103,23 @@ class TorchLSTM(nn.Module):
         return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout) if self.training else x
 
 
-def rank_words(ids: dict[str, np.ndarray], vocabulary_size: int) -> dict[str, np.ndarray]:
-    """Return the splits as ranks of words by frequency in `train`; special tokens except `<unk>` have none."""
-    types = np.array([UNK_ID, *range(len(SPECIALS), vocabulary_size)])
-    counts = np.bincount(ids["train"], minlength=vocabulary_size)[types]
-    ranks = np.full(vocabulary_size, -1, np.int64)
-    ranks[types[np.argsort(-counts, kind="stable")]] = np.arange(len(types))
-    return {split: ranks[part] for split, part in ids.items()}
-
-
 def train(model: TorchLSTM, ids: np.ndarray) -> dict:
-    """Train a model on a text, ranks of words [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
+    """Train a model on a text, ids [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
     recipe = model.recipe
     optimizer = torch.optim.AdamW(model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True)
     model.train()
     began, steps, tokens, progress, state = time.process_time(), 0, 0, 0.0, None
     batches = _read_batches(model, ids)
-    budget = recipe.steps or recipe.seconds
-    with open_progress("Training the LSTM", total=round(budget), unit=" CPU s") as bar:
-        while progress < 1:
-            inputs, targets, is_new = next(batches)
-            optimizer.param_groups[0]["lr"] = recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
-            log_probs, state = model(inputs, targets, None if is_new else state)
-            optimizer.zero_grad()
-            (-log_probs.mean()).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-            optimizer.step()
-            steps, tokens = steps + 1, tokens + targets.numel()
-            used = steps if recipe.steps else time.process_time() - began
-            progress = used / budget
-            bar.update(round(used) - bar.n)
+    while progress < 1:
+        inputs, targets, is_new = next(batches)
+        optimizer.param_groups[0]["lr"] = recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
+        log_probs, state = model(inputs, targets, None if is_new else state)
+        optimizer.zero_grad()
+        (-log_probs.mean()).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        optimizer.step()
+        steps, tokens = steps + 1, tokens + targets.numel()
+        progress = steps / recipe.steps if recipe.steps else (time.process_time() - began) / recipe.seconds
     model.zero_grad()
     model.eval()
     return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
@@ -167,10 +153,10 @@ def read_text(
     copies = []
     for number in range(settings.copies):
         learner, parts = copy.deepcopy(model), []
-        steps = _Steps(learner, settings, settings.rate / 2**number, mean_squares)
+        take_step = _build_step(learner, settings, settings.rate / 2**number, mean_squares)
         for log_probs in _read_chunks(learner, ids, settings.chunk):
             parts.append(log_probs.detach().double().numpy())
-            steps.take(-log_probs.mean())
+            take_step(-log_probs.mean())
         copies.append(np.concatenate(parts))
     return np.logaddexp.reduce(copies) - math.log(len(copies))
 
@@ -184,37 +170,37 @@ def _read_chunks(model: TorchLSTM, ids: np.ndarray, chunk: int) -> Iterator[Tens
         yield log_probs[0]
 
 
-class _Steps:
-    """The steps of dynamic evaluation: SGD with a rate for each group of weights, whose gradient `rms` scales."""
+def _build_step(
+    model: TorchLSTM, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]
+) -> Callable[[Tensor], None]:
+    """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients `rms` scales."""
+    groups, scales = _group_weights(model), {}
+    if settings.rule == "rms":
+        roots = [square.sqrt() for square in mean_squares]
+        positive = torch.cat([root[root > 0] for root in roots])
+        mean = float(positive.mean()) if len(positive) else 1.0
+        for (weight, group), root in zip(groups.items(), roots, strict=True):
+            scales[weight] = mean / root.clamp(min=mean * (EPSILON_BIASES if group == "biases" else EPSILON))
+    optimizer = torch.optim.SGD(
+        [{"params": [weight], "lr": rate * getattr(settings, group)} for weight, group in groups.items()]
+    )
 
-    def __init__(self, model: TorchLSTM, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]):
-        groups = group_weights(model)
-        self._scales: dict[Tensor, Tensor] = {}
-        if settings.rule == "rms":
-            roots = [square.sqrt() for square in mean_squares]
-            positive = torch.cat([root[root > 0] for root in roots])
-            mean = float(positive.mean()) if len(positive) else 1.0
-            for (weight, group), root in zip(groups.items(), roots, strict=True):
-                self._scales[weight] = mean / root.clamp(min=mean * (EPSILON_BIASES if group == "biases" else EPSILON))
-        self._optimizer = torch.optim.SGD(
-            [{"params": [weight], "lr": rate * getattr(settings, group)} for weight, group in groups.items()]
-        )
-
-    def take(self, loss: Tensor) -> None:
-        """Take a step that lowers the loss."""
-        self._optimizer.zero_grad()
+    def take_step(loss: Tensor) -> None:
+        optimizer.zero_grad()
         loss.backward()
-        for weight, scale in self._scales.items():
+        for weight, scale in scales.items():
             if weight.grad is not None and weight.grad.is_sparse:
                 gradient = weight.grad.coalesce()
                 values = gradient.values() * scale[gradient.indices()[0]]
                 weight.grad = torch.sparse_coo_tensor(gradient.indices(), values, gradient.shape, is_coalesced=True)
             elif weight.grad is not None:  # a cluster without a word of the chunk has none
                 weight.grad *= scale
-        self._optimizer.step()
+        optimizer.step()
+
+    return take_step
 
 
-def group_weights(model: TorchLSTM) -> dict[Tensor, str]:
+def _group_weights(model: TorchLSTM) -> dict[Tensor, str]:
     """Return each parameter with its group, one of `keras_nplm.models.dynamic.settings.GROUPS`."""
     groups = {"embed": "embedding", "body": "hidden", "output": "output"}
     named = {weight: groups[name.partition(".")[0]] for name, weight in model.named_parameters()}
@@ -222,7 +208,7 @@ def group_weights(model: TorchLSTM) -> dict[Tensor, str]:
 
 
 def measure_mean_squares(model: TorchLSTM, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
-    """Return the mean square of each component of the gradient over chunks of training text, ranks of words [T]."""
+    """Return the mean square of each component of the gradient over chunks of training text, ids [T]."""
     number, weights = len(ids) // chunk, list(model.parameters())
     sums = [torch.zeros_like(weight) for weight in weights]
     for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
@@ -243,21 +229,20 @@ def measure_perplexity(model: TorchLSTM, ids: np.ndarray, *dynamic: Any) -> floa
 
 def tune_dynamic(model: TorchLSTM, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
     """Return the settings of dynamic evaluation with the lowest perplexity on a text, found as for our network."""
-    with open_progress("Tuning dynamic evaluation", unit=" settings") as bar:
 
-        def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
-            return read_text(model, ids[:tokens], settings, mean_squares)
+    def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
+        return read_text(model, ids[:tokens], settings, mean_squares)
 
-        return SettingsSearch(evaluate, len(ids), report=bar.update).find_best()
+    return SettingsSearch(evaluate, len(ids)).find_best()
 
 
 def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
     """Return the work of training a model on an encoded corpus and of writing its figures to a JSON file."""
     torch.set_num_threads(1)
     encoded = EncodedCorpus.load(corpus)
-    ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1] for split in ("train", *SPLITS)}
-    ids = rank_words(ids, encoded.vocabulary_size)
-    model = TorchLSTM(recipe, encoded.vocabulary_size - len(SPECIALS) + 1)
+    splits = ("train", *SPLITS)  # ids are by frequency, as an adaptive softmax needs them
+    ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64) for split in splits}
+    model = TorchLSTM(recipe, encoded.vocabulary_size)
 
     def work() -> int:
         training = train(model, ids["train"])

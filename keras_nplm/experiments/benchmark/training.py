@@ -5,28 +5,35 @@ network with the full softmax. The share of the peak, the rate of a large matrix
 of the hidden layer, and of all words, or with a sampled output of the target and the k negative samples.
 """
 
+import dataclasses
 from collections.abc import Iterator
 
-from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Benchmark, networks
+from keras_nplm.experiments.benchmark import SPEED_COLUMNS
 from keras_nplm.experiments.benchmark.contenders import Contender, measure_groups
-from keras_nplm.experiments.benchmark.networks import Shape, build_nce, build_sampled, run_torch, train_network
-from keras_nplm.layers.outputs import AdaptiveSoftmax, FullSoftmax
+from keras_nplm.experiments.benchmark.networks import NCE, PAPER, run_torch, train_network
+from keras_nplm.experiments.study import Study
+from keras_nplm.experiments.tables import Table
 
 
 def build_groups() -> Iterator[list[Contender]]:
     """Yield the contenders that are compared."""
-    for shape, title in ((Shape(), "full softmax"), (Shape(direct=True), "full softmax, direct connections")):
-        bfloat16 = train_network(shape, FullSoftmax, 24, dtype="mixed_bfloat16")
-        full = Contender(title, train_network(shape, FullSoftmax, 24), shape.count_flops(training=True))
-        yield [full, Contender(f"{title}, mixed_bfloat16", bfloat16), run_torch(shape, "train")]
-    k = networks.NUM_SAMPLED
-    for shape in (Shape(), Shape(100_000)):
-        size, flops = f"V={shape.vocabulary_size:,}", shape.count_flops(training=True, num_sampled=k)
+    for title, direct in (("full softmax", False), ("full softmax, direct connections", True)):
+        full = dataclasses.replace(PAPER, direct_connections=direct)
+        bfloat16 = dataclasses.replace(full, dtype="mixed_bfloat16")
         yield [
-            Contender(f"NCE, k={k}, {size}", train_network(shape, build_nce, 320), flops),
-            Contender(f"sampled softmax, k={k}, {size}", train_network(shape, build_sampled, 320), flops),
-            Contender(f"adaptive softmax, {size}", train_network(shape, AdaptiveSoftmax, 40)),
+            train_network(title, full, 24),
+            train_network(f"{title}, mixed_bfloat16", bfloat16, 24),
+            run_torch(full, "training"),
+        ]
+    sampled, adaptive = (dataclasses.replace(PAPER, output_layer=name) for name in ("sampled", "adaptive"))
+    for size in (17_905, 100_000):
+        yield [
+            train_network(f"NCE, k={NCE.num_sampled}, V={size:,}", NCE, 320, size),
+            train_network(f"sampled softmax, k={sampled.num_sampled}, V={size:,}", sampled, 320, size),
+            train_network(f"adaptive softmax, V={size:,}", adaptive, 40, size),
         ]
 
 
-BENCHMARK = Benchmark(__doc__, SPEED_COLUMNS, lambda settings: measure_groups(build_groups(), settings.rounds))
+STUDY = Study(
+    __doc__, [Table("rows", SPEED_COLUMNS)], measure=lambda settings: measure_groups(build_groups(), settings.rounds)
+)

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from keras_nplm.experiments import benchmark
-from keras_nplm.experiments.benchmark import BENCHMARKS, load_benchmark
-from keras_nplm.experiments.studies import STUDIES, load_study
-from keras_nplm.experiments.study import Study
+from keras_nplm.experiments.benchmark import BENCHMARKS
+from keras_nplm.experiments.studies import STUDIES
+from keras_nplm.experiments.study import Study, load_study
 from keras_nplm.experiments.tables import Table, format_code, join_paragraphs, split_columns
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.processor import read_processor_name
 
 REPORTS = ("configurations", "benchmark", "paper", *(name for name in STUDIES if name != "configurations"))
+_MODULES = {"paper": "paper"} | {name: f"studies.{name}" for name in STUDIES}
 _DIRECTORY = Path(__file__).parent
 _PAGE = _DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"  # in a checkout
 _README = _PAGE.parents[2] / "README.md"
@@ -48,14 +49,7 @@ RESULTS = {  # of the README: report, table, name or title of the row, part of t
 
 
 def load_report(name: str) -> dict:
-    """Load a recorded report: `"paper"`, `"benchmark"` or a study, such as `"modern"`.
-
-    Example:
-
-    >>> report = load_report("paper")
-    >>> [(row["title"], row["paper"]) for row in report["rows"]][0]
-    ('MLP1', [284, 268])
-    """
+    """Load a recorded report: `"paper"`, `"benchmark"` or a study, such as `"modern"`."""
     if name not in REPORTS:
         raise InputError(f"`name` must be one of {', '.join(REPORTS)}. Received: {name!r}. Fix: choose a name.")
     return read_json(_DIRECTORY / f"{name}.json")
@@ -66,18 +60,14 @@ def format_report(name: str, report: Mapping, page: bool = False) -> str:
     if name == "benchmark":
         ran = dict.fromkeys(row["benchmark"] for row in report["rows"])
         return join_paragraphs(*(_format_benchmark(each, report, page) for each in ran))
-    return _load_study(name).format(report, page=page)
+    return load_study(_MODULES[name]).format(report, page=page)
 
 
 def _format_benchmark(name: str, report: Mapping, page: bool = False) -> str:
-    declared = load_benchmark(name)
-    title, text = Study(declared.text).split_text()
-    table = declared.format([row for row in report["rows"] if row["benchmark"] == name])
+    declared = load_study(f"benchmark.{name}")
+    title, text = declared.split_text()
+    table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == name]})
     return join_paragraphs(f"### `{name}`: {title}", text if page else "", table)
-
-
-def _load_study(name: str) -> Study:
-    return importlib.import_module("keras_nplm.experiments.paper").PAPER if name == "paper" else load_study(name)
 
 
 def record_report(
@@ -152,25 +142,15 @@ def _format_section(name: str, report: dict) -> str:
     if name == "benchmark":
         study, command = Study(benchmark.__doc__), f"benchmark {' '.join(BENCHMARKS)}"
     else:
-        study, command = _load_study(name), f"{'' if name == 'paper' else 'study '}{name} --output paper"
+        study, command = load_study(_MODULES[name]), f"{'' if name == 'paper' else 'study '}{name} --output paper"
     title, text = study.split_text()
-    origin = f"Written by `keras-nplm {command} --record`. {_format_machines(report['measured'])}"
-    return join_paragraphs(f"## {title}", text, format_report(name, report, page=True), origin)
+    origin = [f"Written by `keras-nplm {command} --record`. Measured:"]
+    for measured, machine in report["measured"].items():
+        origin.append(f"`{measured}`: {', '.join(f'{key} {value}' for key, value in machine.items())}.")
+    return join_paragraphs(f"## {title}", text, format_report(name, report, page=True), " ".join(origin))
 
 
 def _describe_machine() -> dict[str, str]:
     # the module knows its version, whether the package is tensorflow or tensorflow-cpu
     versions = {name: importlib.import_module(name).__version__ for name in ("tensorflow", "keras")}
     return {"date": datetime.date.today().isoformat(), "processor": read_processor_name()} | versions
-
-
-def _format_machines(measured: Mapping[str, Mapping[str, str]]) -> str:
-    """Return one sentence per machine and date, with the names of its reports."""
-    names: dict[tuple, list[str]] = {}
-    for name, machine in measured.items():
-        names.setdefault(tuple(machine.items()), []).append(f"`{name}`")
-    machines = (
-        f"{', '.join(reports)}: {', '.join(f'{key} {value}' for key, value in machine)}."
-        for machine, reports in names.items()
-    )
-    return "Measured: " + " ".join(machines)

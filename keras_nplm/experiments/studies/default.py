@@ -9,7 +9,7 @@ from pathlib import Path
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.experiments.rows import Row, read_row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import SPLITS, Table, split_columns
+from keras_nplm.experiments.tables import Table, split_columns
 from keras_nplm.io.files import read_json
 
 _TEXTS = {  # name: title, flags
@@ -20,7 +20,6 @@ ROWS = {  # the network, Kneser-Ney
     Row(f"default-{name}", title, f"train {flags}"): Row(f"default-{name}-5", title, f"ngram --order 5 {flags}")
     for name, (title, flags) in _TEXTS.items()
 }
-_OPTIONS = ("output_layer", "order", "embedding_dim", "hidden_units", "epochs")
 _CHOSEN = "{output_layer}, n={order}, m={embedding_dim}, h={hidden_units}, {epochs} epochs"
 COLUMNS = [
     ("text", "title", ""),
@@ -29,7 +28,7 @@ COLUMNS = [
     *split_columns("kneser_ney.", "Kneser-Ney: ", ".2f"),
     *split_columns("network.", "default: ", ".2f"),
     ("to Kneser-Ney", lambda text: text["network"]["test"] / text["kneser_ney"]["test"] - 1, "+.1%"),
-    ("CPU seconds", "cpu_seconds", ",.0f"),
+    ("CPU seconds", "network.cpu_seconds", ",.0f"),
     ("chosen options", lambda text: _CHOSEN.format(**text["options"]), ""),
 ]
 
@@ -37,17 +36,11 @@ COLUMNS = [
 def _measure(directory: Path) -> dict:
     texts = []
     for network, ngram in ROWS.items():
-        figures, model, kneser_ney = (
-            read_row(network, directory),
-            directory / "rows" / network.name,
-            read_row(ngram, directory),
-        )
-        encoded, config = EncodedCorpus.load(model / "corpus"), read_json(model / "config.json")
+        model = directory / "rows" / network.name
+        encoded, options = EncodedCorpus.load(model / "corpus"), read_json(model / "config.json")
         text = {"title": network.title, "tokens": encoded.splits["train"]["tokens"], "types": encoded.vocabulary_size}
-        text |= {"kneser_ney": {split: kneser_ney[split] for split in SPLITS}}
-        text |= {"network": {split: figures[split] for split in SPLITS}}
-        text |= {name: figures[name] for name in ("cpu_seconds", "parameters")}
-        texts.append(text | {"options": {name: config[name] for name in _OPTIONS}})
+        rows = {"network": read_row(network, directory), "kneser_ney": read_row(ngram, directory)}
+        texts.append(text | rows | {"options": options})
     return {"texts": texts}
 
 

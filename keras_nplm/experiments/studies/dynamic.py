@@ -31,7 +31,6 @@ _STATIC = [row.name for row in NETWORKS]
 _DYNAMIC = [f"{name}-dynamic" for name in _STATIC]
 _NGRAM_MODELS = ["kneser-ney-5", "class-500-3"]
 _CACHES = ["unigram cache", "n-gram cache", "continuous cache"]
-_EVERYTHING = [*_DYNAMIC, *_NGRAM_MODELS, *_CACHES]
 MIXTURES = {
     "one network": [_STATIC[0]],
     "one network, caches": [_STATIC[0], *_CACHES],
@@ -41,25 +40,11 @@ MIXTURES = {
     "one network, dynamic": [_DYNAMIC[0]],
     "one network, dynamic, n-grams, classes, caches": [_DYNAMIC[0], *_NGRAM_MODELS, *_CACHES],
     "three seeds, dynamic": _DYNAMIC,
-    "three seeds, dynamic, n-grams, classes, caches": _EVERYTHING,
-}
-ABLATION = {  # the part that is left out: what stays
-    "dynamic evaluation": [*_STATIC, *_NGRAM_MODELS, *_CACHES],
-    "two seeds": [_DYNAMIC[0], *_NGRAM_MODELS, *_CACHES],
-    "Kneser-Ney": [name for name in _EVERYTHING if name != _NGRAM_MODELS[0]],
-    "word classes": [name for name in _EVERYTHING if name != _NGRAM_MODELS[1]],
-    **{f"the {cache}": [name for name in _EVERYTHING if name != cache] for cache in _CACHES},
-    "all caches": [name for name in _EVERYTHING if name not in _CACHES],
+    "three seeds, dynamic, n-grams, classes, caches": [*_DYNAMIC, *_NGRAM_MODELS, *_CACHES],
 }
 _DECAYS, _FLATNESS = (200, 500, 1000), (0.05, 0.1, 0.2)
 _MIXTURE = [("model", "title", ""), *split_columns(), ("test, to Kneser-Ney", "change", "+.1%")]
-_PART = [("everything without", "title", ""), *split_columns(), ("test, change", "change", "+.1f")]
-
-
-TABLES = (
-    Table("mixtures", [*_MIXTURE, ("weights", "weights", format_weights)], "Dynamic evaluation: {settings}"),
-    Table("ablation", _PART, on_page=lambda row: False),
-)
+TABLE = Table("mixtures", [*_MIXTURE, ("weights", "weights", format_weights)], "Dynamic evaluation: {settings}")
 
 
 def _build_caches() -> dict[str, dict[str, Build]]:
@@ -81,14 +66,10 @@ def _measure(directory: Path) -> dict:
         columns[cache] = min(pairs, key=lambda pair: measure_mixture(pair, [*pair])["validation"])["cache"]
     kneser_ney = compute_perplexities(columns[_NGRAM_MODELS[0]])
     mixtures = [{"title": title} | measure_mixture(columns, names) for title, names in MIXTURES.items()]
-    whole = mixtures[-1]
     for row in mixtures:
         row["change"] = row["test"] / kneser_ney["test"] - 1
-    ablation = [{"title": part} | measure_mixture(columns, names) for part, names in ABLATION.items()]
-    for row in ablation:
-        row["change"] = row["test"] - whole["test"]
     settings = str(load_tuned(directory / "rows" / first).dynamics.settings)
-    return {"settings": settings, "mixtures": mixtures, "ablation": ablation, "kneser_ney": kneser_ney}
+    return {"settings": settings, "mixtures": mixtures, "kneser_ney": kneser_ney}
 
 
-STUDY = Study(__doc__, TABLES, (*NETWORKS, *map(find_row, _NGRAM_MODELS)), _measure)
+STUDY = Study(__doc__, [TABLE], (*NETWORKS, *map(find_row, _NGRAM_MODELS)), _measure)
