@@ -9,8 +9,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import AveragedContext, ContextEmbedding, InputError, TanhHidden
-from keras_nplm.layers.build import build_context
+from keras_nplm import AveragedContext, ContextEmbedding, TanhHidden
 
 V, M = 11, 3
 
@@ -139,40 +138,3 @@ def test_dropout_leaves_out_components():
     embed = ContextEmbedding(V, M, dropout=0.5)
     kept = embed(np.full((50, 40), 5, np.int32), training=True).numpy().reshape(50, 40, M) != 0
     assert 0.4 < kept.mean() < 0.6 and not (kept == kept[:, :, :1]).all()
-
-
-@pytest.mark.parametrize("layer", [ContextEmbedding, AveragedContext])
-def test_configuration_makes_the_same_layer(layer):
-    options = dict(weight_decay=0.2, word_dropout=0.3, dropout=0.4, name="words")
-    options |= dict(averages_after=(2, 4)) if layer is AveragedContext else {}
-    first = layer(V, M, **options)
-    second = layer.from_config(first.get_config())
-    assert second.get_config() == first.get_config()
-    for option, value in options.items():
-        assert getattr(second, option) == value
-
-
-@pytest.mark.parametrize("averages_after", [(4, 2), (2, 2), (-1,), ()])
-def test_spans_must_ascend(averages_after):
-    with pytest.raises(InputError, match="`averages_after` must"):
-        AveragedContext(V, M, averages_after=averages_after)
-
-
-def test_spans_must_begin_within_the_context():
-    with pytest.raises(InputError, match="`averages_after` must be below 4"):
-        AveragedContext(V, M, averages_after=(4,)).build((None, 4))
-
-
-@pytest.mark.parametrize(
-    "context, options, message",
-    [
-        ("averaged", {}, "`context` must be 'concatenated' or a context layer"),
-        (TanhHidden(3), {}, "`context` must be 'concatenated' or a context layer"),
-        (ContextEmbedding(V + 1, M), {}, "`context` must be a layer of 11 words. Received: .* of 12 words"),
-        (ContextEmbedding(V, M), {"word_dropout": 0.1}, "`word_dropout` must be 0 if `context` is a layer"),
-        (ContextEmbedding(V, M), {"dropout": 0.1}, "`embedding_dropout` must be 0 if `context` is a layer"),
-    ],
-)
-def test_unknown_or_unfitting_context_is_refused(context, options, message):
-    with pytest.raises(InputError, match=message):
-        build_context(context, V, M, **options)

@@ -47,13 +47,6 @@ def test_alone_it_computes_W_x():
     assert layer.compute_output_shape((None, 6)) == (None, V)
 
 
-def test_weight_decay_is_on_W():
-    layer = DirectConnection(V, weight_decay=0.3)
-    layer.build((None, 6))
-    np.testing.assert_allclose(float(layer.losses[0]), 0.15 * np.square(layer.W.numpy()).sum(), rtol=1e-5)
-    assert DirectConnection.from_config(layer.get_config()).get_config() == layer.get_config()
-
-
 def test_functional_model_has_the_outputs_of_NPLM():
     model = _network()
     functional, _ = _functional(model)

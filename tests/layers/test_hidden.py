@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import DeepHidden, InputError, ResidualBlock, TanhHidden
-from keras_nplm.layers.build import build_hidden
-from keras_nplm.layers.deep_hidden import ACTIVATIONS
+from keras_nplm import DeepHidden, ResidualBlock, TanhHidden
 
 W, H = 6, 5
 DEEP = [
@@ -99,13 +97,6 @@ def test_scale_of_the_last_normalisation_starts_small():
     np.testing.assert_array_equal(layer.blocks[0].norm.gamma, np.ones(H))
 
 
-@pytest.mark.parametrize("make", [TanhHidden, lambda h, **o: DeepHidden(h, residual_blocks=2, layer_norm=True, **o)])
-def test_weight_decay_is_on_matrices_only(make):
-    layer = _randomised(make(H, weight_decay=0.3))
-    squares = sum(np.square(weight).sum() for weight in layer.trainable_weights if len(weight.shape) == 2)
-    np.testing.assert_allclose(sum(map(float, layer.losses)), 0.15 * squares, rtol=1e-5)
-
-
 def test_dropout_leaves_out_hidden_units_in_training():
     keras.utils.set_random_seed(0)
     layer, x = _randomised(TanhHidden(H, dropout=0.5)), np.tile(_x(1), (200, 1))
@@ -122,50 +113,3 @@ def test_dropout_of_a_block_leaves_its_input():
     kept = np.abs(dropped) > 1e-6
     assert 0.4 < kept.mean() < 0.6
     np.testing.assert_allclose(dropped[kept], 2 * plain[kept], rtol=1e-3, atol=1e-5)
-
-
-def test_configuration_makes_the_same_layer():
-    options = dict(weight_decay=0.2, activation="gelu", residual_blocks=2, layer_norm=True, dropout=0.1, name="deep")
-    first = DeepHidden(H, **options)
-    second = DeepHidden.from_config(first.get_config())
-    assert second.get_config() == first.get_config() and len(second.blocks) == 2
-    assert all(getattr(second, name) == value for name, value in options.items())
-    assert [(block.dropout, block.weight_decay) for block in second.blocks] == [(0.1, 0.2)] * 2
-    block = ResidualBlock.from_config(first.blocks[0].get_config())
-    assert block.get_config() == first.blocks[0].get_config()
-
-
-def test_names_of_hidden_layers():
-    assert type(build_hidden("tanh", H)) is TanhHidden
-    for name in ACTIVATIONS[1:]:
-        layer = build_hidden(name, H, weight_decay=0.1, dropout=0.2)
-        assert type(layer) is DeepHidden and layer.name == "hidden"
-        assert (layer.activation, layer.weight_decay, layer.dropout) == (name, 0.1, 0.2)
-    assert build_hidden(None, H) is None and build_hidden("tanh", 0) is None
-    given = keras.layers.Dense(H)
-    assert build_hidden(given, 100) is given
-
-
-@pytest.mark.parametrize(
-    "hidden, options, message",
-    [
-        ("sigmoid", {}, "`hidden` must be one of tanh, relu, gelu, silu, a Keras layer, or None"),
-        (np.tanh, {}, "`hidden` must be a name, a Keras layer, or None"),
-        (TanhHidden(H), {"dropout": 0.1}, "`dropout` must be 0 if `hidden` is a layer"),
-    ],
-)
-def test_unknown_hidden_layer_is_refused(hidden, options, message):
-    with pytest.raises(InputError, match=message):
-        build_hidden(hidden, H, **options)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (dict(activation="sigmoid"), "`activation` must be one of tanh, relu, gelu, silu"),
-        (dict(residual_blocks=-1), "`residual_blocks` must be 0 or more"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        DeepHidden(H, **options)

@@ -2,12 +2,11 @@
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, AveragedContext, FullSoftmax, InputError, NoiseContrastive, SampledSoftmax
+from keras_nplm import NPLM, AveragedContext, FullSoftmax, NoiseContrastive, SampledSoftmax
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.layers.pointer import Copies, Pointer
 
@@ -41,104 +40,6 @@ def _batch(size: int = 40, outputs: int = V) -> tuple[np.ndarray, np.ndarray]:
     contexts[::5, :3] = PAD_ID
     contexts[::7, 3] = BOS_ID
     return contexts, rng.integers(1, outputs, size).astype(np.int32)
-
-
-def _probabilities(model: NPLM, context: np.ndarray) -> np.ndarray:
-    """P of every output in one context, position by position, in float64."""
-    C, Q, R, v, u = (np.array(w, np.float64) for w in (model.embed.C, *model.pointer.weights))
-    features = np.array(model.compute_features(context[None])[0], np.float64)
-    projected = features if model.prob.P is None else features @ np.array(model.prob.P, np.float64)
-    weights = np.exp(np.array(model.prob.kernel, np.float64) @ projected + np.array(model.prob.b, np.float64))
-    for i, word in enumerate(context):
-        score = u[i] + (C[word] * (word != PAD_ID)) @ (v + features @ Q)
-        if i:
-            score += (C[context[i - 1]] * (context[i - 1] != PAD_ID)) @ (features @ R)
-        output = min(word, len(weights) - 1) if model.prob.outside_output else word
-        if word not in (PAD_ID, BOS_ID) and output < len(weights):
-            weights[output] += 1 / (1 + np.exp(-score))
-    return weights / weights.sum()
-
-
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_probabilities_are_those_of_the_formula(name):
-    model = _network(name)
-    outputs = model.prob.num_outputs
-    contexts, targets = _batch(outputs=outputs)
-    expected = np.array([_probabilities(model, context) for context in contexts])
-    np.testing.assert_allclose(model(contexts), expected, rtol=1e-4)
-    np.testing.assert_allclose(np.exp(model.next_output_log_probs(contexts)), expected, rtol=1e-4)
-    chosen = np.log(expected[np.arange(len(targets)), targets])
-    np.testing.assert_allclose(model.output_log_prob(contexts, targets), chosen, atol=1e-4)
-    negative = model.prob.negative_log_likelihood(model.features(contexts), targets)
-    np.testing.assert_allclose(negative, -chosen, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["full", "rank", "tied", "nce", "outside output"])
-def test_gradients_of_the_likelihood_are_differences(name):
-    model = _network(name, dtype="float64", output=_in_float64(name))
-    contexts, targets = _batch(12, model.prob.num_outputs)
-
-    def loss() -> tf.Tensor:
-        return tf.reduce_mean(model.prob.negative_log_likelihood(model.features(contexts), targets))
-
-    _check_gradients(model, loss)
-
-
-@pytest.mark.parametrize("name", ["sampled", "nce"])
-def test_gradients_of_the_sampled_losses_are_differences(name, monkeypatch):
-    model = _network(name, dtype="float64", output=_in_float64(name))
-    monkeypatch.setattr(model.prob, "_strata", lambda number: (np.arange(number) + 0.5).astype("float32") / number)
-    contexts, targets = _batch(12)
-
-    def loss() -> tf.Tensor:
-        return tf.reduce_mean(model.prob.training_loss(model.features(contexts), targets)[0])
-
-    _check_gradients(model, loss)
-
-
-def _in_float64(name: str):
-    def make() -> keras.layers.Layer:
-        config = OUTPUTS[name].get("output", lambda: FullSoftmax(V))().get_config()
-        kinds = {"sampled": SampledSoftmax, "nce": NoiseContrastive}
-        return kinds.get(name, FullSoftmax).from_config(config | {"dtype": "float64"})
-
-    return make
-
-
-def _check_gradients(model: NPLM, loss) -> None:
-    weights = [weight.value for weight in model.trainable_weights]
-    with tf.GradientTape() as tape:
-        value = loss()
-    rng, step = np.random.default_rng(4), 1e-6
-    for weight, gradient in zip(weights, tape.gradient(value, weights), strict=True):
-        direction = rng.normal(size=weight.shape)
-        before = weight.numpy()
-        weight.assign(before + step * direction)
-        above = float(loss())
-        weight.assign(before - step * direction)
-        difference = (above - float(loss())) / (2 * step)
-        weight.assign(before)
-        found = np.sum(tf.convert_to_tensor(gradient).numpy() * direction)
-        np.testing.assert_allclose(found, difference, rtol=1e-5, atol=1e-8, err_msg=weight.name)
-
-
-@pytest.mark.parametrize("name", ["sampled", "nce"])
-def test_sampled_losses_see_the_copies_of_targets_and_samples(name, monkeypatch):
-    model = _network(name)
-    model.prob.set_unigram(np.arange(V))
-    contexts, targets = _batch()
-    samples = np.array([5, 6, 6, 6, 9, 10, 12, 12, 4], np.int32)  # unsorted, some several times
-    monkeypatch.setattr(model.prob, "_sample", lambda *_: tf.constant(samples))
-    log_kq = model.prob.log_q.numpy().astype(np.float64) + np.log(len(samples))
-    s = np.array(model.prob.logits(model.features(contexts)), np.float64) - log_kq
-    s_target, s_noise = s[np.arange(len(targets)), targets], s[:, samples]
-    log_z = np.log(np.exp(s_noise).sum(axis=1))
-    if name == "nce":
-        expected = np.logaddexp(0, -s_target) + np.logaddexp(0, s_noise).sum(axis=1) + 0.3 * log_z**2
-    else:
-        expected = np.logaddexp(0, log_z - s_target)
-    loss, _ = model.prob.training_loss(model.features(contexts), targets)
-    np.testing.assert_allclose(loss, expected, rtol=2e-4)
 
 
 _SCORES = st.floats(-40, 40, width=32)
@@ -199,12 +100,6 @@ def test_weight_decay_leaves_the_biases_out():
     model.compile(keras.optimizers.AdamW(0.1, weight_decay=0.1))
     assert not model.optimizer._use_weight_decay(model.pointer.u)
     assert model.optimizer._use_weight_decay(model.pointer.Q)
-
-
-@pytest.mark.parametrize("output", ["adaptive", "energy"])
-def test_outputs_without_rows_are_refused(output):
-    with pytest.raises(InputError, match="`pointer` must be False with (AdaptiveSoftmax|EnergyOutput)"):
-        NPLM(V, N, M, H, output=output, pointer=True)
 
 
 def test_half_precision_keeps_the_ids():
