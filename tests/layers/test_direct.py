@@ -26,14 +26,6 @@ def _functional(model: NPLM) -> tuple[keras.Model, dict]:
     return functional, layers
 
 
-def test_alone_it_computes_W_x():
-    layer, x = DirectConnection(V), np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32)
-    found = layer(x)
-    assert [weight.name for weight in layer.trainable_weights] == ["W"] and layer.W.shape == (V, 6)
-    np.testing.assert_allclose(found, x @ layer.W.numpy().T, rtol=1e-5)
-    assert layer.compute_output_shape((None, 6)) == (None, V)
-
-
 def test_functional_model_has_the_outputs_and_gradients_of_NPLM():
     """The weights after a step of plain SGD are the same: those of the tiled loss and those of Keras's own loss."""
     model, targets, rng = NPLM(V, N, M, H, direct_connections=True), np.arange(7) + 2, np.random.default_rng(0)

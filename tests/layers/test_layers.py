@@ -4,19 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import (
-    AdaptiveSoftmax,
-    AveragedContext,
-    ContextEmbedding,
-    DeepHidden,
-    DirectConnection,
-    EnergyOutput,
-    FullSoftmax,
-    NoiseContrastive,
-    ResidualBlock,
-    SampledSoftmax,
-    TanhHidden,
-)
+import keras_nplm as nplm
 from keras_nplm.layers.build import build_hidden, build_output
 from keras_nplm.layers.deep_hidden import ACTIVATIONS
 from keras_nplm.layers.outputs import OUTPUTS
@@ -26,19 +14,19 @@ CONTEXT = dict(vocabulary_size=V, embedding_dim=3, weight_decay=0.3, word_dropou
 DEEP = dict(hidden_units=W, weight_decay=0.3, activation="gelu", residual_blocks=2, layer_norm=True, dropout=0.1)
 SAMPLED = dict(vocabulary_size=V, num_sampled=8, proposal="log-uniform", held_out_mass=0.1, self_normalisation=0.2)
 LAYERS = [
-    (ContextEmbedding, CONTEXT),
-    (AveragedContext, CONTEXT | dict(averages_after=(2, 4))),
-    (TanhHidden, dict(hidden_units=5, weight_decay=0.3, dropout=0.2)),
-    (DeepHidden, DEEP),
-    (ResidualBlock, dict(activation="silu", layer_norm=True, dropout=0.2, weight_decay=0.3)),
-    (DirectConnection, dict(units=7, weight_decay=0.3)),
-    (FullSoftmax, dict(vocabulary_size=V, weight_decay=0.3, rank=2, held_out_mass=0.1, self_normalisation=0.2)),
-    (FullSoftmax, dict(vocabulary_size=V, shortlist_size=20, outside_output=True)),
-    (FullSoftmax, dict(vocabulary_size=V, tied=True)),
-    (AdaptiveSoftmax, dict(vocabulary_size=V, weight_decay=0.3, cutoffs=(7, 16))),
-    (SampledSoftmax, SAMPLED | dict(seed=3, rank=2)),
-    (NoiseContrastive, SAMPLED | dict(seed=3)),
-    (EnergyOutput, SAMPLED | dict(seed=3, hidden_units=4, dropout=0.2)),
+    (nplm.ContextEmbedding, CONTEXT),
+    (nplm.AveragedContext, CONTEXT | dict(averages_after=(2, 4))),
+    (nplm.TanhHidden, dict(hidden_units=5, weight_decay=0.3, dropout=0.2)),
+    (nplm.DeepHidden, DEEP),
+    (nplm.ResidualBlock, dict(activation="silu", layer_norm=True, dropout=0.2, weight_decay=0.3)),
+    (nplm.DirectConnection, dict(units=7, weight_decay=0.3)),
+    (nplm.FullSoftmax, dict(vocabulary_size=V, weight_decay=0.3, rank=2, held_out_mass=0.1, self_normalisation=0.2)),
+    (nplm.FullSoftmax, dict(vocabulary_size=V, shortlist_size=20, outside_output=True)),
+    (nplm.FullSoftmax, dict(vocabulary_size=V, tied=True)),
+    (nplm.AdaptiveSoftmax, dict(vocabulary_size=V, weight_decay=0.3, cutoffs=(7, 16))),
+    (nplm.SampledSoftmax, SAMPLED | dict(seed=3, rank=2)),
+    (nplm.NoiseContrastive, SAMPLED | dict(seed=3)),
+    (nplm.EnergyOutput, SAMPLED | dict(seed=3, hidden_units=4, dropout=0.2)),
 ]
 of_every_layer = pytest.mark.parametrize("kind, options", LAYERS)
 
@@ -65,10 +53,10 @@ def test_weight_decay_is_on_matrices_only(kind, options):
 
 
 def test_names_of_hidden_layers():
-    assert type(build_hidden("tanh", 5)) is TanhHidden
+    assert type(build_hidden("tanh", 5)) is nplm.TanhHidden
     for name in ACTIVATIONS[1:]:
         layer = build_hidden(name, 5, weight_decay=0.1, dropout=0.2)
-        assert type(layer) is DeepHidden and layer.name == "hidden"
+        assert type(layer) is nplm.DeepHidden and layer.name == "hidden"
         assert (layer.activation, layer.weight_decay, layer.dropout) == (name, 0.1, 0.2)
     assert build_hidden(None, 5) is None and build_hidden("tanh", 0) is None
     given = keras.layers.Dense(5)

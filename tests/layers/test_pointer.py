@@ -5,58 +5,34 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from keras_nplm import NPLM, AveragedContext, FullSoftmax, NoiseContrastive, SampledSoftmax
+from keras_nplm import NPLM
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.layers.pointer import Copies, Pointer
 
 V, N, M, H = 13, 8, 3, 4
-OUTPUTS = {
-    "full": dict(),
-    "rank": dict(output=lambda: FullSoftmax(V, rank=2), direct_connections=True),
-    "tied": dict(output=lambda: FullSoftmax(V, tied=True)),
-    "sampled": dict(output=lambda: SampledSoftmax(V, num_sampled=9, seed=1)),
-    "nce": dict(output=lambda: NoiseContrastive(V, num_sampled=9, self_normalisation=0.3, seed=1)),
-    "no hidden layer": dict(hidden=None, direct_connections=True),
-    "averaged": dict(context=lambda: AveragedContext(V, M, averages_after=(2,))),
-    "short-list": dict(output=lambda: FullSoftmax(V, shortlist_size=4)),
-    "outside output": dict(output=lambda: FullSoftmax(V, shortlist_size=4, outside_output=True)),
-}
 
 
-def _network(name: str = "full", **options) -> NPLM:
-    options = dict(embedding_dim=M, hidden_units=H, pointer=True) | OUTPUTS[name] | options
-    options |= {part: make() for part, make in options.items() if callable(make)}
-    model = NPLM(V, N, **options)
-    rng = np.random.default_rng(0)
+def _network(**options) -> NPLM:
+    model, rng = NPLM(V, N, M, H, pointer=True, **options), np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.6, weight.shape))
     return model
 
 
-def _batch(size: int = 40, outputs: int = V) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(1)
-    contexts = rng.integers(1, V, (size, N - 1)).astype(np.int32)
-    contexts[::5, :3] = PAD_ID
-    contexts[::7, 3] = BOS_ID
-    return contexts, rng.integers(1, outputs, size).astype(np.int32)
-
-
 _SCORES = st.floats(-40, 40, width=32)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data(), st.integers(1, 6), st.integers(1, 4))
 def test_copies_are_added_in_all_ways_alike(data, width, number):
-    scores = np.array(data.draw(st.lists(_SCORES, min_size=width * number, max_size=width * number)), np.float32)
-    scores = scores.reshape(number, width)
-    words = data.draw(st.lists(st.integers(0, 6), min_size=width * number, max_size=width * number))
-    y = np.array(data.draw(st.lists(_SCORES, min_size=7 * number, max_size=7 * number)), np.float32).reshape(number, 7)
-    copies = Copies(tf.constant(scores), tf.constant(words, shape=(number, width)))
-    expected = y.astype(np.float64)
-    for row, (its_scores, its_words) in enumerate(zip(copies.scores.numpy(), copies.ids.numpy(), strict=True)):
-        for score, word in zip(its_scores, its_words, strict=True):
-            expected[row, word] = np.logaddexp(expected[row, word], score)
+    scores = data.draw(arrays(np.float32, (number, width), elements=_SCORES))
+    words = data.draw(arrays(np.int32, (number, width), elements=st.integers(0, 6)))
+    y = data.draw(arrays(np.float32, (number, 7), elements=_SCORES))
+    copies, expected = Copies(tf.constant(scores), tf.constant(words)), y.astype(np.float64)
+    for (row, place), word in np.ndenumerate(words):
+        expected[row, word] = np.logaddexp(expected[row, word], scores[row, place])
     few = [3, 3, 0, 6]
     for found, wanted in [
         (copies.add_to_logits(tf.constant(y)), expected),
@@ -81,14 +57,12 @@ def test_padding_is_never_copied():
 
 
 def test_copying_is_learned():
-    rng = np.random.default_rng(0)
-    contexts = rng.integers(4, V, (2000, N - 1))
-    targets = contexts[:, 2]  # the word of one position comes again
-    model = NPLM(V, N, M, H, pointer=True)
-    model.compile(keras.optimizers.Adam(0.02))
-    model.fit(contexts, targets, epochs=8, verbose=0)
+    contexts = np.random.default_rng(0).integers(4, V, (1000, 4))
+    model = NPLM(V, 5, M, H, pointer=True)
+    model.compile(keras.optimizers.Adam(0.05))
+    model.fit(contexts, contexts[:, 2], epochs=8, verbose=0)  # the word of one position comes again
     assert np.argmax(model.pointer.u.numpy()) == 2
-    assert model.evaluate(contexts, targets, verbose=0, return_dict=True)["perplexity"] < 1.5
+    assert np.exp(-model.log_prob(contexts, contexts[:, 2]).mean()) < 1.5
 
 
 def test_weight_decay_leaves_the_biases_out():

@@ -1,4 +1,4 @@
-"""The unigram start of output layers: words that are rare in training, words that are never predicted."""
+"""The unigram start: rare words, words that are never predicted. Outputs of a short-list."""
 
 import numpy as np
 import pytest
@@ -27,3 +27,12 @@ def test_unigram_start_with_held_out_words():
 
 def test_unigram_start_without_held_out_mass():
     assert np.exp(_started().b.numpy())[6] == pytest.approx(1 / 15)  # 10 tokens, and 5 words counted once each
+
+
+def test_shortlist_has_one_output_for_all_other_words():
+    output = FullSoftmax(30, shortlist_size=20, outside_output=True)
+    assert output(np.ones((9, 6))).shape == (9, 25) and (output.listed, output.num_outputs) == (24, 25)
+    assert np.asarray(output.output_ids(np.array([4, 23, 24, 29, 30]))).tolist() == [4, 23, 24, 24, 30]
+    alone = FullSoftmax(30, shortlist_size=20)
+    assert alone(np.ones((9, 6))).shape == (9, 24)
+    assert np.asarray(alone.output_ids(np.array([4, 29]))).tolist() == [4, 29]
