@@ -8,10 +8,10 @@ from keras_nplm import FullSoftmax
 COUNTS = np.array([0, 5, 0, 0, 3, 2, 0, 0, 0, 0, 0])
 
 
-def _started(min_count: int = 1, **options) -> FullSoftmax:
+def _started(min_count: int = 1, counts: np.ndarray = COUNTS, **options) -> FullSoftmax:
     output = FullSoftmax(11, **options)
     output.build((None, 2))
-    output.set_unigram(COUNTS, min_count)
+    output.set_unigram(counts, min_count)
     return output
 
 
@@ -27,6 +27,8 @@ def test_unigram_start_with_held_out_words():
 
 def test_unigram_start_without_held_out_mass():
     assert np.exp(_started().b.numpy())[6] == pytest.approx(1 / 15)  # 10 tokens, and 5 words counted once each
+    without_unknown = COUNTS * (np.arange(11) != 1)
+    assert np.exp(_started(counts=without_unknown).b.numpy())[1] == pytest.approx(1 / 11)
 
 
 def test_shortlist_has_one_output_for_all_other_words():
