@@ -145,16 +145,6 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     return tf.cond(_in_range(z), lambda: tf.math.log(z), shifted)
 
 
-def multiply_transposed(a: Tensor, b: Tensor) -> Tensor:
-    """Return the matrix product a bᵀ, [N, M], for [N, w] and [M, w].
-
-    On TensorFlow its gradient has no transposed copy either, which the gradient of `matmul(a, transpose(b))` has.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return ops.matmul(a, ops.transpose(b))
-    return tf.matmul(a, b, transpose_b=True)
-
-
 def log_sum_exp(logits: Tensor) -> Tensor:
     """Return log Z of logits, ln sum_j exp(y_j) of each row, float [B], with a gradient for training.
 

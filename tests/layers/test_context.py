@@ -9,23 +9,15 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import AveragedContext, ContextEmbedding, InputError, TanhHidden
-from keras_nplm.layers.build import build_context
+from keras_nplm import AveragedContext, ContextEmbedding, TanhHidden
 
 V, M = 11, 3
 
 
-def _contexts(order, size=7):
+def _contexts(order: int, size: int = 7) -> np.ndarray:
     contexts = np.random.default_rng(1).integers(1, V, (size, order - 1)).astype(np.int32)
     contexts[0, 0] = 0
     return contexts
-
-
-def test_embedding_is_a_linear_layer_on_one_hot_vectors():
-    embed, contexts = ContextEmbedding(V, M), _contexts(5)
-    one_hot = np.eye(V)[contexts] * (contexts != 0)[..., None]  # [B, n-1, V]
-    found = np.asarray(embed(contexts))
-    np.testing.assert_allclose(found, (one_hot @ np.asarray(embed.C)).reshape(len(contexts), -1), rtol=1e-6)
 
 
 def test_sketch_that_does_not_concatenate_is_a_different_model():
@@ -41,20 +33,12 @@ def test_sketch_that_does_not_concatenate_is_a_different_model():
     np.testing.assert_array_equal(np.asarray(sketch(swapped))[:, ::-1], sketch(contexts))  # there it does not
 
 
-@pytest.mark.parametrize("options", [None, dict(averages_after=(1,))])
-def test_padding_adds_nothing(options):
-    embed = ContextEmbedding(V, M) if options is None else AveragedContext(V, M, **options)
-    short = embed(np.array([[0, 0, 6]]))
-    embed.C.assign(embed.C.numpy() + 10.0 * (np.arange(V) == 0)[:, None])
-    np.testing.assert_array_equal(embed(np.array([[0, 0, 6]])), short)
-
-
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_training_leaves_padding_out_of_x_and_of_the_gradient(padded, compiled):
+def test_embedding_is_a_linear_layer_on_one_hot_vectors_without_padding(padded, compiled):
     embed, contexts = ContextEmbedding(V, M), _contexts(5)
     contexts[0, 0] = 0 if padded else 1
-    embed(contexts)
+    plain = embed(contexts)
     upstream = np.random.default_rng(2).normal(size=(len(contexts), 4 * M)).astype(np.float32)
 
     def step(contexts):
@@ -64,19 +48,19 @@ def test_training_leaves_padding_out_of_x_and_of_the_gradient(padded, compiled):
 
     x, gradient = (tf.function(step) if compiled else step)(tf.constant(contexts))
     one_hot = np.eye(V)[contexts] * (contexts != 0)[..., None]  # [B, n-1, V]
-    np.testing.assert_allclose(x, (one_hot @ embed.C.numpy()).reshape(len(contexts), -1), rtol=1e-6)
+    for found in (plain, x):
+        np.testing.assert_allclose(found, (one_hot @ embed.C.numpy()).reshape(len(contexts), -1), rtol=1e-6)
     expected = np.einsum("bnv,bnm->vm", one_hot, upstream.reshape(len(contexts), 4, M))
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
-    outside = step(tf.constant(np.where(contexts == 1, V, contexts)))[0].numpy()
-    assert np.isnan(outside).any(axis=1).tolist() == (contexts == 1).any(axis=1).tolist()
 
 
-@pytest.mark.parametrize("options", [None, dict(averages_after=(2,))])
-def test_id_outside_the_vocabulary_gives_nan(options):
-    embed = ContextEmbedding(V, M) if options is None else AveragedContext(V, M, **options)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("embed", [ContextEmbedding(V, M), AveragedContext(V, M, averages_after=(2,))])
+def test_id_outside_the_vocabulary_gives_nan(embed, training):
     contexts = _contexts(8, size=6)
     contexts[1, 0], contexts[2, -1] = V, -1
-    assert np.isnan(embed(contexts).numpy()).any(axis=1).tolist() == [False, True, True, False, False, False]
+    found = embed(contexts, training=training).numpy()
+    assert np.isnan(found).any(axis=1).tolist() == [False, True, True, False, False, False]
 
 
 def _x_by_spans(C, context, averages_after):
@@ -87,92 +71,30 @@ def _x_by_spans(C, context, averages_after):
     return np.concatenate([*spans[::-1], *back[:near][::-1]])
 
 
-@pytest.mark.parametrize("averages_after", [(2,), (1, 3, 6), (0, 4)])
-def test_far_words_are_averaged_in_spans(averages_after):
-    embed, contexts = AveragedContext(V, M, averages_after=averages_after), _contexts(9)
-    found = embed(contexts)
-    expected = [_x_by_spans(embed.C.numpy(), context, averages_after) for context in contexts]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert embed.num_single_words(8) == averages_after[0] and ContextEmbedding(V, M).num_single_words(8) == 8
-
-
 @settings(max_examples=15, deadline=None)
 @given(st.data())
-def test_word_blocks_describe_x(data):
-    """x is the sum of scaled feature vectors in the blocks that `position_spans` names, for any spans."""
+def test_far_words_are_averaged_in_spans(data):
+    """By the formula, and as a sum of scaled feature vectors in the blocks that `position_spans` names."""
     number = data.draw(st.integers(1, 12))
-    edges = data.draw(st.sets(st.integers(0, number - 1), min_size=1, max_size=4))
-    embed = AveragedContext(V, M, averages_after=tuple(sorted(edges)))
+    edges = sorted(data.draw(st.sets(st.integers(0, number - 1), min_size=1, max_size=4)))
+    embed = AveragedContext(V, M, averages_after=edges)
     contexts = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, V, (5, number)).astype(np.int32)
-    x = np.asarray(embed(contexts)).reshape(len(contexts), -1, M)
+    x, C = np.asarray(embed(contexts)), embed.C.numpy()
+    np.testing.assert_allclose(x, [_x_by_spans(C, context, edges) for context in contexts], atol=1e-6)
     block, scale = embed.position_spans(number)
-    assert len(block) == len(scale) == number and x.shape[1] == block.max() + 1
-    assert embed.compute_output_shape((None, number)) == (None, x.shape[1] * M)
-    vectors = embed.C.numpy()[contexts] * (contexts != 0)[..., None]
-    expected = np.zeros_like(x)
-    for place in range(number):
-        expected[:, block[place]] += scale[place] * vectors[:, place]
-    np.testing.assert_allclose(x, expected, atol=1e-6)
+    assert embed.num_single_words(number) == edges[0] and ContextEmbedding(V, M).num_single_words(8) == 8
+    assert embed.compute_output_shape((None, number)) == (None, x.shape[1])
+    expected = np.zeros((len(x), block.max() + 1, M))
+    for words, place, factor in zip(contexts.T, block, scale, strict=True):
+        expected[:, place] += factor * C[words] * (words != 0)[:, None]
+    np.testing.assert_allclose(x, expected.reshape(len(x), -1), atol=1e-6)
 
 
-def test_spans_of_one_word_are_the_concatenated_context():
-    embed, contexts = AveragedContext(V, M, averages_after=(1, 2, 3)), _contexts(5)
-    plain = ContextEmbedding(V, M)
-    plain.build(contexts.shape)
-    embed.build(contexts.shape)
-    plain.C.assign(embed.C)
-    np.testing.assert_array_equal(embed(contexts), plain(contexts))
-
-
-def test_word_dropout_leaves_out_whole_words():
+@pytest.mark.parametrize("option", ["word_dropout", "dropout"])
+def test_dropout_leaves_out_whole_words_or_components(option):
     keras.utils.set_random_seed(0)
-    embed = ContextEmbedding(V, M, word_dropout=0.5)
-    contexts = np.full((50, 40), 5, np.int32)
-    whole = embed(contexts, training=True).numpy().reshape(50, 40, M) / embed.C.numpy()[5]
-    assert set(np.unique(whole.round(4))) == {0.0, 2.0}
-    assert (whole == whole[:, :, :1]).all() and 0.4 < (whole > 0).mean() < 0.6
+    embed, contexts = ContextEmbedding(V, M, **{option: 0.5}), np.full((50, 40), 5, np.int32)
+    ratio = embed(contexts, training=True).numpy().reshape(50, 40, M) / embed.C.numpy()[5]
+    assert set(np.unique(ratio.round(4))) == {0.0, 2.0} and 0.4 < (ratio > 0).mean() < 0.6
+    assert ((ratio > 0) == (ratio[:, :, :1] > 0)).all() == (option == "word_dropout")
     np.testing.assert_array_equal(embed(contexts), np.tile(embed.C.numpy()[5], (50, 40)))  # not outside training
-
-
-def test_dropout_leaves_out_components():
-    keras.utils.set_random_seed(0)
-    embed = ContextEmbedding(V, M, dropout=0.5)
-    kept = embed(np.full((50, 40), 5, np.int32), training=True).numpy().reshape(50, 40, M) != 0
-    assert 0.4 < kept.mean() < 0.6 and not (kept == kept[:, :, :1]).all()
-
-
-@pytest.mark.parametrize("layer", [ContextEmbedding, AveragedContext])
-def test_configuration_makes_the_same_layer(layer):
-    options = dict(weight_decay=0.2, word_dropout=0.3, dropout=0.4, name="words")
-    options |= dict(averages_after=(2, 4)) if layer is AveragedContext else {}
-    first = layer(V, M, **options)
-    second = layer.from_config(first.get_config())
-    assert second.get_config() == first.get_config()
-    for option, value in options.items():
-        assert getattr(second, option) == value
-
-
-@pytest.mark.parametrize("averages_after", [(4, 2), (2, 2), (-1,), ()])
-def test_spans_must_ascend(averages_after):
-    with pytest.raises(InputError, match="`averages_after` must"):
-        AveragedContext(V, M, averages_after=averages_after)
-
-
-def test_spans_must_begin_within_the_context():
-    with pytest.raises(InputError, match="`averages_after` must be below 4"):
-        AveragedContext(V, M, averages_after=(4,)).build((None, 4))
-
-
-@pytest.mark.parametrize(
-    "context, options, message",
-    [
-        ("averaged", {}, "`context` must be 'concatenated' or a context layer"),
-        (TanhHidden(3), {}, "`context` must be 'concatenated' or a context layer"),
-        (ContextEmbedding(V + 1, M), {}, "`context` must be a layer of 11 words. Received: .* of 12 words"),
-        (ContextEmbedding(V, M), {"word_dropout": 0.1}, "`word_dropout` must be 0 if `context` is a layer"),
-        (ContextEmbedding(V, M), {"dropout": 0.1}, "`embedding_dropout` must be 0 if `context` is a layer"),
-    ],
-)
-def test_unknown_or_unfitting_context_is_refused(context, options, message):
-    with pytest.raises(InputError, match=message):
-        build_context(context, V, M, **options)

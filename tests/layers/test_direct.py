@@ -7,20 +7,7 @@ import pytest
 from keras_nplm import NPLM, ContextEmbedding, DirectConnection, FullSoftmax, TanhHidden
 
 V, N, M, H = 11, 4, 3, 5
-
-
-def _network(**options) -> NPLM:
-    model = NPLM(V, N, M, H, direct_connections=True, **options)
-    rng = np.random.default_rng(0)
-    for weight in model.trainable_weights:
-        weight.assign(rng.normal(0, 0.5, weight.shape))
-    return model
-
-
-def _contexts(size=7) -> np.ndarray:
-    contexts = np.random.default_rng(1).integers(1, V, (size, N - 1)).astype(np.int32)
-    contexts[0, 0] = 0
-    return contexts
+CONTEXTS = np.random.default_rng(1).integers(0, V, (7, N - 1)).astype(np.int32)
 
 
 def _functional(model: NPLM) -> tuple[keras.Model, dict]:
@@ -39,35 +26,17 @@ def _functional(model: NPLM) -> tuple[keras.Model, dict]:
     return functional, layers
 
 
-def test_alone_it_computes_W_x():
-    layer, x = DirectConnection(V), np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32)
-    found = layer(x)
-    assert [weight.name for weight in layer.trainable_weights] == ["W"] and layer.W.shape == (V, 6)
-    np.testing.assert_allclose(found, x @ layer.W.numpy().T, rtol=1e-5)
-    assert layer.compute_output_shape((None, 6)) == (None, V)
-
-
-def test_weight_decay_is_on_W():
-    layer = DirectConnection(V, weight_decay=0.3)
-    layer.build((None, 6))
-    np.testing.assert_allclose(float(layer.losses[0]), 0.15 * np.square(layer.W.numpy()).sum(), rtol=1e-5)
-    assert DirectConnection.from_config(layer.get_config()).get_config() == layer.get_config()
-
-
-def test_functional_model_has_the_outputs_of_NPLM():
-    model = _network()
-    functional, _ = _functional(model)
-    np.testing.assert_allclose(functional(_contexts()), model(_contexts()), rtol=1e-5)
-
-
-def test_functional_model_has_the_gradients_of_NPLM():
+def test_functional_model_has_the_outputs_and_gradients_of_NPLM():
     """The weights after a step of plain SGD are the same: those of the tiled loss and those of Keras's own loss."""
-    model, contexts, targets = _network(), _contexts(), np.arange(7) + 2
+    model, targets, rng = NPLM(V, N, M, H, direct_connections=True), np.arange(7) + 2, np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
     functional, layers = _functional(model)
+    np.testing.assert_allclose(functional(CONTEXTS), model(CONTEXTS), rtol=1e-5)
     functional.compile(keras.optimizers.SGD(1.0), loss="sparse_categorical_crossentropy")
     model.compile(keras.optimizers.SGD(1.0))
     before = model.prob.kernel.numpy()
-    losses = [network.train_on_batch(contexts, targets) for network in (functional, model)]
+    losses = [network.train_on_batch(CONTEXTS, targets) for network in (functional, model)]
     np.testing.assert_allclose(losses[0], losses[1][0], rtol=1e-5)
     kernel = model.prob.kernel.numpy()
     assert np.abs(kernel - before).max() > 0.01
@@ -82,19 +51,9 @@ def test_functional_model_has_the_gradients_of_NPLM():
 @pytest.mark.parametrize("hidden_units, rank", [(H, None), (H, 2), (0, None)])
 def test_inside_NPLM_it_computes_W_x(hidden_units, rank):
     model = NPLM(V, N, M, hidden_units, direct_connections=True, output=FullSoftmax(V, rank=rank))
-    x = model.embed(_contexts())
     W = model.prob.kernel.numpy()
-    if model.prob.P is not None:  # low rank: [U W] = K P
-        W = W @ model.prob.P.numpy().T
-    W = W[:, hidden_units:]
+    W = (W if rank is None else W @ model.prob.P.numpy().T)[:, hidden_units:]  # low rank: [U W] = K P
     np.testing.assert_allclose(model.direct.W, W, atol=1e-6)
+    x = model.embed(CONTEXTS)
     np.testing.assert_allclose(model.direct(x), np.asarray(x) @ W.T, atol=1e-6)
     assert not model.direct.weights  # W is part of the output layer's kernel
-
-
-def test_logits_are_the_sum_of_both_parts():
-    model, h = _network(), H
-    x = model.embed(_contexts())
-    U = model.prob.input_columns(slice(h)).numpy()
-    y = model.prob.b.numpy() + model.hidden(x).numpy() @ U.T + model.direct(x).numpy()
-    np.testing.assert_allclose(model.prob.logits(model.features(_contexts())), y, atol=1e-5)

@@ -2,160 +2,37 @@
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from keras_nplm import NPLM, AveragedContext, FullSoftmax, InputError, NoiseContrastive, SampledSoftmax
+from keras_nplm import NPLM
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.layers.pointer import Copies, Pointer
 
 V, N, M, H = 13, 8, 3, 4
-OUTPUTS = {
-    "full": dict(),
-    "rank": dict(output=lambda: FullSoftmax(V, rank=2), direct_connections=True),
-    "tied": dict(output=lambda: FullSoftmax(V, tied=True)),
-    "sampled": dict(output=lambda: SampledSoftmax(V, num_sampled=9, seed=1)),
-    "nce": dict(output=lambda: NoiseContrastive(V, num_sampled=9, self_normalisation=0.3, seed=1)),
-    "no hidden layer": dict(hidden=None, direct_connections=True),
-    "averaged": dict(context=lambda: AveragedContext(V, M, averages_after=(2,))),
-    "short-list": dict(output=lambda: FullSoftmax(V, shortlist_size=4)),
-    "outside output": dict(output=lambda: FullSoftmax(V, shortlist_size=4, outside_output=True)),
-}
 
 
-def _network(name: str = "full", **options) -> NPLM:
-    options = dict(embedding_dim=M, hidden_units=H, pointer=True) | OUTPUTS[name] | options
-    options |= {part: make() for part, make in options.items() if callable(make)}
-    model = NPLM(V, N, **options)
-    rng = np.random.default_rng(0)
+def _network(**options) -> NPLM:
+    model, rng = NPLM(V, N, M, H, pointer=True, **options), np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.6, weight.shape))
     return model
 
 
-def _batch(size: int = 40, outputs: int = V) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(1)
-    contexts = rng.integers(1, V, (size, N - 1)).astype(np.int32)
-    contexts[::5, :3] = PAD_ID
-    contexts[::7, 3] = BOS_ID
-    return contexts, rng.integers(1, outputs, size).astype(np.int32)
-
-
-def _probabilities(model: NPLM, context: np.ndarray) -> np.ndarray:
-    """P of every output in one context, position by position, in float64."""
-    C, Q, R, v, u = (np.array(w, np.float64) for w in (model.embed.C, *model.pointer.weights))
-    features = np.array(model.compute_features(context[None])[0], np.float64)
-    projected = features if model.prob.P is None else features @ np.array(model.prob.P, np.float64)
-    weights = np.exp(np.array(model.prob.kernel, np.float64) @ projected + np.array(model.prob.b, np.float64))
-    for i, word in enumerate(context):
-        score = u[i] + (C[word] * (word != PAD_ID)) @ (v + features @ Q)
-        if i:
-            score += (C[context[i - 1]] * (context[i - 1] != PAD_ID)) @ (features @ R)
-        output = min(word, len(weights) - 1) if model.prob.outside_output else word
-        if word not in (PAD_ID, BOS_ID) and output < len(weights):
-            weights[output] += 1 / (1 + np.exp(-score))
-    return weights / weights.sum()
-
-
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_probabilities_are_those_of_the_formula(name):
-    model = _network(name)
-    outputs = model.prob.num_outputs
-    contexts, targets = _batch(outputs=outputs)
-    expected = np.array([_probabilities(model, context) for context in contexts])
-    np.testing.assert_allclose(model(contexts), expected, rtol=1e-4)
-    np.testing.assert_allclose(np.exp(model.next_output_log_probs(contexts)), expected, rtol=1e-4)
-    chosen = np.log(expected[np.arange(len(targets)), targets])
-    np.testing.assert_allclose(model.output_log_prob(contexts, targets), chosen, atol=1e-4)
-    negative = model.prob.negative_log_likelihood(model.features(contexts), targets)
-    np.testing.assert_allclose(negative, -chosen, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["full", "rank", "tied", "nce", "outside output"])
-def test_gradients_of_the_likelihood_are_differences(name):
-    model = _network(name, dtype="float64", output=_in_float64(name))
-    contexts, targets = _batch(12, model.prob.num_outputs)
-
-    def loss() -> tf.Tensor:
-        return tf.reduce_mean(model.prob.negative_log_likelihood(model.features(contexts), targets))
-
-    _check_gradients(model, loss)
-
-
-@pytest.mark.parametrize("name", ["sampled", "nce"])
-def test_gradients_of_the_sampled_losses_are_differences(name, monkeypatch):
-    model = _network(name, dtype="float64", output=_in_float64(name))
-    monkeypatch.setattr(model.prob, "_strata", lambda number: (np.arange(number) + 0.5).astype("float32") / number)
-    contexts, targets = _batch(12)
-
-    def loss() -> tf.Tensor:
-        return tf.reduce_mean(model.prob.training_loss(model.features(contexts), targets)[0])
-
-    _check_gradients(model, loss)
-
-
-def _in_float64(name: str):
-    def make() -> keras.layers.Layer:
-        config = OUTPUTS[name].get("output", lambda: FullSoftmax(V))().get_config()
-        kinds = {"sampled": SampledSoftmax, "nce": NoiseContrastive}
-        return kinds.get(name, FullSoftmax).from_config(config | {"dtype": "float64"})
-
-    return make
-
-
-def _check_gradients(model: NPLM, loss) -> None:
-    weights = [weight.value for weight in model.trainable_weights]
-    with tf.GradientTape() as tape:
-        value = loss()
-    rng, step = np.random.default_rng(4), 1e-6
-    for weight, gradient in zip(weights, tape.gradient(value, weights), strict=True):
-        direction = rng.normal(size=weight.shape)
-        before = weight.numpy()
-        weight.assign(before + step * direction)
-        above = float(loss())
-        weight.assign(before - step * direction)
-        difference = (above - float(loss())) / (2 * step)
-        weight.assign(before)
-        found = np.sum(tf.convert_to_tensor(gradient).numpy() * direction)
-        np.testing.assert_allclose(found, difference, rtol=1e-5, atol=1e-8, err_msg=weight.name)
-
-
-@pytest.mark.parametrize("name", ["sampled", "nce"])
-def test_sampled_losses_see_the_copies_of_targets_and_samples(name, monkeypatch):
-    model = _network(name)
-    model.prob.set_unigram(np.arange(V))
-    contexts, targets = _batch()
-    samples = np.array([5, 6, 6, 6, 9, 10, 12, 12, 4], np.int32)  # unsorted, some several times
-    monkeypatch.setattr(model.prob, "_sample", lambda *_: tf.constant(samples))
-    log_kq = model.prob.log_q.numpy().astype(np.float64) + np.log(len(samples))
-    s = np.array(model.prob.logits(model.features(contexts)), np.float64) - log_kq
-    s_target, s_noise = s[np.arange(len(targets)), targets], s[:, samples]
-    log_z = np.log(np.exp(s_noise).sum(axis=1))
-    if name == "nce":
-        expected = np.logaddexp(0, -s_target) + np.logaddexp(0, s_noise).sum(axis=1) + 0.3 * log_z**2
-    else:
-        expected = np.logaddexp(0, log_z - s_target)
-    loss, _ = model.prob.training_loss(model.features(contexts), targets)
-    np.testing.assert_allclose(loss, expected, rtol=2e-4)
-
-
 _SCORES = st.floats(-40, 40, width=32)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data(), st.integers(1, 6), st.integers(1, 4))
 def test_copies_are_added_in_all_ways_alike(data, width, number):
-    scores = np.array(data.draw(st.lists(_SCORES, min_size=width * number, max_size=width * number)), np.float32)
-    scores = scores.reshape(number, width)
-    words = data.draw(st.lists(st.integers(0, 6), min_size=width * number, max_size=width * number))
-    y = np.array(data.draw(st.lists(_SCORES, min_size=7 * number, max_size=7 * number)), np.float32).reshape(number, 7)
-    copies = Copies(tf.constant(scores), tf.constant(words, shape=(number, width)))
-    expected = y.astype(np.float64)
-    for row, (its_scores, its_words) in enumerate(zip(copies.scores.numpy(), copies.ids.numpy(), strict=True)):
-        for score, word in zip(its_scores, its_words, strict=True):
-            expected[row, word] = np.logaddexp(expected[row, word], score)
+    scores = data.draw(arrays(np.float32, (number, width), elements=_SCORES))
+    words = data.draw(arrays(np.int32, (number, width), elements=st.integers(0, 6)))
+    y = data.draw(arrays(np.float32, (number, 7), elements=_SCORES))
+    copies, expected = Copies(tf.constant(scores), tf.constant(words)), y.astype(np.float64)
+    for (row, place), word in np.ndenumerate(words):
+        expected[row, word] = np.logaddexp(expected[row, word], scores[row, place])
     few = [3, 3, 0, 6]
     for found, wanted in [
         (copies.add_to_logits(tf.constant(y)), expected),
@@ -180,14 +57,12 @@ def test_padding_is_never_copied():
 
 
 def test_copying_is_learned():
-    rng = np.random.default_rng(0)
-    contexts = rng.integers(4, V, (2000, N - 1))
-    targets = contexts[:, 2]  # the word of one position comes again
-    model = NPLM(V, N, M, H, pointer=True)
-    model.compile(keras.optimizers.Adam(0.02))
-    model.fit(contexts, targets, epochs=8, verbose=0)
+    contexts = np.random.default_rng(0).integers(4, V, (1000, 4))
+    model = NPLM(V, 5, M, H, pointer=True)
+    model.compile(keras.optimizers.Adam(0.05))
+    model.fit(contexts, contexts[:, 2], epochs=8, verbose=0)  # the word of one position comes again
     assert np.argmax(model.pointer.u.numpy()) == 2
-    assert model.evaluate(contexts, targets, verbose=0, return_dict=True)["perplexity"] < 1.5
+    assert np.exp(-model.log_prob(contexts, contexts[:, 2]).mean()) < 1.5
 
 
 def test_weight_decay_leaves_the_biases_out():
@@ -199,12 +74,6 @@ def test_weight_decay_leaves_the_biases_out():
     model.compile(keras.optimizers.AdamW(0.1, weight_decay=0.1))
     assert not model.optimizer._use_weight_decay(model.pointer.u)
     assert model.optimizer._use_weight_decay(model.pointer.Q)
-
-
-@pytest.mark.parametrize("output", ["adaptive", "energy"])
-def test_outputs_without_rows_are_refused(output):
-    with pytest.raises(InputError, match="`pointer` must be False with (AdaptiveSoftmax|EnergyOutput)"):
-        NPLM(V, N, M, H, output=output, pointer=True)
 
 
 def test_half_precision_keeps_the_ids():

@@ -12,7 +12,7 @@ from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import BiasedOutput
 from keras_nplm.layers.pointer import NO_COPY, Copies, Features
-from keras_nplm.layers.softmax import linear_logit, linear_softmax, log_normaliser, multiply_transposed
+from keras_nplm.layers.softmax import linear_logit, linear_softmax, log_normaliser
 
 
 class LinearOutput(BiasedOutput):
@@ -155,8 +155,8 @@ class LinearOutput(BiasedOutput):
         projected, copies = projected
         kernel, bias = (ops.cast(rows(weight, word_ids), projected.dtype) for weight in (self.kernel, self.b))
         if copies is None:
-            return multiply_transposed(projected, kernel) + (bias + offset)
-        return copies.add_to_logits_of(multiply_transposed(projected, kernel) + bias, word_ids) + offset
+            return ops.matmul(projected, ops.transpose(kernel)) + (bias + offset)
+        return copies.add_to_logits_of(ops.matmul(projected, ops.transpose(kernel)) + bias, word_ids) + offset
 
     def logit(self, projected: Features, output_ids: Tensor) -> Tensor:
         projected, copies = projected

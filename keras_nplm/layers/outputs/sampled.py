@@ -163,15 +163,6 @@ class SampledSoftmax(SampledOutput, LinearOutput):
     log-likelihood: which of the k+1 words is the target? It approximates the full softmax up to
     terms of order 1/k.
 
-    Example:
-
-    >>> output = SampledSoftmax(vocabulary_size=1000, num_sampled=64, seed=0)
-    >>> features = np.ones((2, 3), "float32")
-    >>> output(features).shape
-    TensorShape([2, 1000])
-    >>> output.training_loss(features, np.array([4, 5]))[0].shape
-    TensorShape([2])
-
     Reference: Bengio & Senécal (2008), Adaptive importance sampling; Jean, Cho, Memisevic & Bengio (2015), section 3.
     """
 
