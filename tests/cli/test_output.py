@@ -150,7 +150,7 @@ def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, t
 def test_directory_deleted_during_training_is_not_written_again(
     tmp_path, text, small_configuration, monkeypatch, moment
 ):
-    configuration = dataclasses.replace(small_configuration, batch_size=32)  # several updates in an epoch
+    configuration = dataclasses.replace(small_configuration, batch_size=1)  # several executions in an epoch
     callback, called = getattr(Checkpoint, moment), []
 
     def delete(*arguments, **logs):
