@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from keras_nplm.experiments.benchmark import Settings, format_ratios
-from keras_nplm.experiments.benchmark.contenders import Process, build_command, measure_groups
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, build_command, measure_groups
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Table
 
@@ -39,7 +39,7 @@ def measure(settings: Settings) -> list[dict]:
         package = [sys.executable, "-m", "keras_nplm", *_NGRAM.split(), *flags]
         peer = [*_LMPLZ.split(), f"--text={texts}/train.txt"]
         job = {"tokens": tokens["train"], "directory": texts}
-        group = [
+        group: list[Contender] = [
             Process("ngram", _BUILD, {"name": "ngram", "words": package} | job),
             Process("lmplz", _BUILD, {"name": "lmplz", "words": peer} | job, peer=True, needs=["lmplz"]),
         ]
