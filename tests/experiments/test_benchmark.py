@@ -205,11 +205,11 @@ def test_quality_trains_a_model_in_its_process(tmp_path):
     text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 30)
     corpus = open_corpus(train=[str(text)], validation=[str(text)], test=[str(text)])
     encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tmp_path / "corpus")
-    sizes = dict(width=8, batch=2, length=6, cutoffs=[3], steps=40, rate=0.03, dropout=0.1)
+    sizes = dict(width=8, batch=2, length=6, cutoffs=[7], steps=100, rate=0.03, dropout=0.1)
     row = quality.measure_peer(quality.RECIPE | sizes, tmp_path / "corpus", tmp_path / "quality")
-    assert row["name"] == "PyTorch LSTM, 40 steps" and 1 < row["test"] < 4 and row["dynamic"]["test"] <= row["test"]
-    assert [path.name for path in (tmp_path / "quality").iterdir()] == ["lstm-40.json"]
-    assert read_json(tmp_path / "quality" / "lstm-40.json")["recipe"]["steps"] == 40
+    assert row["name"] == "PyTorch LSTM, 100 steps" and 1 < row["test"] < 4 and row["dynamic"]["test"] <= row["test"]
+    assert [path.name for path in (tmp_path / "quality").iterdir()] == ["lstm-100.json"]
+    assert read_json(tmp_path / "quality" / "lstm-100.json")["recipe"]["steps"] == 100
     peer = networks.run_torch(networks.PAPER, "training", 300)
     assert peer.run_round()["ngrams"] == 6 * networks.PAPER.batch_size  # beside TensorFlow
     peer.close()
