@@ -1,7 +1,8 @@
 """Text of files: UTF-8 lines, plain or compressed; the white space of file formats; escapes for terminals and tables.
 
-Archives are known by their first bytes. A line has at most 16 MiB, so that no file, however it is compressed, claims
-much memory. The total is not limited: all readers take a text line by line.
+This module alone knows files by their first bytes: archives are read, and other kinds are refused by name. A line has
+at most 16 MiB, so that no file, however it is compressed, claims much memory. The total is not limited: all readers
+take a text line by line.
 """
 
 import bz2
@@ -33,7 +34,16 @@ _ARCHIVES = {
     "xz": (b"\xfd7zXZ\0",),
     "bzip2": tuple(b"BZh%d%b" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
 }
-_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_OTHERS = {
+    "a zip archive": (b"PK\3\4",),
+    "a 7z archive": (b"7z\xbc\xaf\x27\x1c",),
+    "a PDF document": (b"%PDF-",),
+    "a binary model of KenLM, which is made from an ARPA file": (b"mmap lm http://kheafield",),
+}
+_MARKS = {  # the mark of UTF-32 may begin with that of UTF-16
+    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-32"),
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "UTF-16"),
+}
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x7f]")  # in binary data, and in text of no encoding
 _FORMULA = tuple("=+-@＝＋－＠")
 
@@ -113,13 +123,13 @@ def is_compressed(path: str | os.PathLike) -> bool:
     check_is_file(path)
     try:
         with open(path, "rb") as file:
-            return _find_kind(file.read(16)) is not None
+            return _find_kind(file.read(16), _ARCHIVES) is not None
     except OSError as error:
         raise _cannot_read(path, error) from error
 
 
-def _find_kind(data: bytes) -> str | None:
-    return next((name for name, marks in _ARCHIVES.items() if data.startswith(marks)), None)
+def _find_kind(data: bytes, kinds: dict[str, tuple[bytes, ...]]) -> str | None:
+    return next((name for name, marks in kinds.items() if data.startswith(marks)), None)
 
 
 @contextlib.contextmanager
@@ -134,13 +144,25 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
             check_is_file(path, or_pipe=True)
         with open(path, "rb") if stream is None else contextlib.nullcontext(stream) as raw:
             file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)  # type: ignore[type-var]
-            if kind := _find_kind(file.peek(16)):
+            if kind := _find_kind(file.peek(16), _ARCHIVES):
                 file = io.BufferedReader(_Decompressed(file, _find_decompressor(kind, path)), _BUFFER)
+            _check_text(path, file.peek(512))
             yield file
     except EOFError as error:
         raise InputError(f"{path} is not a whole {kind} archive ({error}). Fix: download or copy it again.") from error
     except OSError as error:
         raise _cannot_read(path, error) from error
+
+
+def _check_text(path: str | os.PathLike, first: bytes) -> None:
+    """Refuse a file by its first bytes, which name the kind of a file that is no text, and its line ends."""
+    if kind := "a tar archive" if first[257:262] == b"ustar" else _find_kind(first, _OTHERS):
+        raise InputError(f"{path} must be text. Received: {kind}. Fix: name a text file.")
+    if b"\n" not in first and b"\r" in first.rstrip(b"\r") and b"\0" not in first:
+        raise InputError(
+            f"The lines of {path} must end with LF or CR LF. Received: CR alone. Fix: convert them, for example by "
+            "`tr '\\r' '\\n'`."
+        )
 
 
 def _find_decompressor(kind: str, path: str | os.PathLike) -> Callable[[], Any]:
@@ -190,7 +212,8 @@ class _Decompressed(io.RawIOBase):
 
 def utf8_error(path: str | os.PathLike, data: bytes, offset: int = 0) -> InputError:
     """Return the error of bytes that are not UTF-8, or hold a NUL character, with a remedy that keeps the text."""
-    encoding = "UTF-16" if not offset and data.startswith(_MARKS) else "LATIN1"
+    marks = (name for mark, name in _MARKS.items() if not offset and data.startswith(mark))
+    encoding = next(marks, "LATIN1")
     try:
         at = offset + data.decode("utf-8").encode("utf-8").index(0)
     except UnicodeDecodeError as error:

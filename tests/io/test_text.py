@@ -22,7 +22,7 @@ ENGLISH = "the cat sat\non the mat\n"
 
 @pytest.mark.parametrize(
     "encoding, text",
-    [("utf-16", ENGLISH), ("latin1", "é"), ("latin1", "au café\n" * 9), ("utf-16", "привет\n")],
+    [("utf-16", ENGLISH), ("utf-32", ENGLISH), ("latin1", "é"), ("latin1", "au café\n" * 9), ("utf-16", "привет\n")],
 )
 def test_encoding_that_the_error_names_restores_the_text(tmp_path, encoding, text):
     path = tmp_path / "text.txt"
@@ -58,11 +58,11 @@ def test_text_of_unknown_origin_is_shown_as_text():
 @pytest.mark.parametrize(
     "data, message",
     [
-        (
-            gzip.compress(b"text.txt".ljust(257, b"\0") + b"ustar\x0000", mtime=0),
-            "must not hold NUL characters, as binary data",
-        ),
+        (gzip.compress(b"text.txt".ljust(257, b"\0") + b"ustar\x0000", mtime=0), "Received: a tar archive"),
         (bytes(range(1, 256)), "Received: binary data"),
+        (b"the cat\rthe dog\r", "must end with LF or CR LF. Received: CR alone"),
+        (b"PK\3\4...", "Received: a zip archive"),
+        (b"mmap lm http://kheafield.com/code format version 5\n\0", "Received: a binary model of KenLM"),
         (b"\x7fELF\1\1\r" + bytes(600), "must not hold NUL characters"),
         (lzma.compress(b"the cat\n" * 99)[:-9], "is not a whole xz archive"),
     ],
