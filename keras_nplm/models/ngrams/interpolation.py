@@ -39,11 +39,6 @@ def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins:
     """
     events, components = log_probs.shape
     bins = np.zeros(events, np.int64) if bins is None else bins
-    if not events:
-        raise InputError(
-            "The held-out text, on which the weights are fitted, must have a word to predict. Received: an empty text. "
-            "Fix: give the validation split some text."
-        )
     weights = np.full((num_bins, components), 1 / components)
     sizes = np.bincount(bins, minlength=num_bins)[:, None]
     for _ in range(_MAX_ITERATIONS):
