@@ -1,4 +1,4 @@
-"""Words of a stranger's model are harmless in what the commands print and write, and files keep them exactly."""
+"""Words of an untrusted model are harmless in what the commands print and write, and files keep them exactly."""
 
 import json
 
