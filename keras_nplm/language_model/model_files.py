@@ -54,7 +54,7 @@ def save_model(directory: Path, model: NextWordModel) -> None:
 
 
 def save_component(directory: Path, number: int, model: NextWordModel) -> None:
-    """Save a component of a mixture or short-list. `config.json` comes last and marks the component as complete."""
+    """Save a component of a mixture or short-list; `config.json`, the last, marks it as complete."""
     component = component_directory(directory, number)
     save_model(component, model)
     write_json(component / "config.json", {"kind": get_kind(model)})

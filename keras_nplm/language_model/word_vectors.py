@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
 
 _PERPLEXITY = 15.0  # of t-SNE: the effective number of neighbours, if there are three times as many words
@@ -22,9 +22,8 @@ def nearest(
     Only the `among` first rows, the most frequent words, are searched. The neighbours are int [B, K], the nearest
     first, ties by row, with their cosines float64 [B, K]. K = min(top_k, among-1).
     """
-    rows = np.asarray(rows, dtype=np.int64)
+    rows = _check_rows(rows, vectors)
     unit = _normalise(vectors)
-    _check_rows(rows, len(unit))
     return _find_nearest(unit, unit[rows], rows[:, None], top_k, among)
 
 
@@ -39,25 +38,25 @@ def analogies(
 
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word representations.
     """
-    questions = np.asarray(questions, dtype=np.int64)
+    questions = _check_rows(questions, vectors)
     unit = _normalise(vectors)
-    _check_rows(questions, len(unit))
     a, b, c = unit[questions.T]
     return _find_nearest(unit, _normalise(b - a + c), questions, top_k, among)
 
 
-def _check_rows(rows: np.ndarray, number: int) -> None:
-    if rows.size and (rows.min() < 0 or rows.max() >= number):
-        raise InputError(f"`rows` must be 0 to {number - 1}. Received: {rows.min()} to {rows.max()}.")
+def _check_rows(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    rows = np.asarray(rows, dtype=np.int64)
+    is_inside = ((rows >= 0) & (rows < len(vectors))).all()
+    check_argument("rows", is_inside, f"0 to {len(vectors) - 1}", rows.tolist())
+    return rows
 
 
 def _find_nearest(
     unit: np.ndarray, directions: np.ndarray, excluded: np.ndarray, top_k: int, among: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of `unit`, among the first, that are nearest to directions [B, m], without `excluded` [B, R]."""
-    for name, number in (("top_k", top_k), ("among", among)):
-        if number is not None and number < 1:
-            raise InputError(f"`{name}` must be 1 or more. Received: {number}.")
+    check_argument("top_k", top_k >= 1, "1 or more", top_k)
+    check_argument("among", among is None or among >= 1, "1 or more", among)
     cosines = directions @ unit[:among].T  # [B, N]
     question, column = np.nonzero(excluded < cosines.shape[1])
     cosines[question, excluded[question, column]] = -np.inf
@@ -76,22 +75,17 @@ def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenize: Callable[[
         if vocabulary.subwords is not None:  # a piece within words may be spelled as this word
             candidates.reverse()
         spelling = next((text for text in candidates if text in known), None)
-        if spelling is None and vocabulary.subwords is not None:
-            raise InputError(
-                f"The word {word!r} must be one subword. Received: {len(tokens)} subwords, {' '.join(tokens)}. Fix: "
-                "choose a line of vocabulary.txt."
-            )
         if spelling is None:
-            raise InputError(f"The word {word!r} is out of the vocabulary. Fix: choose a word of vocabulary.txt.")
+            why = "is out of the vocabulary"
+            if vocabulary.subwords is not None:
+                why = f"must be one subword. Received: {len(tokens)} subwords, {' '.join(tokens)}"
+            raise InputError(f"The word {word!r} {why}. Fix: choose a line of vocabulary.txt.")
         rows.append(known.index(spelling))
     return rows
 
 
 def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.ndarray) -> None:
-    """Write word vectors in the text format of word2vec: `N m`, then for each word a line with its m numbers.
-
-    Numbers have 9 digits, enough to restore each float32 exactly.
-    """
+    """Write word vectors in the text format of word2vec, with 9 digits, which restore each float32 exactly."""
     vectors = np.asarray(vectors, np.float32)
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(vectors)} {vectors.shape[1]}\n")
@@ -107,8 +101,8 @@ def word_map(vectors: np.ndarray) -> np.ndarray:
 
     Reference: van der Maaten & Hinton (2008), Visualizing data using t-SNE, JMLR 9.
     """
-    if not len(vectors) or not np.isfinite(vectors).all():
-        raise InputError(f"`vectors` must be 1 or more rows of finite numbers. Received: shape {np.shape(vectors)}.")
+    is_finite = len(vectors) > 0 and np.isfinite(vectors).all()
+    check_argument("vectors", is_finite, "1 or more rows of finite numbers", f"shape {np.shape(vectors)}")
     from sklearn.manifold import TSNE  # imported here because its import takes a second
 
     unit = _normalise(vectors)

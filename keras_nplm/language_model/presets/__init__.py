@@ -5,16 +5,13 @@
 
 from pathlib import Path
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 
 PRESETS = ("reference",)
 
 
 def find_preset(name: str) -> Path:
     """Return the model directory of a preset."""
-    if name not in PRESETS:
-        raise InputError(
-            f"`name` must be one of {', '.join(PRESETS)}. Received: {name!r}. Fix: choose a name, or load a model "
-            "directory with `LanguageModel.load`."
-        )
+    fix = "choose a name, or load a model directory with `LanguageModel.load`."
+    check_argument("name", name in PRESETS, f"one of {', '.join(PRESETS)}", repr(name), fix)
     return Path(__file__).parent / name
