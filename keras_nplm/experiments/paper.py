@@ -69,14 +69,14 @@ _ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds"
 _MIXTURE = [("mixture", "title", ""), *_BESIDE, ("weights", _format_weights, "")]
 _WORDS = [("word", "word", ""), ("nearest neighbours", "neighbours", _format_neighbours)]
 _EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
-_COUNTS = [("n", "order", ""), ("possible n-grams", "possible_ngrams", ".2e"), ("in training", "seen_ngrams", ",")]
+_COUNTS = [("possible n-grams", "possible_ngrams", ".2e"), ("n-grams in training", "seen_ngrams", ",")]
 _SIZES = [("share", "seen_share", ".1e"), ("parameters of a network with the sizes of MLP1", "network", ",")]
 TABLES = (
     Table("rows", [*_ROW, ("command", "command", format_code)], "Perplexity on Brown"),
     Table("mixtures", _MIXTURE, "Mixtures, weights fixed or fitted on validation", lambda row: row["paper"]),
     Table("nearest", _WORDS, f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}", None),
     Table("curves", _EPOCHS, "Validation perplexity by epoch, with and without direct connections", None),
-    Table("parameters", [*_COUNTS, *_SIZES], "Parameters by order n", None),
+    Table("parameters", [("n", "order", ""), *_COUNTS, *_SIZES], "Parameters by order n", None),
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_nplm.experiments.tables import SPLITS
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import read_json, replace_file
 
 _FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters")
@@ -59,8 +59,6 @@ def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, dat
     Finished rows are kept, and an interrupted training continues from its checkpoint. The caller locks the directory.
     """
     jobs = min(2, _count_cores()) if jobs is None else jobs
-    if jobs < 1:
-        raise InputError(f"`jobs` must be 1 or more. Received: {jobs}.")
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):
         from keras_nplm.data.corpora import open_corpus

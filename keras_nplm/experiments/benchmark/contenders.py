@@ -100,7 +100,7 @@ class Process(Contender):
     def _describe_end(self) -> str:
         self.child.join()
         if (status := self.child.exitcode) < 0:
-            return f"killed by {signal.Signals(-status).name}" + ", perhaps out of memory" * (status == -9)
+            return f"killed by {signal.Signals(-status).name}"
         return f"exit status {status}{_quote_last_line(self._errors.read())}"
 
     def close(self) -> None:

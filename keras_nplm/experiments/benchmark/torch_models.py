@@ -223,7 +223,6 @@ def measure_mean_squares(model: TorchLSTM, ids: np.ndarray, chunk: int = 32) -> 
 
 
 def measure_perplexity(model: TorchLSTM, ids: np.ndarray, *dynamic: Any) -> float:
-    """Return the perplexity of a text; see `read_text`. Default: static evaluation."""
     return float(np.exp(-read_text(model, ids, *dynamic).mean()))
 
 

@@ -30,7 +30,6 @@ ROWS = {  # title: the network, Kneser-Ney
     )
     for title, (name, flags, network, n) in TOKENIZERS.items()
 }
-_FIGURES = ("perplexity", "bits_per_character", "perplexity_per_word", "tokens", "unk_tokens", "characters")
 COLUMNS = [
     ("tokens", "title", ""),
     ("types", "types", ","),
@@ -51,9 +50,8 @@ def _measure(directory: Path) -> dict:
         model, ngrams = (directory / "rows" / row.name for row in (network, ngram))
         metrics, language_model = read_json(model / "metrics.json"), LanguageModel.load(model)
         figures = {"title": title, "types": len(language_model.vocabulary), "cpu_seconds": metrics["cpu_seconds"]}
-        figures |= {split: {name: metrics[split][name] for name in _FIGURES} for split in ("validation", "test")}
-        kneser_ney = read_json(ngrams / "metrics.json")
-        figures["kneser_ney"] = {name: kneser_ney["test"][name] for name in _FIGURES} | {"order": TOKENIZERS[title][3]}
+        figures |= {split: metrics[split] for split in ("validation", "test")}
+        figures["kneser_ney"] = read_json(ngrams / "metrics.json")["test"] | {"order": TOKENIZERS[title][3]}
         with tempfile.TemporaryDirectory() as temporary:
             for name, quantise in (("bytes", False), ("bytes_8_bits", True)):
                 path, *_ = export_litert(language_model, Path(temporary) / f"{name}.tflite", quantise=quantise)
