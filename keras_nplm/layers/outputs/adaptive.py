@@ -36,12 +36,6 @@ class AdaptiveSoftmax(Output):
     Returns:
         P(w | context), float [B, |V|].
 
-    Example:
-
-    >>> output = AdaptiveSoftmax(vocabulary_size=1000, cutoffs=(100, 400))
-    >>> np.round(np.sum(output(np.ones((2, 16), "float32")), axis=1), 5).tolist()
-    [1.0, 1.0]
-
     Reference: Grave, Joulin, Cissé, Grangier & Jégou (2017), Efficient softmax approximation for GPUs.
     """
 
