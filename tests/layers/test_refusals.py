@@ -11,7 +11,6 @@ V, M = 30, 3
 
 
 REFUSALS = [
-    (lambda: nplm.AveragedContext(V, M, averages_after=(4, 2)), "`averages_after` must rise"),
     (lambda: nplm.AveragedContext(V, M, averages_after=(-1,)), "`averages_after` must rise from 0"),
     (lambda: nplm.AveragedContext(V, M, averages_after=()), "`averages_after` must be one number or more"),
     (lambda: nplm.AveragedContext(V, M, averages_after=(4,)).build((None, 4)), "`averages_after` must be below 4"),
