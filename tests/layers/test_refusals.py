@@ -46,7 +46,6 @@ REFUSALS = [
         lambda: nplm.NPLM(V, output="energy", direct_connections=True),
         "`direct_connections` must be False with Energy",
     ),
-    (lambda: nplm.NPLM(V, output="energy", hidden=keras.layers.Dense(3)), "`hidden` must be 'tanh' with EnergyOutput"),
     (lambda: nplm.NPLM(V, output=nplm.EnergyOutput(V), dropout=0.1), "`dropout` must be 0 if `output` is EnergyOutput"),
     (lambda: nplm.NPLM(V, output="energy", pointer=True), "`pointer` must be False with EnergyOutput"),
     (lambda: nplm.NPLM(V, output="adaptive", pointer=True), "`pointer` must be False with AdaptiveSoftmax"),
