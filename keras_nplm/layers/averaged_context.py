@@ -35,14 +35,6 @@ class AveragedContext(ContextEmbedding):
     Raises:
         InputError: `averages_after` does not ascend, or (in `build`) reaches the end of the context.
 
-    Example:
-
-    >>> embed = AveragedContext(vocabulary_size=9, embedding_dim=2, averages_after=(1,))
-    >>> x = embed(np.array([[5, 6, 7, 8, 4]]))
-    >>> C = embed.C.numpy()
-    >>> bool(np.allclose(x, [[*C[5:9].sum(axis=0) / 2, *C[4]]], atol=1e-6))
-    True
-
     Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3, "global
     aggregate".
     """

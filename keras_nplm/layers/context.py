@@ -37,12 +37,6 @@ class ContextEmbedding(keras.layers.Layer):
     Returns:
         x, float [B, (n-1) m]; or x and the vectors, float [B, n-1, m].
 
-    Example:
-
-    >>> embed = ContextEmbedding(vocabulary_size=5, embedding_dim=2)
-    >>> embed(np.array([[0, 3, 4]])).shape
-    TensorShape([1, 6])
-
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 

@@ -35,11 +35,6 @@ class DeepHidden(TanhHidden):
     Raises:
         InputError: unknown activation, or a negative number of blocks.
 
-    Example:
-
-    >>> DeepHidden(hidden_units=8, residual_blocks=2, layer_norm=True)(ops.ones((2, 6))).shape
-    TensorShape([2, 8])
-
     Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3.
     """
 
@@ -100,12 +95,7 @@ class ResidualBlock(keras.layers.Layer):
         dropout: float in [0, 1), the share of g(…) that training leaves out.
         weight_decay: float, the paper's weight decay on H.
 
-    Call arguments:
-        a: float [B, h].
-        training: bool, whether dropout is active.
-
-    Returns:
-        float [B, h].
+    Call arguments, returns: as in `TanhHidden`, with the input a, float [B, h].
 
     Reference: He, Zhang, Ren & Sun (2016), Identity mappings in deep residual networks; Ba, Kiros & Hinton (2016),
     Layer normalization.

@@ -105,7 +105,6 @@ def _energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
 
 
 def _energies_of_exponentials(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
-    """Return the energies from F of the contexts and E of the words."""
     contexts = ops.expand_dims(contexts, 1)
     return ops.sum(v) - 2 * ops.matmul(contexts / (contexts + words), ops.expand_dims(v, -1))[:, :, 0]
 

@@ -56,7 +56,6 @@ def linear_softmax(
 def _tiled_softmax(
     features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, dtype: Any, wide: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return log Z and the target logits of `linear_softmax`."""
     inputs, low, table = [features, kernel, bias], tf.cast(features, dtype), tf.cast(kernel, dtype)
     features, bias = tf.cast(features, wide), tf.cast(bias, wide)
     sizes = _tiles(features, kernel)

@@ -8,7 +8,8 @@ from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, check_option
 from keras_nplm.layers.deep_hidden import ACTIVATIONS
-from keras_nplm.layers.outputs import OUTPUTS, PROPOSALS
+from keras_nplm.layers.outputs import OUTPUTS
+from keras_nplm.layers.outputs.sampled import PROPOSALS
 from keras_nplm.training.distribution import STRATEGIES
 from keras_nplm.training.optimizers import OPTIMIZERS
 

@@ -8,8 +8,7 @@ from keras_nplm.layers.outputs.adaptive import AdaptiveSoftmax
 from keras_nplm.layers.outputs.base import Output
 from keras_nplm.layers.outputs.energy import EnergyOutput
 from keras_nplm.layers.outputs.full import FullSoftmax
-from keras_nplm.layers.outputs.linear import LinearOutput
-from keras_nplm.layers.outputs.sampled import PROPOSALS, NoiseContrastive, SampledOutput, SampledSoftmax
+from keras_nplm.layers.outputs.sampled import NoiseContrastive, SampledSoftmax
 
 OUTPUTS: dict[str, type[Output]] = {
     "full": FullSoftmax,
@@ -19,15 +18,4 @@ OUTPUTS: dict[str, type[Output]] = {
     "energy": EnergyOutput,
 }
 
-__all__ = [
-    "OUTPUTS",
-    "PROPOSALS",
-    "AdaptiveSoftmax",
-    "EnergyOutput",
-    "FullSoftmax",
-    "LinearOutput",
-    "NoiseContrastive",
-    "Output",
-    "SampledOutput",
-    "SampledSoftmax",
-]
+__all__ = ["OUTPUTS", "AdaptiveSoftmax", "EnergyOutput", "FullSoftmax", "NoiseContrastive", "Output", "SampledSoftmax"]

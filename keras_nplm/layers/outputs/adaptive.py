@@ -36,12 +36,6 @@ class AdaptiveSoftmax(Output):
     Returns:
         P(w | context), float [B, |V|].
 
-    Example:
-
-    >>> output = AdaptiveSoftmax(vocabulary_size=1000, cutoffs=(100, 400))
-    >>> np.round(np.sum(output(np.ones((2, 16), "float32")), axis=1), 5).tolist()
-    [1.0, 1.0]
-
     Reference: Grave, Joulin, Cissé, Grangier & Jégou (2017), Efficient softmax approximation for GPUs.
     """
 
@@ -75,7 +69,6 @@ class AdaptiveSoftmax(Output):
 
     def training_loss(self, features: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor | None]:
         def log_softmax(features: Tensor, kernel: Tensor, bias: Tensor, ids: Tensor, which: Tensor | None) -> Tensor:
-            del which
             log_z, chosen, _ = linear_softmax(features, kernel, bias, ids, self.compute_dtype)
             return chosen - log_z
 
@@ -109,7 +102,6 @@ class AdaptiveSoftmax(Output):
             bias.assign(safe_log(part / mass) if mass > 0 else np.zeros(len(part)))  # no word is ever predicted
 
     def _ends(self) -> Iterator[tuple[int, int]]:
-        """Return the first id of each cluster and the first id after it."""
         return itertools.pairwise((*self.cutoffs, self.vocabulary_size))
 
     def _softmax(self, name: str, size: int, width: int) -> tuple[keras.Variable, keras.Variable]:

@@ -44,13 +44,6 @@ class EnergyOutput(SampledOutput):
     Returns:
         P(w | context), float [B, |V|].
 
-    Example:
-
-    >>> from keras_nplm import NPLM
-    >>> model = NPLM(vocabulary_size=1000, order=5, embedding_dim=30, hidden_units=50, output="energy")
-    >>> model.count_params() - 3 * 1000 == 1000 * 31 + 50 * (5 * 30 + 2)  # without the proposal
-    True
-
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5.1; Bengio & Senécal (2003), Quick training of
     probabilistic neural nets by importance sampling.
     """

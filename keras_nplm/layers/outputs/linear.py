@@ -52,9 +52,8 @@ class LinearOutput(BiasedOutput):
         in_range = whole or 1 <= shortlist_size <= words
         check_argument("rank", rank is None or rank >= 1, "1 or more, or None", rank, "give None for full rank.")
         check_argument("rank", not (tied and rank), "None if `tied`", rank, "a tied output has rank m.")
-        check_argument(
-            "shortlist_size", in_range, f"1 to {words}, or None", shortlist_size, "leave it out for all words."
-        )
+        wanted = f"1 to {words}, or None"
+        check_argument("shortlist_size", in_range, wanted, shortlist_size, "leave it out for all words.")
         no_list = whole and outside_output
         check_argument("outside_output", not no_list, "False without `shortlist_size`", True, "give `shortlist_size`.")
         check_argument("tied", whole or not tied, "False with `shortlist_size`", True, "C has a row for every word.")
@@ -168,7 +167,6 @@ class LinearOutput(BiasedOutput):
 
         `frequencies` are the new words' shares of all tokens. Of a tied output C has the new rows already.
         """
-        del frequencies
         if self.P is not None:
             self.P.assign(smaller.P)
         if not self.tied:
