@@ -1,13 +1,12 @@
 """The tf.data pipeline: token ids to shuffled batches of (context_ids [B, n-1], target_ids [B])."""
 
-import functools
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids
+from keras_nplm.data.gathering import build_chunks, build_pool_chunks, make_key
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds, encode_text
@@ -16,8 +15,6 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.seeds import fold_seed
 
-_ROUNDS = 10  # rounds of the cipher that permutes an epoch
-_MULTIPLIER = 0x9E37  # 2**16 / golden ratio
 _CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches, to make operations cheap per n-gram
 
 
@@ -77,7 +74,7 @@ def ngram_dataset(
 
     Raises:
         InputError: an option is out of range, the text is too short, `Resampled` texts come with `shuffle=False`, or
-            `batch_size` is no multiple of the number of parts.
+            the number of parts does not divide `batch_size`.
 
     Example:
 
@@ -124,7 +121,7 @@ def ngram_dataset(
     skipped = first_batch * local_size  # n-grams of this part to skip in the first epoch
     chunk = max(1, _CHUNK // local_size) * local_size
     if pools:
-        chunks = _build_pool_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
+        chunks = build_pool_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
     else:
         used = _count_part(min(number, batches * batch_size), batch_size, part)  # n-grams of this part in an epoch
         tokens = tf.constant(tokens)
@@ -134,8 +131,8 @@ def ngram_dataset(
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
-            epoch_seed = _make_key(seed, epoch, 0) if shuffle else None
-            return _build_chunks(tokens, positions, order, chunk, first, used, number, epoch_seed, (local_size, *part))
+            epoch_seed = make_key(seed, epoch, 0) if shuffle else None
+            return build_chunks(tokens, positions, order, chunk, first, used, number, epoch_seed, (local_size, *part))
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
         joined = chunks(epoch).prefetch(2).rebatch(local_size, drop_remainder=drop_remainder)
@@ -162,74 +159,9 @@ def ngram_dataset(
     return dataset if batches < 0 else dataset.apply(tf.data.experimental.assert_cardinality(batches))
 
 
-def _make_key(seed: int, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-    """Return the key of a permutation, int32 [3]. The cipher uses 8 bits or more of each number: mix in the others."""
-    digest = hashlib.sha256(str(seed >> 8).encode()).digest()[:12] if seed >> 8 else bytes(12)
-    numbers = tf.stack([seed & 0xFF, epoch, number + epoch // 256 * _MULTIPLIER])
-    return tf.bitwise.bitwise_xor(tf.cast(numbers, tf.int32), tf.constant(np.frombuffer(digest, np.int32)))
-
-
 def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
     """Count the n-grams of a part of an epoch: the w-th N-th of each batch."""
     worker, workers = part
     size = batch_size // workers
     whole, rest = divmod(number, batch_size)
     return whole * size + min(max(rest - worker * size, 0), size)
-
-
-def _build_chunks(
-    tokens: tf.Tensor,
-    positions: tf.Tensor | None,
-    order: int,
-    chunk: int,
-    first: tf.Tensor | int,
-    used: tf.Tensor | int,
-    number: tf.Tensor | int,
-    seed: tf.Tensor | None,
-    part: tuple[int, int, int] | None = None,
-) -> tf.data.Dataset:
-    """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation of `number`.
-
-    Without `positions` every place from n-1 on is a target. Without a seed, int32 [3], the order is that of the text.
-    With a part (b, w, N) `first` and `used` count its n-grams: b of each N b places, from place w b on.
-    """
-
-    def ngrams(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        place = tf.range(start, tf.minimum(start + chunk, used))
-        if part is not None:
-            size, worker, workers = part
-            place += (place // size * (workers - 1) + worker) * size
-        if seed is not None:
-            # tf.random.experimental.index_shuffle has 4 rounds, after which neighbours still correlate (0.24)
-            place = tf.raw_ops.RandomIndexShuffle(index=place, seed=seed, max_index=number - 1, rounds=_ROUNDS)
-        position = place + (order - 1) if positions is None else tf.gather(positions, place)
-        context = tf.gather(tokens, position[:, None] + tf.range(1 - order, 0))  # [chunk, n-1]
-        return context, tf.gather(tokens, position)
-
-    starts = tf.data.Dataset.range(tf.cast(first, tf.int64), tf.cast(used, tf.int64), chunk, output_type=tf.int32)
-    return starts.map(ngrams)
-
-
-def _build_pool_chunks(
-    pools: Pools, order: int, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
-) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Return a function from an epoch to its chunks of n-grams, pool after pool. The next pool is read in advance."""
-    first_pool, first_ngram = pools.place(skipped) if skipped else (0, 0)
-
-    def load(epoch: tf.Tensor, pool: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        tokens, positions = tf.numpy_function(pools.load, [epoch, pool], (tf.int32, tf.int32))
-        return tf.ensure_shape(tokens, [None]), tf.ensure_shape(positions, [None]), pool
-
-    def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
-        is_first = epoch == first_epoch if skipped else tf.constant(False)
-
-        def of_pool(tokens: tf.Tensor, positions: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
-            first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
-            pool_seed = _make_key(seed, epoch, 1 + pool) if shuffle else None
-            size = tf.size(positions)
-            return _build_chunks(tokens, positions, order, chunk, first, size, size, pool_seed)
-
-        numbers = tf.data.Dataset.range(tf.where(is_first, tf.cast(first_pool, tf.int64), 0), pools.count)
-        return numbers.map(functools.partial(load, epoch)).prefetch(1).flat_map(of_pool)
-
-    return chunks

@@ -15,7 +15,7 @@ _LEAST = 1e-37  # about the least normal number of float32
 
 
 class Copies(NamedTuple):
-    """The context's words as outputs of their own, beside those of the vocabulary.
+    """The context's words as outputs of their own, beside the outputs of the vocabulary.
 
         y'_w = ln( exp(y_w) + sum_{i: w_i = w} exp(e_i) )
 
@@ -33,7 +33,7 @@ class Copies(NamedTuple):
         return ops.exp(self.scores - greatest), greatest
 
     def take(self, rows: Tensor) -> "Copies":
-        """Return the copies of some contexts: those of int [T] rows."""
+        """Return the copies of the contexts of int [T] rows."""
         return Copies(ops.take(self.scores, rows, axis=0), ops.take(self.ids, rows, axis=0))
 
     def add_to_normaliser(self, log_z: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
 
 
 class Features(NamedTuple):
-    """What an output layer of a network with a pointer receives: activations, float [B, w], and copies."""
+    """The input of an output layer in a network with a pointer: activations, float [B, w], and copies."""
 
     activations: Tensor
     copies: Copies | None = None
