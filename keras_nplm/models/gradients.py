@@ -52,7 +52,8 @@ def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequenc
     adds_up = not clips and (plain or getattr(optimizer, "sums_repeated_rows", False))
     replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
-        return list(gradients) if adds_up else sum_gradients(gradients)
+        gradients = list(gradients) if adds_up else sum_gradients(gradients)
+        return _avoid_sum_of_dense(gradients)
     gradients = sum_gradients(gradients)  # a frequent word occurs dozens of times in a batch, and is sent once
     gradients = [g if g is None or g.dtype.size > 2 else tf.cast(g, tf.float32) for g in gradients]  # 16 bits: no sum
     return gradients if adds_up else [_complete_on_first(gradient, replica, clips) for gradient in gradients]
@@ -65,6 +66,22 @@ def _sum_rows(gradient: Tensor) -> Tensor:
         return gradient
     ids, values = sum_repeated_rows(gradient.indices, gradient.values)
     return tf.IndexedSlices(values, ids, gradient.dense_shape)
+
+
+def _avoid_sum_of_dense(gradients: list) -> list:
+    """Return gradients of one replica that are not all dense: one is given as slices of all its rows.
+
+    Keras sums dense gradients over replicas, even over one. TensorFlow registers the gradient of this sum for ever, and
+    with it the weights of the network.
+    """
+    import tensorflow as tf
+
+    dense = [place for place, gradient in enumerate(gradients) if tf.is_tensor(gradient)]
+    if dense and not any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
+        place = min(dense, key=lambda place: gradients[place].shape.num_elements())
+        gradient = gradients[place]
+        gradients[place] = tf.IndexedSlices(gradient, tf.range(tf.shape(gradient)[0]), tf.shape(gradient))
+    return gradients
 
 
 def _complete_on_first(gradient: Tensor, replica: Any, clips: bool) -> Tensor:

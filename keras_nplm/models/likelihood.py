@@ -104,15 +104,19 @@ class LikelihoodTraining(ReplicatedTraining):
 
     def train_step(self, *args: Any) -> dict:
         args = self._set_shapes(*args)
-        if not self._trains_on_features():
-            return self.add_worker_dimension(super().train_step(*args))
+        if keras.backend.backend() != "tensorflow":
+            return super().train_step(*args)
         import tensorflow as tf
 
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
         with tf.GradientTape() as tape:
-            loss, features = self._features_loss(x, y, sample_weight, training=True)
+            if self._trains_on_features():
+                loss, outputs = self._features_loss(x, y, sample_weight, training=True)
+            else:
+                outputs = self(x, training=True)
+                loss = self.compute_loss(x, y, outputs, sample_weight, training=True)
             scaled = self.optimizer.scale_loss(loss)
-        logs = self._update_metrics(loss, features, x, y, sample_weight, training=True)
+        logs = self._update_metrics(loss, outputs, x, y, sample_weight, training=True)
         if self.trainable_weights:
             gradients = complete_gradients(self.optimizer, tape.gradient(scaled, self.trainable_weights))
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
@@ -185,16 +189,21 @@ class LikelihoodTraining(ReplicatedTraining):
         return mean + ops.cast(super().compute_loss(training=training), mean.dtype) if self.losses else mean
 
     def _update_metrics(
-        self, loss: Tensor, features: Tensor, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool
+        self, loss: Tensor, outputs: Any, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool
     ) -> dict:
-        """Add the loss of a batch to the mean of the epoch, update all metrics and return the logs."""
+        """Add the loss of a batch to the mean of the epoch, update all metrics and return the logs.
+
+        `outputs` are the features, or the probabilities of a model that does not train on features.
+        """
         replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
         for metric in self.metrics:
             if metric.name == "loss":
-                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=ops.shape(y)[0])
+                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=ops.shape(x)[0])
+        if not self._trains_on_features():
+            return self.compute_metrics(x, y, outputs, sample_weight)
         is_sampled = training and self.prob.is_sampled  # its loss is no likelihood: not to compare with validation's
         if self._measures_probabilities():
-            probabilities = self.prob(features)
+            probabilities = self.prob(outputs)
             if is_sampled:
                 likelihoods = self._negative_log_likelihood(probabilities, y)
                 self.perplexity.update_state(likelihoods, sample_weight=sample_weight)
