@@ -27,6 +27,7 @@ def url(request, monkeypatch, tmp_path):
     if request.param == "s3":
         yield request.getfixturevalue("bucket")
         return
+    pytest.importorskip("gcsfs", reason="needs the extra [remote]")
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
     fsspec.register_implementation("gs", MemoryFileSystem, clobber=True)
     MemoryFileSystem.store.clear()
