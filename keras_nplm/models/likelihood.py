@@ -9,7 +9,7 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.lookup import set_width
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.gradients import complete_gradients
-from keras_nplm.models.metrics import LEAST_PROBABILITY, Perplexity
+from keras_nplm.models.metrics import LEAST_PROBABILITY, Perplexity, group_metrics
 from keras_nplm.models.replicas import ReplicatedTraining
 
 
@@ -31,6 +31,13 @@ class LikelihoodTraining(ReplicatedTraining):
         """Create the metric `perplexity` and the mean of per-example losses."""
         self.perplexity = Perplexity()
         self.mean = _Mean(name="mean", dtype=self.prob.accumulator_dtype)
+        self._group = None
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """All metrics; perplexity in the container in which callbacks look for its direction, lower is better."""
+        group = None if self._group is None else self._group()
+        return [group if group is not None and metric is self.perplexity else metric for metric in super().metrics]
 
     def call_is_own(self) -> bool:
         """Return whether no subclass overrides `call`."""
@@ -60,6 +67,9 @@ class LikelihoodTraining(ReplicatedTraining):
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
         check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")
         self._has_compiled_metrics = bool(metrics or weighted_metrics)
+        if self._group is None:
+            group = group_metrics([self.perplexity])
+            self._group = lambda: group  # as an attribute Keras would save it
         replicas = False
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf

@@ -1,6 +1,7 @@
 """Perplexity as a Keras metric, for `model.compile` and `model.fit`."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor
@@ -66,3 +67,12 @@ class Perplexity(keras.metrics.Mean):
 
     def get_config(self) -> dict:
         return super().get_config() | {"from_logits": self.from_logits}
+
+
+def group_metrics(metrics: list[keras.metrics.Metric]) -> keras.metrics.Metric:
+    """Return the container of metrics that `compile` makes, in which callbacks look for the direction of a metric."""
+    model = keras.Sequential()
+    model.compile(metrics=metrics)
+    group = model.metrics[-1]
+    group.build(np.zeros(1), np.zeros((1, 2)))
+    return group

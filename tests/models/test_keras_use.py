@@ -96,14 +96,14 @@ def test_perplexity_is_a_metric_of_any_model(from_logits):
     assert stop.monitor_op is keras.ops.less
 
 
-def test_callbacks_monitor_the_perplexity(tmp_path):
+def test_callbacks_know_that_lower_perplexity_is_better(tmp_path):
     model = _build_model()
     model.compile("sgd")
-    best = dict(monitor="val_perplexity", mode="min")
-    stop = keras.callbacks.EarlyStopping(**best)
-    keep = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", save_best_only=True, **best)
+    stop = keras.callbacks.EarlyStopping("val_perplexity", patience=1)
+    keep = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", monitor="val_perplexity", save_best_only=True)
     model.fit(CONTEXTS, TARGETS, callbacks=[stop, keep], validation_data=(CONTEXTS, TARGETS), epochs=2, verbose=0)
-    assert (tmp_path / "best.keras").exists() and stop.best > 1
+    assert stop.monitor_op is keep.monitor_op is keras.ops.less and (tmp_path / "best.keras").exists()
+    assert stop.mode == keep.mode == "auto"  # the caller's callbacks are not edited
 
 
 def test_perplexity_does_not_drift_over_many_tokens():
@@ -187,7 +187,7 @@ def test_frozen_model_and_positional_callbacks_fit():
     model = _build_model()
     model.trainable = False
     model.compile("sgd")
-    stop = keras.callbacks.EarlyStopping("perplexity", mode="min")
+    stop = keras.callbacks.EarlyStopping("perplexity")
     before = [weight.numpy() for weight in model.weights]
     model.fit(CONTEXTS, TARGETS, 32, 1, 0, [stop])
     for weight, value in zip(model.weights, before, strict=True):
