@@ -76,7 +76,7 @@ def _avoid_sum_of_dense(gradients: list) -> list:
     """
     import tensorflow as tf
 
-    dense = [place for place, gradient in enumerate(gradients) if tf.is_tensor(gradient)]
+    dense = [place for place, gradient in enumerate(gradients) if tf.is_tensor(gradient) and gradient.shape.rank]
     if dense and not any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
         place = min(dense, key=lambda place: gradients[place].shape.num_elements())
         gradient = gradients[place]

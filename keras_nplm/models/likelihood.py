@@ -36,8 +36,9 @@ class LikelihoodTraining(ReplicatedTraining):
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """All metrics; perplexity in the container in which callbacks look for its direction, lower is better."""
-        group = None if self._group is None else self._group()
-        return [group if group is not None and metric is self.perplexity else metric for metric in super().metrics]
+        if self._group is None:  # before `compile`
+            return super().metrics
+        return [self._group() if metric is self.perplexity else metric for metric in super().metrics]
 
     def call_is_own(self) -> bool:
         """Return whether no subclass overrides `call`."""

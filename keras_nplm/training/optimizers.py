@@ -39,7 +39,7 @@ class Lazy:
         if not sparse:
             self._update_dense(gradient, variable, learning_rate)
             return
-        ids, values = sum_repeated_rows(gradient.indices, gradient.values)
+        ids, values = sum_repeated_rows(gradient.indices, tf.cast(gradient.values, variable.dtype))
         rows = tf.gather(variable, ids)
         if decay and not self.dense_decay:
             rows *= 1 - learning_rate * decay

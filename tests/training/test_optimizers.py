@@ -84,6 +84,18 @@ def test_dense_decay_applies_to_every_row():
 
 
 @pytest.mark.parametrize("make", BASES)
+def test_half_precision_weights_take_gradients_of_replicas(make):
+    """On replicas 16-bit gradients are summed as float32."""
+    variable = keras.Variable([[1.0], [0.0]], dtype="bfloat16")
+    options = {"beta_2": 0.5} if make is LazyAdam else {}  # 0.999 is 1 in 16 bits, as in Keras
+    make(RATE, **options).apply(
+        [tf.IndexedSlices(tf.ones([2, 1]), tf.constant([1, 1]), tf.constant([2, 1]))], [variable]
+    )
+    first, second = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))[:, 0]
+    assert first == 1 and second < 0
+
+
+@pytest.mark.parametrize("make", BASES)
 def test_optimiser_is_restored_from_its_configuration(make):
     optimizer = make(keras.optimizers.schedules.PolynomialDecay(RATE, 10), weight_decay=DECAY, dense_decay=True)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
