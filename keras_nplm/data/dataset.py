@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.ngram_arrays import ngram_positions
+from keras_nplm.data.ngram_arrays import ngram_positions, segment_positions
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools
-from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.data.vocabulary import PAD_ID, Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.seeds import fold_seed
 
@@ -37,6 +37,7 @@ def ngram_dataset(
     targets_below: int | None = None,
     part: tuple[int, int] = (0, 1),
     most_batches: int | None = None,
+    segment: int = 1,
 ) -> tf.data.Dataset:
     """Build a tf.data dataset of shuffled n-gram batches: (context_ids int32 [B, n-1], target_ids int32 [B]).
 
@@ -46,6 +47,11 @@ def ngram_dataset(
 
     `tf.train.Checkpoint(iterator=iter(dataset))` restores the place within an epoch. With `first_epoch` the next epochs
     follow as they would have; otherwise a new process counts its epochs from 0.
+
+    With `segment` T the batches are B/T segments: (ids int32 [B/T, n-1+T-1], target_ids int32 [B/T, T]). A segment is T
+    consecutive targets with the n-1 words before the first, so that neighbours share their context. Segments begin at
+    other places in each of T epochs. A place without a target is `<pad>`: before and after the text, and where
+    `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context.
 
     An array of ids is held in memory. Of shards about 4 million ids are in memory at a time, and the shuffle has two
     levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks. With
@@ -71,13 +77,14 @@ def ngram_dataset(
             each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Otherwise a worker reads its own
             ranges only, which differ between epochs.
         most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
+        segment: T, the targets of a segment. B must be a multiple of T and of the number of parts. Default: 1, n-grams.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
 
     Raises:
         InputError: an option is out of range, the text is too short, `Resampled` texts come with `shuffle=False`, or
-            `batch_size` is no multiple of the number of parts.
+            `batch_size` is no multiple of `segment` and the number of parts.
 
     Example:
 
@@ -99,16 +106,25 @@ def ngram_dataset(
     if isinstance(ids, Resampled) and not shuffle:
         raise InputError("`shuffle` must be True for Resampled texts. Received: shuffle=False.")
     worker, workers = part
-    if not 0 <= worker < workers or batch_size % workers:
+    if not 0 <= worker < workers or segment < 1 or batch_size % (workers * segment):
         raise InputError(
-            f"`part` must be (w, N) with 0 <= w < N and `batch_size` a multiple of N. Received: {part}, {batch_size}."
+            "`part` must be (w, N) with 0 <= w < N, and `batch_size` a multiple of N times `segment`. "
+            f"Received: {part}, {batch_size}, {segment}."
         )
-    pools = None
+    batch_size //= segment  # from here on segments are the units; n-grams are segments of one target
+    pools, listed = None, targets_below if segment == 1 else None
     if isinstance(ids, ShardedIds | Resampled):
-        pools = Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below, part=part)
+        pools = Pools(
+            ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=listed, part=part, segment=segment
+        )
         number = pools.number
     else:
-        tokens, positions = ngram_positions(ids, order, boundary, targets_below)
+        if segment == 1:
+            tokens, positions = ngram_positions(ids, order, boundary, targets_below)
+        else:
+            tokens, positions = segment_positions(ids, order, boundary, segment)
+            if not shuffle:  # there is no offset, so the segment that it may need at the end is empty
+                positions = positions[positions <= len(tokens) - (2 * segment - 1)]
         number = len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
     if most_batches is not None:
@@ -122,20 +138,26 @@ def ngram_dataset(
     whole = tf.constant(batches, tf.int64)
     local_size = batch_size // workers  # n-grams of this part in a batch
     skipped = first_batch * local_size  # n-grams of this part to skip in the first epoch
-    chunk = max(1, _CHUNK // local_size) * local_size
+    chunk = max(1, _CHUNK // (local_size * segment)) * local_size
+
+    def gather(epoch: tf.Tensor, tokens: tf.Tensor, positions: tf.Tensor | None) -> Callable:
+        offset = _draw_offset(segment, seed, epoch) if shuffle and segment > 1 else 0
+        return functools.partial(_gather, tokens, positions, offset, order, segment, targets_below)
+
     if pools:
-        chunks = _build_pool_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
+        chunks = _build_pool_chunks(pools, gather, chunk, shuffle, seed, first_epoch, skipped)
     else:
         used = _count_part(min(number, batches * batch_size), batch_size, part)  # n-grams of this part in an epoch
         tokens = tf.constant(tokens)
         # the positions of a stream are a range, which needs no look-up
-        is_range = boundary == "stream" and targets_below is None
+        is_range = boundary == "stream" and targets_below is None and segment == 1
         positions = None if is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
             epoch_seed = _make_key(seed, epoch, 0) if shuffle else None
-            return _build_chunks(tokens, positions, order, chunk, first, used, number, epoch_seed, (local_size, *part))
+            gather_places = gather(epoch, tokens, positions)
+            return _build_chunks(gather_places, chunk, first, used, number, epoch_seed, (local_size, *part))
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
         joined = chunks(epoch).prefetch(2).rebatch(local_size, drop_remainder=drop_remainder)
@@ -177,10 +199,36 @@ def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:
     return whole * size + min(max(rest - worker * size, 0), size)
 
 
-def _build_chunks(
+def _draw_offset(segment: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    """Draw how far back the segments of an epoch begin, 0 to T-1: another offset in each of T epochs."""
+    key, place = _make_key(seed, epoch // segment, -1), tf.cast(epoch % segment, tf.int32)
+    return tf.raw_ops.RandomIndexShuffle(index=place, seed=key, max_index=segment - 1, rounds=_ROUNDS)
+
+
+def _gather(
     tokens: tf.Tensor,
     positions: tf.Tensor | None,
+    offset: tf.Tensor | int,
     order: int,
+    segment: int,
+    targets_below: int | None,
+    place: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gather n-grams of a text in memory, or segments. Without positions every place from n-1 on is a target."""
+    position = place + (order - 1) if positions is None else tf.gather(positions, place)
+    if segment == 1:
+        context = tf.gather(tokens, position[:, None] + tf.range(1 - order, 0))  # [chunk, n-1]
+        return context, tf.gather(tokens, position)
+    words = tf.gather(tokens, (position - offset)[:, None] + tf.range(1 - order, segment))  # [chunk, n-1+T]
+    targets = tf.maximum(words[:, order - 1 :], PAD_ID)
+    if targets_below is not None:
+        targets = tf.where(targets < targets_below, targets, PAD_ID)
+    words = words[:, :-1]
+    return tf.maximum(words, -1 - words), targets
+
+
+def _build_chunks(
+    gather: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
     chunk: int,
     first: tf.Tensor | int,
     used: tf.Tensor | int,
@@ -190,7 +238,7 @@ def _build_chunks(
 ) -> tf.data.Dataset:
     """Gather the n-grams of a text in memory, `chunk` at a time: places `first` to `used` of a permutation of `number`.
 
-    Without `positions` every place from n-1 on is a target. Without a seed, int32 [3], the order is that of the text.
+    Without a seed, int32 [3], the order is that of the text.
     With a part (b, w, N) `first` and `used` count its n-grams: b of each N b places, from place w b on.
     """
 
@@ -202,16 +250,14 @@ def _build_chunks(
         if seed is not None:
             # tf.random.experimental.index_shuffle has 4 rounds, after which neighbours still correlate (0.24)
             place = tf.raw_ops.RandomIndexShuffle(index=place, seed=seed, max_index=number - 1, rounds=_ROUNDS)
-        position = place + (order - 1) if positions is None else tf.gather(positions, place)
-        context = tf.gather(tokens, position[:, None] + tf.range(1 - order, 0))  # [chunk, n-1]
-        return context, tf.gather(tokens, position)
+        return gather(place)
 
     starts = tf.data.Dataset.range(tf.cast(first, tf.int64), tf.cast(used, tf.int64), chunk, output_type=tf.int32)
     return starts.map(ngrams)
 
 
 def _build_pool_chunks(
-    pools: Pools, order: int, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
+    pools: Pools, gather: Callable, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """Return a function from an epoch to its chunks of n-grams, pool after pool. The next pool is read in advance."""
     first_pool, first_ngram = pools.place(skipped) if skipped else (0, 0)
@@ -227,7 +273,7 @@ def _build_pool_chunks(
             first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
             pool_seed = _make_key(seed, epoch, 1 + pool) if shuffle else None
             size = tf.size(positions)
-            return _build_chunks(tokens, positions, order, chunk, first, size, size, pool_seed)
+            return _build_chunks(gather(epoch, tokens, positions), chunk, first, size, size, pool_seed)
 
         numbers = tf.data.Dataset.range(tf.where(is_first, tf.cast(first_pool, tf.int64), 0), pools.count)
         return numbers.map(functools.partial(load, epoch)).prefetch(1).flat_map(of_pool)
