@@ -70,7 +70,7 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
 
     Under plain SGD weight decay equals the paper's: theta <- theta - eps_t (gradient + lambda theta). Under the other
     optimisers it is decoupled. With a sampled output it applies to the rows that a step touches; see
-    `keras_nplm.training.optimizers`.
+    `keras_nplm.training.optimizers`. The biases are left out by `exclude_from_weight_decay(var_list=model.biases)`.
 
     Schedules: linear, eps_t = eps_0 (1 - t/T), where T is the number of updates of all epochs; inverse-time, the
     paper's, eps_t = eps_0 / (1 + r t); constant.

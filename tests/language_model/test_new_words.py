@@ -102,7 +102,7 @@ def test_likelihood_takes_one_step_up(boundary, options):
     steps = [np.linalg.solve(len(own) * fisher + prior, sum(own, np.zeros(M))) for own in gradients]
 
     inside = np.array([ngram[:-1] for ngram, _, _ in found])
-    features = np.asarray(model.prob.project(model.features(inside))).astype(np.float64)
+    features = np.asarray(model.prob.project_features(model.compute_features(inside))).astype(np.float64)
     weights = np.exp(model.next_log_probs(inside)[:, 1])
     weights /= weights.sum()
     mean = weights @ features

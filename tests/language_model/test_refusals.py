@@ -56,7 +56,10 @@ _NETWORK_CALLS = [
     (_add(TEXT, prior_tokens=0), "`prior_tokens` must be 1 or more"),
     (_add(TEXT, words=["dog"], frequencies={"cow": 0.1}), "Missing: 'dog'"),
     (_add(TEXT, words=["dog"], frequencies={"dog": 1.0}), "sum to less than 1"),
-    (lambda model: add_words(_wrap(Mixture([Uniform(9)] * 2, [0.5, 0.5])), TEXT), "to an NPLM. Received: Mixture"),
+    (
+        lambda model: add_words(_wrap(Mixture([Uniform(9)] * 2, [0.5, 0.5])), TEXT),
+        "must be an NPLM to add words to it. Received: Mixture",
+    ),
     (lambda model: add_words(_wrap(NPLM(9, output="adaptive")), TEXT), "a row for each"),
     (lambda model: model.adapt([]), "2 lines"),
     (lambda model: model.adapt(["the <s> cat"] * 3), "<s>"),

@@ -20,7 +20,9 @@ def test_weight_decay_of_sgd_is_the_penalty_of_the_paper(weight_decay):
     for left, right in zip(in_optimizer.weights, in_loss.weights, strict=True):
         value = rng.normal(0, 0.5, left.shape)
         left.assign(value), right.assign(value)
-    in_optimizer.compile(optimizer=build_optimizer(configuration, 10))
+    optimizer = build_optimizer(configuration, 10)
+    optimizer.exclude_from_weight_decay(var_list=in_optimizer.biases)
+    in_optimizer.compile(optimizer)
     in_loss.compile(optimizer=keras.optimizers.SGD(0.1))
     contexts = rng.integers(1, 50, (64, 4))
     for model in (in_optimizer, in_loss):
