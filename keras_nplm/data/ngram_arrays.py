@@ -65,11 +65,9 @@ def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) 
     """Arrange token ids so that every segment, T targets and the n-1 words before them, is a contiguous slice.
 
     The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends the context.
-
-    Returns:
-        tokens, int32: the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`. These are no targets,
-        and stored as -1 - id. positions, int32: the first targets. Shifted back by any offset below T, the segments
-        have each target once.
+    Tokens, int32, are the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`. These are no targets, and
+    stored as -1 - id. Positions, int32, are the first targets. Shifted back by any offset below T, the segments have
+    each target once.
 
     Example:
 

@@ -18,10 +18,7 @@ POOL = 1 << 22  # approximate number of n-grams that a worker permutes together
 
 
 class Blocks:
-    """A text cut into blocks of ids, read one by one. An n-gram belongs to the block of its target.
-
-    With `segment` T above 1, the units of a block are its segments instead of its n-grams; see `segment_positions`.
-    """
+    """A text cut into blocks of n-grams, or of segments, read one by one. They belong to the block of their target."""
 
     def __init__(
         self,

@@ -172,7 +172,7 @@ class LikelihoodTraining(ReplicatedTraining):
         """Return the number of targets of a batch; a place of a segment without a target is `<pad>`."""
         if self.count_targets(x) == 1:
             return ops.shape(y)[0]
-        return ops.maximum(ops.sum(ops.cast(ops.not_equal(y, PAD_ID), "int32")), 1)
+        return ops.sum(ops.cast(ops.not_equal(y, PAD_ID), "int32"))
 
     def compute_loss(
         self,
@@ -205,7 +205,7 @@ class LikelihoodTraining(ReplicatedTraining):
         if negative_log_likelihood is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         mean = self.mean(loss, loss, sample_weight)
-        mean *= ops.cast(ops.shape(loss)[0], mean.dtype) / ops.cast(number, mean.dtype)
+        mean *= ops.cast(ops.shape(loss)[0], mean.dtype) / ops.cast(ops.maximum(number, 1), mean.dtype)
         mean = self.weight_by_examples(mean, number) if training else mean
         return mean + ops.cast(super().compute_loss(training=training), mean.dtype) if self.losses else mean
 

@@ -53,7 +53,7 @@ class ReplicatedTraining:
 
         replica, number = tf.distribute.get_replica_context(), tf.cast(number, mean.dtype)
         total = replica.all_reduce(tf.distribute.ReduceOp.SUM, number)
-        share = mean * number * replica.num_replicas_in_sync / total
+        share = mean * number * replica.num_replicas_in_sync / tf.maximum(total, 1)
         return share + tf.stop_gradient(mean - share)
 
 
