@@ -63,7 +63,7 @@ def describe(option: Option, default: object, required: bool = False) -> str:
 
 
 def add_directory(parser: argparse.ArgumentParser, *, has_preset: bool = False) -> None:
-    """Add the model directory that a command reads, perhaps by default that of the reference model."""
+    """Add the model directory that a command reads, by default, if so wanted, of the reference model."""
     help = "model directory written by train, ngram, mix, adapt or add-words"
     if has_preset:
         help = "model directory (default: the reference model, a network of the Python language reference)"

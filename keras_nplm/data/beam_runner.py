@@ -1,6 +1,6 @@
 """Count and encode chunks of text on a cluster: pipelines of Apache Beam for `keras-nplm prepare --runner`.
 
-Beam only distributes the work. The tasks are those of the local path, so that the files are the same, byte for byte.
+Beam only distributes the work. The tasks are the same as without it, so that the files are the same, byte for byte.
 The driver and all workers must see the output directory under the same path, and the text under the same paths or as
 `gs://` and `s3://` URLs. They must have the same version of this package.
 """

@@ -9,7 +9,6 @@ from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
 from keras_nplm.io.errors import InputError
 
 BOUNDARIES = ("stream", "sentence")
-HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads small ids over 64 bits
 
 
 def ngram_positions(
@@ -159,19 +158,3 @@ def check_ngrams(
             raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
         check_ids(target_ids, vocabulary_size if outputs is None else outputs)
     return context_ids, target_ids
-
-
-def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Find the distinct rows of an array of contexts."""
-    key = np.zeros(len(context_ids), np.uint64)
-    for column in context_ids.T:
-        key = (key ^ column.astype(np.uint64)) * HASH_MULTIPLIER
-        key ^= key >> np.uint64(29)
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    contexts = context_ids[first]
-    if not np.array_equal(contexts[which], context_ids):  # hash collision
-        contexts, first, which = np.unique(context_ids, axis=0, return_index=True, return_inverse=True)
-    which = which.reshape(-1)
-    if keep_order:
-        contexts, which = context_ids[np.sort(first)], np.argsort(np.argsort(first))[which]
-    return contexts, which.astype(np.int32)

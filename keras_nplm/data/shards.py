@@ -81,7 +81,7 @@ def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def write_shard(directory: Path, shard: str, batches: Iterable[np.ndarray], counter: TextCounter) -> None:
-    """Write the ids of a text as a shard, and then what a counter counted of it."""
+    """Write the ids of a text as a shard, and then its counts."""
     with replace_file(directory / shard) as temporary, open(temporary, "wb") as file:
         for ids in batches:
             file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk

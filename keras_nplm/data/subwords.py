@@ -103,7 +103,7 @@ class Subwords:
             kind: `"unigram"` or `"bpe"`.
 
         Raises:
-            InputError: an option is out of range, or there is no text.
+            InputError: an option is out of range, or there is not text.
         """
         if not MIN_PIECES <= pieces <= _MAX_PIECES:
             raise InputError(f"`pieces` must be {MIN_PIECES} to {_MAX_PIECES:,}. Received: {pieces}.")

@@ -26,7 +26,7 @@ def load_log_probs(
     build: Build = lambda language_model: language_model.model,
     source: Path | None = None,
 ) -> Columns:
-    """Return ln P of each token under the model of a row, or under what `build` makes of it anew for each split.
+    """Return ln P of each token under the model of a row, or under the model that `build` makes of it for each split.
 
     `log_probs/NAME.npz` keeps the result until the row, or the file `source`, is written again.
     """

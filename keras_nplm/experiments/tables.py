@@ -21,7 +21,7 @@ class Table:
     on_page: Callable[[dict], Any] | None = bool  # whether the page of measured results has a row; None: it has none
 
     def format(self, report: Mapping, page: bool = False) -> str:
-        """Return the table as Markdown, or of its rows those of the page; without rows, an empty string."""
+        """Return the table as Markdown, or only the rows of the page; without rows, an empty string."""
         rows = [row for row in report.get(self.key, ()) if not page or (self.on_page and self.on_page(row))]
         table = markdown_table([header for header, _, _ in self.columns], list(map(self._format_row, rows)))
         return join_paragraphs(f"### {self.title}".format(**report) if self.title else "", table) if rows else ""

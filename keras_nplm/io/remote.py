@@ -126,7 +126,7 @@ def open_output(path: str | os.PathLike, *, resume: bool = False, writes: bool =
 
 
 def upload(path: Path) -> None:
-    """Upload what has changed in the directory of a remote output, or a file beside those of a downloaded model."""
+    """Upload the changed files of a remote output, or a new file of a downloaded model."""
     if str(path) in _OUTPUTS:
         _upload_changes(*_OUTPUTS[str(path)], path)
     elif is_remote(url := display_url(path)) and path.is_file():
@@ -151,7 +151,7 @@ def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
-    """Download a run; without `contents`, or if it is no run, write empty files. Return the states of all files."""
+    """Download a run; without `contents`, or of another directory, write empty files. Return the states of all files."""
     filesystem, states = open_filesystem(url), {}
     with _explain_errors(url, "read"):
         listed = _list_files(filesystem, url)
@@ -167,7 +167,7 @@ def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
 
 
 def _upload_changes(url: str, states: dict[str, tuple], local: Path) -> None:
-    """Upload the files whose states have changed, and remove those that are gone."""
+    """Upload the files whose states have changed, and remove the deleted ones."""
     filesystem = open_filesystem(url)
     names = [path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file()]
     found = {name: _read_state(local / name) for name in names if "/." not in f"/{name}"}

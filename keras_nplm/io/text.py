@@ -155,7 +155,7 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
 
 
 def _check_text(path: str | os.PathLike, first: bytes) -> None:
-    """Refuse a file by its first bytes, which name the kind of a file that is no text, and its line ends."""
+    """Refuse a file by its first bytes, which name the kind of a file other than text, and its line ends."""
     if kind := "a tar archive" if first[257:262] == b"ustar" else _find_kind(first, _OTHERS):
         raise InputError(f"{path} must be text. Received: {kind}. Fix: name a text file.")
     if b"\n" not in first and b"\r" in first.rstrip(b"\r") and b"\0" not in first:

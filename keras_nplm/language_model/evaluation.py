@@ -15,7 +15,8 @@ from keras_nplm.data.vocabulary import EOS_ID, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
-from keras_nplm.models.evaluation import TextSize, compute_text_figures, evaluate, evaluate_each
+from keras_nplm.models.evaluation import evaluate, evaluate_each
+from keras_nplm.models.text_figures import TextSize, compute_text_figures
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel

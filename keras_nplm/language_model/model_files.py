@@ -108,7 +108,7 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
 
 
 def load_component(directory: Path, number: int, config: dict, vocabulary_size: int) -> NextWordModel:
-    """Load a component of a mixture or short-list, counted from 0; `config` is that of the whole model."""
+    """Load a component of a mixture or short-list, counted from 0; `config` belongs to the whole model."""
     component = component_directory(directory, number)
     if component.is_symlink() or component.parent.is_symlink():  # links to each other would make an endless model
         raise InputError(f"{component} is a symbolic link. Fix: copy the component into the model directory.")

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import find_distinct_rows, gather_ngrams, ngram_positions
+from keras_nplm.data.distinct_rows import find_distinct_rows
+from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, check_reserved
 from keras_nplm.models.base import NextWordModel, row_blocks
 

@@ -15,7 +15,7 @@ _NEVER = -1e9  # z of a position out of reach
 
 
 class Copies(NamedTuple):
-    """The context's words as outputs of their own, beside those of the vocabulary.
+    """The context's words as outputs of their own, beside the outputs of the vocabulary.
 
         y'_w = ln( exp(y_w) + sum_{i: w_i = w} a_i )
 
@@ -99,7 +99,7 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
 
 
 class Features(NamedTuple):
-    """What an output layer of a network with a pointer receives: activations, float [B, w], and copies."""
+    """The input of an output layer in a network with a pointer: activations, float [B, w], and copies."""
 
     activations: Tensor
     copies: Copies | None = None

@@ -1,20 +1,15 @@
-"""Exact perplexity and bits per character of a text under any model with `log_prob(context_ids, target_ids)`."""
+"""Exact perplexity of a text under any model with `log_prob(context_ids, target_ids)`."""
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.data.tokenizers import parse_tokenizer
 from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
-from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 _BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
 _BLOCK_IDS = 1 << 22  # ids of these n-grams: a cache has hundreds of words of context
@@ -116,8 +111,8 @@ class LogProbSums:
             message = f"The log-probability of the text under {self._name} must be finite. Received: {total}."
             raise RunError(f"{message} Fix: {fix}")
         return {
-            "perplexity": _exp(-total / self._tokens),
-            "perplexity_without_unk": _exp((self._unk - total) / known) if known else None,
+            "perplexity": compute_exp(-total / self._tokens),
+            "perplexity_without_unk": compute_exp((self._unk - total) / known) if known else None,
             "tokens": self._tokens,
             "unk_tokens": self._unk_tokens,
             "log_prob": float(total),
@@ -125,85 +120,10 @@ class LogProbSums:
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class TextSize:
-    """The size of a text in characters and words, and the cost of spelling its out-of-vocabulary words."""
-
-    characters: int | None = None
-    words: int | None = None
-    spelling_log_prob: float | None = None
-    missing: str | None = None
-    normalised: tuple[str, ...] = ()
-
-    @classmethod
-    def of_text(
-        cls, counts: dict[str, int], boundary: str, tokenizer: str, spelling_log_prob: float | None
-    ) -> "TextSize":
-        """Return the size of a text."""
-        ends = counts["sentences"] if boundary == "sentence" else 0
-        size, missing = (counts["characters"] + ends, counts["words"] + ends), None
-        if not counts["unk_tokens"]:
-            spelling_log_prob = 0.0
-        elif spelling_log_prob is None:
-            missing = (
-                f"The model has no spelling model ({SPELLING_FILE}) for {counts['unk_tokens']:,} <unk>. Fix: train it "
-                "with this version."
-            )
-        return cls(*size, spelling_log_prob, missing, parse_tokenizer(tokenizer)[1])
-
-    @classmethod
-    def of_split(cls, encoded: EncodedCorpus, split: str, boundary: str, spelling: SpellingModel | None) -> "TextSize":
-        """Return the size of a split. Without a spelling model only a text without `<unk>` has figures."""
-        counts = encoded.splits[split]
-        if "characters" not in counts or "words" not in counts:
-            return cls(missing="The corpus was encoded without its characters. Fix: train again with this version.")
-        log_prob = None
-        if spelling is not None and counts["unk_tokens"]:
-            log_prob = sum(map(spelling.sum_log_prob, encoded.unknown_words(split)))
-        return cls.of_text(counts, boundary, encoded.tokenizer, log_prob)
-
-
-def compute_text_figures(log_prob: float, size: TextSize) -> dict[str, float | int | str | list | None]:
-    """Return bits per character and perplexity per word: figures that are comparable between tokenizers.
-
-        bits per character  = -(ln P(tokens) + ln P(spellings)) / (ln 2 · characters)
-        perplexity per word = exp(-(ln P(tokens) + ln P(spellings)) / words)
-
-    ln P(spellings) is the sum over the `<unk>` tokens of ln P(spelling | <unk>): a word model pays for all of its text.
-    Two costs are not included: a tokenizer of words loses the spacing of its text, and normalisation the difference
-    between the text and the normalised text.
-
-    Reference: Gao et al., Language Model Evaluation Harness (https://github.com/EleutherAI/lm-evaluation-harness).
-    """
-    figures: dict[str, Any] = {"bits_per_character": None, "perplexity_per_word": None}
-    if size.missing is None and size.characters and size.words and size.spelling_log_prob is not None:
-        total = -(log_prob + size.spelling_log_prob)
-        figures["bits_per_character"] = total / math.log(2) / size.characters
-        figures["perplexity_per_word"] = _exp(total / size.words)
-    else:
-        figures["bits_per_character_missing"] = size.missing
-    figures |= {name: getattr(size, name) for name in ("characters", "words", "spelling_log_prob")}
-    return figures | ({"normalised": list(size.normalised)} if size.normalised else {})
-
-
-def evaluate_split(
-    model: NextWordModel,
-    encoded: EncodedCorpus,
-    split: str,
-    boundary: str | None = None,
-    spelling: SpellingModel | None = None,
-    measure: Callable[..., dict] = evaluate,
-) -> dict:
-    """Return all figures of a split: those of `measure`, and those of `compute_text_figures`."""
-    figures = measure(model, encoded.ids(split), boundary)
-    size = TextSize.of_split(encoded, split, resolve_boundary([model], boundary) or "sentence", spelling)
-    return figures | compute_text_figures(figures["log_prob"], size)
-
-
-def _exp(x: float) -> float:
+def compute_exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
 
 def format_perplexity(perplexity: float | None, digits: int = 2) -> str:
-    """Format a perplexity for a table: two decimals, a dash where it is None."""
+    """Format a perplexity for a table, with a dash in place of None."""
     return "–" if perplexity is None else f"{perplexity:.{digits}f}"

@@ -139,7 +139,7 @@ class LikelihoodTraining(ReplicatedTraining):
         return self.loss is None and own and keras.backend.backend() == "tensorflow"
 
     def _measures_probabilities(self) -> bool:
-        """Whether metrics of `compile`, or those of a subclass, see the probabilities."""
+        """Whether metrics of `compile` or of a subclass see the probabilities."""
         return self._has_compiled_metrics or type(self).compute_metrics is not keras.Model.compute_metrics
 
     def _features_loss(

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
+from keras_nplm.data.distinct_rows import find_distinct_rows
+from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.build import build_context, build_hidden, build_output
@@ -252,45 +253,19 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         return a if self.direct is None else ops.concatenate([a, x], axis=-1)  # [U W] [a; x] = U a + W x
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
-        """Initialise the output biases with the unigram model; see `Output.set_unigram`.
-
-        Args:
-            counts: int [|V|], how often each id is a target in training.
-            min_count: int, how often a word had to be seen to join the vocabulary.
-
-        Raises:
-            InputError: `counts` has a shape other than [|V|], or its sum is 0.
-        """
+        """Initialise the output biases with the unigram model; see `Output.set_unigram`."""
         self.prob.set_unigram(counts, min_count)
 
     def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the features of contexts as an array: hidden activations, without copies; evaluated in blocks.
-
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-
-        Returns:
-            float32 [B, w]; float64 in a network of float64.
-
-        Raises:
-            InputError: ids out of range, or contexts of another length.
-        """
+        """Return the features of contexts [B, n-1] as an array, float [B, w], without copies; evaluated in blocks."""
         return self._in_blocks(self._graph_features, context_ids)
 
     # Probabilities: exactly normalised, from arrays to arrays
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context); the network runs once for each distinct context.
+        """Return ln P(output | context), float [B], in nats; the network runs once for each distinct context.
 
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-            output_ids: int [B], predicted words, or `prob.listed` for the outside output of a short-list.
-
-        Returns:
-            float32 [B], nats.
-
-        Raises:
-            InputError: ids out of range, or shapes that do not match.
+        Outputs, int [B], are predicted words, or `prob.listed` for the outside output of a short-list.
         """
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
@@ -305,17 +280,7 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         return result
 
     def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context) of every output: the predicted words, then the outside output if there is one.
-
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-
-        Returns:
-            float32 [B, outputs], nats; exp of a row sums to 1.
-
-        Raises:
-            InputError: ids out of range, or contexts of another length.
-        """
+        """Return ln P(output | context), float [B, outputs]: of the predicted words, then of the outside output."""
         return self._in_blocks(self._graph_log_probs, context_ids)
 
     def _in_blocks(self, function: Callable, context_ids: np.ndarray) -> np.ndarray:

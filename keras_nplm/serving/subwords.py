@@ -12,7 +12,7 @@ _LOG_ZERO = float("-inf")
 
 
 class SubwordGraph(tf.Module):
-    """A SentencePiece model as TensorFlow operations: words to ids of pieces, equal to those of `Subwords`.
+    """A SentencePiece model as TensorFlow operations: words to ids of pieces, as `Subwords` gives them.
 
     Plain operations need no library where the model is served. TensorFlow Text would be faster, but its version of
     SentencePiece chooses differently between segmentations of equal probability, such as `0 000` and `000 0`.
@@ -74,7 +74,7 @@ class SubwordGraph(tf.Module):
         return self._spell_unknown(tokens, tf.gather(chars, ends), tf.gather(rows, ends))
 
     def _look_up(self, chars: tf.Tensor, place: tf.Tensor, is_spelled: tf.Tensor) -> tf.Tensor:
-        """Return the ids of the pieces of 1, 2 … M characters that end at each character, int64 [N, M]; -1 is none."""
+        """Return the ids of the pieces of 1, 2 … M characters that end at each character, int64 [N, M]; -1 where there is no such piece."""
         columns, texts = [], chars
         for length in range(1, self._longest + 1):
             if length > 1:
@@ -84,7 +84,7 @@ class SubwordGraph(tf.Module):
         return tf.stack(columns, axis=1)
 
     def _spell_unknown(self, tokens: tf.Tensor, chars: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the ids of tokens. Those of a token that is no piece, a character, are its bytes."""
+        """Return the ids of tokens. A character that is not a piece gives its bytes."""
         is_unknown = tokens == _NONE
         spelling = tf.where(is_unknown, chars, "")
         starts = tf.gather(self._splits, tf.maximum(tokens, 0))

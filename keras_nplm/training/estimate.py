@@ -20,7 +20,6 @@ from keras_nplm.language_model.directory import lock_new_directory, lock_run, re
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import NGRAMS_FILE, save_model
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import evaluate_split
 from keras_nplm.models.ngrams import (
     BackoffModel,
     class_based,
@@ -32,6 +31,7 @@ from keras_nplm.models.ngrams import (
     save_classes,
 )
 from keras_nplm.models.spelling import SpellingModel, load_spelling
+from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.prepare import prepare_directory
 
 METHODS = {

@@ -12,53 +12,26 @@ import tensorflow as tf
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import ngram_positions
-from keras_nplm.data.resampling import count_resampled
-from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.outputs import OUTPUTS
-from keras_nplm.models.evaluation import TextSize
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.spelling import load_spelling
+from keras_nplm.models.text_figures import TextSize
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
 from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
+from keras_nplm.training.targets import TrainingTargets, find_target_limit, print_coverage
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
 _VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
 _LEAST_EXECUTIONS = 20  # of local updates in an epoch
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingTargets:
-    """Target counts of K training texts, int64 [K, |V|], and the share of each text in an epoch (`--resample`)."""
-
-    counts: np.ndarray
-    shares: np.ndarray
-    ngrams_per_epoch: int
-
-    @classmethod
-    def of(cls, configuration: Configuration, encoded: EncodedCorpus) -> "TrainingTargets":
-        """Count the targets of the training split."""
-        counts, shares = encoded.frequencies_by_share()
-        counts[:, EOS_ID] *= configuration.boundary == "sentence"
-        limit, lost = _target_limit(configuration), 0
-        if configuration.segment > 1:  # a segment has words that are no targets; a share of them is rounded
-            limit, lost = None, configuration.segment * np.count_nonzero(shares < 1)
-        ngrams = sum(map(count_resampled, shares, counts[:, :limit].sum(axis=1)))
-        return cls(counts, shares, max(1, ngrams - lost))
-
-
-def _target_limit(configuration: Configuration) -> int | None:
-    """The id from which on words are not training targets, or None if all words are."""
-    if configuration.shortlist_size is None or configuration.outside_output:
-        return None
-    return len(SPECIALS) + configuration.shortlist_size
 
 
 def fit_network(
@@ -73,7 +46,7 @@ def fit_network(
     batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
     every = configuration.average_every
     ngrams = dict(
-        order=configuration.order, boundary=configuration.boundary, targets_below=_target_limit(configuration)
+        order=configuration.order, boundary=configuration.boundary, targets_below=find_target_limit(configuration)
     )
     training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
@@ -85,7 +58,7 @@ def fit_network(
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
-            _print_coverage(configuration, targets, model)
+            print_coverage(configuration, targets, model.prob.num_outputs)
         language_model = LanguageModel(model, vocabulary, encoded.tokenizer, configuration.boundary)
         language_model.corpus, language_model.spelling = encoded, load_spelling(directory)
         board = _build_board(configuration, directory, language_model, validation_ids, targets, batch_size, ngrams)
@@ -198,14 +171,3 @@ def _list_different_options(configuration: Configuration) -> dict:
     """The options that differ from the defaults, by name: what tells runs apart."""
     default = dataclasses.asdict(Configuration())
     return {name: value for name, value in dataclasses.asdict(configuration).items() if value != default[name]}
-
-
-def _print_coverage(configuration: Configuration, targets: TrainingTargets, model: NPLM) -> None:
-    """Print the share of training targets that the short-list covers."""
-    counts = targets.counts.sum(axis=0)
-    share = counts[: len(SPECIALS) + configuration.shortlist_size].sum() / counts.sum()
-    print(
-        f"The short-list covers {share:.1%} of the training text. During training, perplexities are measured over the "
-        f"{model.prob.num_outputs:,} outputs of the network. The whole model is evaluated at the end.",
-        file=sys.stderr,
-    )

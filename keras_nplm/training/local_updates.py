@@ -19,7 +19,7 @@ class LocalUpdates(keras.callbacks.Callback):
     In between a worker trains as a single process does, on its part of each batch. With K = 1 and plain SGD this is
     synchronous training, because the mean of the updates is the update by the mean gradient. Sums and moments of
     Adagrad and Adam are averaged as the weights are. Dropout and negative samples differ between workers. The figures
-    of an epoch are those of all workers. This callback must come first in the list of callbacks.
+    of an epoch are means over all workers. This callback must come first in the list of callbacks.
 
     The model is built and compiled outside of the strategy's scope. `steps` are the updates of an epoch.
 
@@ -66,7 +66,7 @@ class LocalUpdates(keras.callbacks.Callback):
             state.assign(np.array([(int(seed) + self.index * _STRIDE) % (1 << 32), count], state.numpy().dtype))
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        """Replace the figures of this worker by those of all workers: means, weighted by the number of n-grams."""
+        """Replace the figures of this worker by the means of all workers, weighted by the number of n-grams."""
         validated = float(self.model.perplexity.count.numpy())  # of the validation, which came last
         absent = {f"val_{metric.name}": 1.0 for metric in self.model.metrics}  # of a worker without validation n-grams
         logs |= absent | logs

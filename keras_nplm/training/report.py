@@ -11,8 +11,9 @@ from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
-from keras_nplm.models.evaluation import evaluate_split, format_perplexity
+from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.charts import draw_lines, draw_words, escape_html, render_svg
 from keras_nplm.training.configuration import train_command
 

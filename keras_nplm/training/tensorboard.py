@@ -22,8 +22,8 @@ from keras_nplm.io.lock import check_locks
 from keras_nplm.io.text import escape_formula
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.lookup import rows
-from keras_nplm.models.evaluation import TextSize, compute_text_figures
 from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.text_figures import TextSize, compute_text_figures
 
 _TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")
 _PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'

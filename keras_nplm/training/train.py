@@ -27,20 +27,22 @@ from keras_nplm.io.remote import display_url, fetch, open_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
-from keras_nplm.models.evaluation import evaluate, evaluate_split
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.self_normalised import evaluate_with_ln_z
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
+from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.adaptive_default import AdaptiveConfiguration
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import read_history
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, is_chief, open_strategy
-from keras_nplm.training.fit import TrainingTargets, fit_network
+from keras_nplm.training.fit import fit_network
 from keras_nplm.training.local_updates import check_local_updates
 from keras_nplm.training.prepare import prepare_directory
 from keras_nplm.training.report import write_run_report
+from keras_nplm.training.targets import TrainingTargets
 
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
@@ -193,7 +195,7 @@ def _wait_for_all_workers(devices: tf.distribute.Strategy) -> None:
 
 
 def _read_finished_run(directory: Path) -> dict:
-    """Read metrics.json. Complete what a process killed after it left: remove last.npz, write report.html."""
+    """Read metrics.json. If the process was killed after it: remove last.npz, write report.html."""
     metrics = read_metrics(directory)
     wanted = dict(parameters=int, best_epoch=int, seconds=NUMBER, cpu_seconds=NUMBER, ngrams_per_second=int)
     check_fields(directory / "metrics.json", metrics, wanted)

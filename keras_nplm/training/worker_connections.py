@@ -1,4 +1,4 @@
-"""Wait for the workers of `TF_CONFIG` before TensorFlow starts, and name those that are absent."""
+"""Wait for the workers of `TF_CONFIG` before TensorFlow starts, and name the absent ones."""
 
 import contextlib
 import os

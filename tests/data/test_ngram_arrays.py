@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_nplm.data.ngram_arrays import extract_ngrams, find_distinct_rows, ngram_blocks, predicted_ids
+from keras_nplm.data.distinct_rows import find_distinct_rows
+from keras_nplm.data.ngram_arrays import extract_ngrams, ngram_blocks, predicted_ids
 from keras_nplm.io.errors import InputError
 
 sentences = st.lists(st.lists(st.integers(4, 9), max_size=6), min_size=1, max_size=6)
@@ -46,7 +47,7 @@ def test_blocks_are_the_same_wherever_a_text_is_cut(list_ngrams, ids, cuts, orde
 @pytest.mark.parametrize("multiplier", [None, 0])
 def test_distinct_rows_survive_hash_collisions(monkeypatch, multiplier):
     if multiplier is not None:  # all rows have the same hash
-        monkeypatch.setattr("keras_nplm.data.ngram_arrays.HASH_MULTIPLIER", np.uint64(multiplier))
+        monkeypatch.setattr("keras_nplm.data.distinct_rows.MULTIPLIER", np.uint64(multiplier))
     rows = np.random.default_rng(0).integers(0, 4, (99, 3)).astype(np.int32)
     contexts, which = find_distinct_rows(rows)
     np.testing.assert_array_equal(contexts[which], rows)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import keras_nplm.training.fit as fit
 from keras_nplm import Configuration, Corpus, EncodedCorpus, ngram_dataset, open_corpus
-from keras_nplm.training.fit import TrainingTargets
+from keras_nplm.training.targets import TrainingTargets
 
 
 class _Killed(BaseException):

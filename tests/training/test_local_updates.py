@@ -10,9 +10,10 @@ import tensorflow as tf
 import keras_nplm.training.local_updates as local_updates
 from keras_nplm import Configuration, InputError, train
 from keras_nplm.training.checkpoint import Checkpoint
-from keras_nplm.training.fit import TrainingTargets, _divide_epoch
+from keras_nplm.training.fit import _divide_epoch
 from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.prepare import prepare_directory
+from keras_nplm.training.targets import TrainingTargets
 
 pytestmark = pytest.mark.usefixtures("no_report")
 K = 6

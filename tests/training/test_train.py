@@ -12,8 +12,8 @@ import pytest
 from keras_nplm import InputError, evaluate, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.models.evaluation import evaluate_split
 from keras_nplm.models.spelling import load_spelling
+from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.build import build_model
 
 

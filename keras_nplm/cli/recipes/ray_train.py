@@ -31,7 +31,7 @@ def train_on_ray(arguments: Sequence[str], workers: int = 2, use_gpu: bool = Fal
     """Run `keras-nplm train` on the workers of a Ray cluster, wait for its end, and return its metrics.
 
     Args:
-        arguments: the words after `keras-nplm train`. Relative paths are those of this process.
+        arguments: the words after `keras-nplm train`. Relative paths start from the directory of this process.
         workers: the number of workers.
         use_gpu: whether each worker has a GPU.
         max_failures: the number of restarts after a lost worker.

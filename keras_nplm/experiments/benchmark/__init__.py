@@ -23,7 +23,7 @@ BENCHMARKS = (*DEFAULT_BENCHMARKS, "quality")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the user chooses for the benchmarks."""
+    """The user's options of the benchmarks."""
 
     corpus: "Corpus"  # for n-gram models
     rounds: int = 5

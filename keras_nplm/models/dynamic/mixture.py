@@ -31,7 +31,7 @@ class DynamicMixture(NextWordModel):
         return self._weights.weights
 
     def reset(self) -> None:
-        """Forget what was read: go back to the weights of the mixture, and to the start of a text."""
+        """Go back to the weights of the mixture, and to the start of a text."""
         self._weights = FollowingWeights(self.mixture.weights, self.chunk, self.rate)
         for model in self.mixture.models:
             if hasattr(model, "reset"):

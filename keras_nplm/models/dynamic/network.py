@@ -55,7 +55,7 @@ class DynamicNPLM(NextWordModel):
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was read: go back to the trained weights, and to the start of a text."""
+        """Go back to the trained weights, and to the start of a text."""
         for learner in self._learners:
             learner.reset()
         self._pending = np.zeros((0, self.order), np.int32)  # predicted n-grams of a chunk that is not whole yet

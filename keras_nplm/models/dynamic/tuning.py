@@ -57,7 +57,7 @@ def find_networks(model: NextWordModel) -> list:
 
 
 def digest_weights(model: NextWordModel) -> str:
-    """Return a digest of what follows a text: the weights of the networks and of a mixture."""
+    """Return a digest of the weights that change with a text: of the networks and of a mixture."""
     mixed = model.weights if isinstance(model, Mixture) else np.zeros(0)
     digest = hashlib.blake2b(mixed.round(9).tobytes())  # a file may change the last bit
     for network in find_networks(model):

@@ -131,7 +131,7 @@ def _next_probabilities(model: NextWordModel, context_ids: np.ndarray) -> np.nda
 
 
 class _ExpectedCounts:
-    """The listed n-grams of one order, with their expected counts: those of the text, and those above `min_count`.
+    """The listed n-grams of one order, with their expected counts: the n-grams of the text, and all above `min_count`.
 
     The counts of a context are sums over adjacent rows, in one block or several: the last sum stays open.
     """

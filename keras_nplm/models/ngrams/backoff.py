@@ -121,7 +121,7 @@ class BackoffModel(NextWordModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "BackoffModel":
-        """Read the tables that `save` wrote. Those of a file of 256 MiB or more are checked and then memory-mapped."""
+        """Read the tables that `save` wrote. Tables of a file of 256 MiB or more are checked and then memory-mapped."""
         check_is_file(path)
         is_large = os.path.getsize(path) >= MAPPED_FROM
         tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large)

@@ -210,7 +210,7 @@ class PartitionedCounts:
         self.frequencies[order - 1] += np.bincount(np.minimum(counts, 5), minlength=6)
 
     def _count_partition(self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray) -> Partition:
-        """Count n-grams in memory, and append those of the orders from `length` + 2 on.
+        """Count n-grams in memory, and append the counts of the orders from `length` + 2 on.
 
         `length` and `number` are of the context with which all contexts end; its N1+(• w_1 … w_k) are added up.
         """

@@ -1,0 +1,49 @@
+"""Targets of training: how often each word is one, and which words are none with a short-list."""
+
+import dataclasses
+import sys
+
+import numpy as np
+
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.resampling import count_resampled
+from keras_nplm.data.vocabulary import EOS_ID, SPECIALS
+from keras_nplm.training.configuration import Configuration
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingTargets:
+    """Target counts of K training texts, int64 [K, |V|], and the share of each text in an epoch (`--resample`)."""
+
+    counts: np.ndarray
+    shares: np.ndarray
+    ngrams_per_epoch: int
+
+    @classmethod
+    def of(cls, configuration: Configuration, encoded: EncodedCorpus) -> "TrainingTargets":
+        """Count the targets of the training split."""
+        counts, shares = encoded.frequencies_by_share()
+        counts[:, EOS_ID] *= configuration.boundary == "sentence"
+        limit, lost = find_target_limit(configuration), 0
+        if configuration.segment > 1:  # a segment has words that are no targets; a share of them is rounded
+            limit, lost = None, configuration.segment * np.count_nonzero(shares < 1)
+        ngrams = sum(map(count_resampled, shares, counts[:, :limit].sum(axis=1)))
+        return cls(counts, shares, max(1, ngrams - lost))
+
+
+def find_target_limit(configuration: Configuration) -> int | None:
+    """Return the id from which on words are not training targets, or None if all words are."""
+    if configuration.shortlist_size is None or configuration.outside_output:
+        return None
+    return len(SPECIALS) + configuration.shortlist_size
+
+
+def print_coverage(configuration: Configuration, targets: TrainingTargets, num_outputs: int) -> None:
+    """Print the share of training targets that the short-list covers."""
+    counts = targets.counts.sum(axis=0)
+    share = counts[: len(SPECIALS) + configuration.shortlist_size].sum() / counts.sum()
+    print(
+        f"The short-list covers {share:.1%} of the training text. During training, perplexities are measured over the "
+        f"{num_outputs:,} outputs of the network. The whole model is evaluated at the end.",
+        file=sys.stderr,
+    )
