@@ -151,7 +151,7 @@ def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
-    """Download a run; without `contents`, or of another directory, write empty files. Return the states of all files."""
+    """Download a run, or empty files without `contents`. Return the states of all files."""
     filesystem, states = open_filesystem(url), {}
     with _explain_errors(url, "read"):
         listed = _list_files(filesystem, url)

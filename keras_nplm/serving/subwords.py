@@ -74,7 +74,7 @@ class SubwordGraph(tf.Module):
         return self._spell_unknown(tokens, tf.gather(chars, ends), tf.gather(rows, ends))
 
     def _look_up(self, chars: tf.Tensor, place: tf.Tensor, is_spelled: tf.Tensor) -> tf.Tensor:
-        """Return the ids of the pieces of 1, 2 … M characters that end at each character, int64 [N, M]; -1 where there is no such piece."""
+        """Return the ids of the pieces of 1, 2 … M characters that end at each character, int64 [N, M], or -1."""
         columns, texts = [], chars
         for length in range(1, self._longest + 1):
             if length > 1:

@@ -68,8 +68,8 @@ class TextGraph(tf.Module):
     def contexts(self, texts: tf.Tensor, order: int, max_length: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the last n-1 tokens of texts, and whether they lie within the last `max_length` bytes.
 
-        The tokens are the same as from the whole text, but only its end is read: more and more bytes, until they hold n-1
-        tokens after a place where a token surely begins. They are int32 [B, n-1], padded with `<s>` or `<pad>`.
+        Only the end of a text is read: more and more bytes, until they hold n-1 tokens after a place where a token
+        surely begins. The tokens are int32 [B, n-1], padded with `<s>` or `<pad>`.
         """
 
         def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

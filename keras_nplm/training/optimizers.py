@@ -20,8 +20,8 @@ _BASE = """
 class Lazy:
     """Mixin that adds weight decay and row-wise updates to an optimiser of Keras.
 
-    A subclass implements `_compute_row_steps(values, ids, variable, learning_rate)`. It returns the steps, which are subtracted from
-    each row of the variable: `ids` are distinct row ids, and `values` their summed gradients.
+    A subclass implements `_compute_row_steps(values, ids, variable, learning_rate)`. It returns the steps that
+    are subtracted from the rows of the variable: `ids` are distinct row ids, and `values` their summed gradients.
     """
 
     sums_repeated_rows = True  # over a batch and over all replicas

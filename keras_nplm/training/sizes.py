@@ -51,7 +51,7 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
 
 
 def _count_output(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, float, float]:
-    """Count the weights of an output layer on `width` features: all, and the numbers that one probability and one loss use."""
+    """Count the weights of an output layer on `width` features: all, of one probability, of one loss."""
     m, h, samples = configuration.embedding_dim, configuration.hidden_units, 1 + configuration.num_sampled
     if configuration.output_layer == "energy":
         context, word = width * h, m * h + h
