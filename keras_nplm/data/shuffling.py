@@ -21,13 +21,7 @@ class Blocks:
     """A text cut into blocks of n-grams, or of segments, read one by one. They belong to the block of their target."""
 
     def __init__(
-        self,
-        ids: ShardedIds,
-        order: int,
-        boundary: str,
-        size: int,
-        targets_below: int | None = None,
-        segment: int = 1,
+        self, ids: ShardedIds, order: int, boundary: str, size: int, targets_below: int | None = None, segment: int = 1
     ):
         check_boundary(order, boundary)
         self._ids, self._order, self._boundary, self._size = ids, order, boundary, size
