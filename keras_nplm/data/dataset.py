@@ -1,13 +1,14 @@
 """The tf.data pipeline: token ids to shuffled batches of (context_ids [B, n-1], target_ids [B])."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.gathering import build_chunks, build_pool_chunks, make_key
-from keras_nplm.data.ngram_arrays import ngram_positions
+from keras_nplm.data.gathering import build_chunks, build_pool_chunks, draw_offset, gather_segments, make_key
+from keras_nplm.data.ngram_arrays import ngram_positions, segment_positions
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools
@@ -34,6 +35,7 @@ def ngram_dataset(
     targets_below: int | None = None,
     part: tuple[int, int] = (0, 1),
     most_batches: int | None = None,
+    segment: int = 1,
 ) -> tf.data.Dataset:
     """Build a tf.data dataset of shuffled n-gram batches: (context_ids int32 [B, n-1], target_ids int32 [B]).
 
@@ -43,6 +45,11 @@ def ngram_dataset(
 
     `tf.train.Checkpoint(iterator=iter(dataset))` restores the place within an epoch. With `first_epoch` the next epochs
     follow as they would have; otherwise a new process counts its epochs from 0.
+
+    With `segment` T the batches are B/T segments: (ids int32 [B/T, n-1+T-1], target_ids int32 [B/T, T]). A segment is T
+    consecutive targets with the n-1 words before the first, so that neighbours share their context. Segments begin at
+    other places in each of T epochs. A place without a target is `<pad>`: before and after the text, and where
+    `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context.
 
     An array of ids is held in memory. Of shards about 4 million ids are in memory at a time, and the shuffle has two
     levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks. With
@@ -68,13 +75,14 @@ def ngram_dataset(
             each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Otherwise a worker reads its own
             ranges only, which differ between epochs.
         most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
+        segment: T, the targets of a segment. B must be a multiple of T and of the number of parts. Default: 1, n-grams.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
 
     Raises:
         InputError: an option is out of range, the text is too short, `Resampled` texts come with `shuffle=False`, or
-            the number of parts does not divide `batch_size`.
+            `segment` times the number of parts does not divide `batch_size`.
 
     Example:
 
@@ -96,16 +104,25 @@ def ngram_dataset(
     if isinstance(ids, Resampled) and not shuffle:
         raise InputError("`shuffle` must be True for Resampled texts. Received: shuffle=False.")
     worker, workers = part
-    if not 0 <= worker < workers or batch_size % workers:
+    if not 0 <= worker < workers or segment < 1 or batch_size % (workers * segment):
         raise InputError(
-            f"`part` must be (w, N) with 0 <= w < N and `batch_size` a multiple of N. Received: {part}, {batch_size}."
+            "`part` must be (w, N) with 0 <= w < N, and `batch_size` a multiple of N times `segment`. "
+            f"Received: {part}, {batch_size}, {segment}."
         )
-    pools = None
+    batch_size //= segment  # from here on segments are the units; n-grams are segments of one target
+    pools, listed = None, targets_below if segment == 1 else None
     if isinstance(ids, ShardedIds | Resampled):
-        pools = Pools(ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=targets_below, part=part)
+        pools = Pools(
+            ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=listed, part=part, segment=segment
+        )
         number = pools.number
     else:
-        tokens, positions = ngram_positions(ids, order, boundary, targets_below)
+        if segment == 1:
+            tokens, positions = ngram_positions(ids, order, boundary, targets_below)
+        else:
+            tokens, positions = segment_positions(ids, order, boundary, segment)
+            if not shuffle:  # there is no offset, so the segment that it may need at the end is empty
+                positions = positions[positions <= len(tokens) - (2 * segment - 1)]
         number = len(positions)
     batches = number // batch_size if drop_remainder else -(-number // batch_size)
     if most_batches is not None:
@@ -119,20 +136,26 @@ def ngram_dataset(
     whole = tf.constant(batches, tf.int64)
     local_size = batch_size // workers  # n-grams of this part in a batch
     skipped = first_batch * local_size  # n-grams of this part to skip in the first epoch
-    chunk = max(1, _CHUNK // local_size) * local_size
+    chunk = max(1, _CHUNK // (local_size * segment)) * local_size
+
+    def gather(epoch: tf.Tensor, tokens: tf.Tensor, positions: tf.Tensor | None) -> Callable:
+        offset = draw_offset(segment, seed, epoch) if shuffle and segment > 1 else 0
+        return functools.partial(gather_segments, tokens, positions, offset, order, segment, targets_below)
+
     if pools:
-        chunks = build_pool_chunks(pools, order, chunk, shuffle, seed, first_epoch, skipped)
+        chunks = build_pool_chunks(pools, gather, chunk, shuffle, seed, first_epoch, skipped)
     else:
         used = _count_part(min(number, batches * batch_size), batch_size, part)  # n-grams of this part in an epoch
         tokens = tf.constant(tokens)
         # the positions of a stream are a range, which needs no look-up
-        is_range = boundary == "stream" and targets_below is None
+        is_range = boundary == "stream" and targets_below is None and segment == 1
         positions = None if is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(epoch == first_epoch, skipped, 0) if skipped else 0
             epoch_seed = make_key(seed, epoch, 0) if shuffle else None
-            return build_chunks(tokens, positions, order, chunk, first, used, number, epoch_seed, (local_size, *part))
+            gather_places = gather(epoch, tokens, positions)
+            return build_chunks(gather_places, chunk, first, used, number, epoch_seed, (local_size, *part))
 
     def batched(epoch: tf.Tensor) -> tf.data.Dataset:
         joined = chunks(epoch).prefetch(2).rebatch(local_size, drop_remainder=drop_remainder)

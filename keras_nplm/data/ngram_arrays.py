@@ -34,10 +34,7 @@ def ngram_positions(
     >>> [tokens[i - 2 : i + 1].tolist() for i in positions]
     [[2, 2, 7], [2, 7, 8], [7, 8, 3], [2, 2, 9], [2, 9, 3]]
     """
-    if order < 2:
-        raise InputError(f"`order` (n) must be 2 or more: a context has n-1 words. Received: {order}.")
-    if boundary not in BOUNDARIES:
-        raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+    check_boundary(order, boundary)
     context_size = order - 1
     ids = convert_ids(ids)
     if boundary == "stream":
@@ -54,6 +51,42 @@ def ngram_positions(
     if not len(positions):
         raise InputError("The text has no word to predict. Fix: add text.")
     return tokens, positions
+
+
+def check_boundary(order: int, boundary: str) -> None:
+    if order < 2:
+        raise InputError(f"`order` (n) must be 2 or more: a context has n-1 words. Received: {order}.")
+    if boundary not in BOUNDARIES:
+        raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+
+
+def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) -> tuple[np.ndarray, np.ndarray]:
+    """Arrange token ids so that every segment, T targets and the n-1 words before them, is a contiguous slice.
+
+    The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends the context.
+    Tokens, int32, are the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`. These are no targets, and
+    stored as -1 - id. Positions, int32, are the first targets. Shifted back by any offset below T, the segments have
+    each target once.
+
+    Example:
+
+    >>> tokens, positions = segment_positions(np.array([7, 8, 3, 9, 3], np.int32), 3, "sentence", segment=4)
+    >>> [tokens[i - 2 : i + 4].tolist() for i in positions]
+    [[-3, -3, 7, 8, 3, 9], [3, 9, 3, -1, -1, -1]]
+    """
+    check_boundary(order, boundary)
+    ids = convert_ids(ids)
+    words, fill = (ids[ids != EOS_ID], PAD_ID) if boundary == "stream" else (ids, BOS_ID)
+    if not len(words):
+        raise InputError("The text has no word to predict. Fix: add text.")
+    first = order + segment - 2
+    tokens = np.concatenate([np.full(first, ~fill, np.int32), words, np.full(2 * segment - 2, ~PAD_ID, np.int32)])
+    return tokens, first + segment * np.arange(count_segments(len(words), segment), dtype=np.int32)
+
+
+def count_segments(targets: np.ndarray | int, segment: int) -> np.ndarray | int:
+    """Count the segments that have all targets of a text, whatever the offset."""
+    return (targets > 0) * ((targets + 2 * segment - 2) // segment)
 
 
 def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.ndarray:

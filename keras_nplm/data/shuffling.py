@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import ngram_positions
+from keras_nplm.data.ngram_arrays import check_boundary, count_segments, ngram_positions, segment_positions
 from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import EOS_ID
@@ -18,12 +18,14 @@ POOL = 1 << 22  # approximate number of n-grams that a worker permutes together
 
 
 class Blocks:
-    """A text cut into blocks of ids, read one by one. An n-gram belongs to the block of its target."""
+    """A text cut into blocks of n-grams, or of segments, read one by one. They belong to the block of their target."""
 
-    def __init__(self, ids: ShardedIds, order: int, boundary: str, size: int, targets_below: int | None = None):
-        ngram_positions(np.array([EOS_ID + 1, EOS_ID]), order, boundary)  # checks the options
+    def __init__(
+        self, ids: ShardedIds, order: int, boundary: str, size: int, targets_below: int | None = None, segment: int = 1
+    ):
+        check_boundary(order, boundary)
         self._ids, self._order, self._boundary, self._size = ids, order, boundary, size
-        self._targets_below = targets_below
+        self._targets_below, self._segment = targets_below, segment
         starts = np.arange(0, len(ids), size)
         if boundary == "sentence" and targets_below is None:  # every id is a target
             self.ngrams = np.minimum(starts + size, len(ids)) - starts
@@ -32,6 +34,7 @@ class Blocks:
             parts = ((self._find_targets(part), np.arange(0, len(part), size)) for part in ids.parts(read_size))
             sums = [np.add.reduceat(targets, firsts, dtype=np.int64) for targets, firsts in parts]
             self.ngrams = np.concatenate([np.zeros(0, np.int64), *sums])
+        self.ngrams = count_segments(self.ngrams, segment)
         if not self.ngrams.sum():
             raise InputError("The text has no word to predict. Fix: add text.")
 
@@ -44,9 +47,12 @@ class Blocks:
         """Read a block: its n-grams as `ngram_positions` arranges them, with contexts from the text before."""
         start = block * self._size
         ids = self._ids.read(start, min(start + self._size, len(self._ids)))
-        tokens, positions = ngram_positions(ids, self._order, self._boundary, self._targets_below)
-        context = self._read_context(start)
-        tokens[self._order - 1 - len(context) : self._order - 1] = context
+        if self._segment > 1:
+            tokens, positions = segment_positions(ids, self._order, self._boundary, self._segment)
+        else:
+            tokens, positions = ngram_positions(ids, self._order, self._boundary, self._targets_below)
+        context, first = self._read_context(start), self._order + self._segment - 2
+        tokens[first - len(context) : first] = context if self._segment == 1 else ~context  # no targets
         return tokens, positions
 
     def _read_context(self, stop: int) -> np.ndarray:
@@ -85,13 +91,14 @@ class Pools:
         seed: int = 0,
         targets_below: int | None = None,
         part: tuple[int, int] = (0, 1),
+        segment: int = 1,
     ):
         self._shuffle, self._seed, self._texts = shuffle, fold_seed(seed), []
         texts, shares = (ids.texts, ids.shares) if isinstance(ids, Resampled) else ([ids], [1.0])
         for text in texts:
             size = ARRAY_BLOCK if isinstance(text, np.ndarray) else BLOCK if ids is text else RESAMPLED_BLOCK
             text = _ArrayIds(text) if isinstance(text, np.ndarray) else text
-            self._texts.append(Blocks(text, order, boundary, size, targets_below))
+            self._texts.append(Blocks(text, order, boundary, size, targets_below, segment))
         self._cycles = [self._order_blocks(number, text.ngrams) for number, text in enumerate(self._texts)]
         sizes = (text.ngrams.sum() for text in self._texts)
         self._counts = [count_resampled(share, size) for share, size in zip(shares, sizes, strict=True)]

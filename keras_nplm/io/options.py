@@ -208,6 +208,8 @@ weight_average       float  0.0               share *
     momentum of the moving average of the weights; 0: no average
 batch_size           int    96                1..
     n-grams per update
+segment              int    1                 1..1024 *
+    T, consecutive targets that share the look-up of their words; batch_size is a multiple of it
 
 [distribution]
 strategy             str    auto              auto|one-device|mirrored|multi-worker

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.shapes import check_averages, number_of_blocks
-from keras_nplm.layers.context import ContextEmbedding
+from keras_nplm.layers.context import ContextEmbedding, take_rows
 from keras_nplm.layers.ops import Tensor
 
 
@@ -74,8 +74,41 @@ class AveragedContext(ContextEmbedding):
         x = [ops.cast(average, vectors.dtype) for average in averages]
         return ops.concatenate([*x, super().join(nearest)] if near else x, axis=-1)
 
+    def join_segments(self, vectors: Tensor, starts: Tensor | None) -> Tensor:
+        near, *others = self.averages_after
+        wide_dtype = keras.backend.result_type(vectors.dtype, "float32")  # half precision is too coarse for a sum
+        edges = self.context_size - np.array([self.context_size, *reversed(others), near])
+        lengths = np.diff(edges)
+        place = self._list_places(vectors, edges - 1)  # of the last word before each edge
+        if starts is not None:
+            place = ops.maximum(place, ops.expand_dims(starts, -1) - 1)  # [S, T, K+1]
+        wide = ops.cast(vectors, wide_dtype)
+        differences = np.diff(np.eye(len(edges)), axis=0) * lengths[:, None] ** -0.5
+        x = ops.matmul(differences.astype(wide_dtype), sum_until(wide, place))  # [S, T, K, m]
+        if starts is not None:
+            missing = ops.cast(lengths - (place[:, :, 1:] - place[:, :, :-1]), wide.dtype)
+            x += ops.expand_dims(missing * lengths.astype(wide_dtype) ** -0.5, -1) * wide[:, None, :1]
+        x = ops.reshape(ops.cast(x, vectors.dtype), (-1, len(lengths) * self.embedding_dim))
+        return ops.concatenate([x, self._concatenate_words(vectors, starts, near)], axis=-1) if near else x
+
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], number_of_blocks(input_shape[1] + 1, self.averages_after) * self.embedding_dim)
 
     def get_config(self) -> dict:
         return super().get_config() | {"averages_after": self.averages_after}
+
+
+def sum_until(vectors: Tensor, places: Tensor, block: int = 16) -> Tensor:
+    """Return sum_{j <= i} v_j of vectors [S, N, m] at places i, int [S or 1, T, K]: float [S, T, K, m].
+
+    Sums within blocks, and of the blocks before, are products with triangular matrices: faster than `cumsum`.
+    """
+    size, m = vectors.shape[1:]
+    blocks, dtype = -(-size // block), keras.backend.standardize_dtype(vectors.dtype)
+    if size % block:
+        vectors = ops.pad(vectors, [[0, 0], [0, blocks * block - size], [0, 0]])
+    sums = ops.matmul(np.tri(block, dtype=dtype), ops.reshape(vectors, (-1, blocks, block, m)))
+    sums = ops.reshape(sums, (-1, blocks * block, m))
+    totals = take_rows(sums, np.arange(block - 1, blocks * block, block, dtype=np.int32)[None])
+    before = ops.matmul(np.tri(blocks, k=-1, dtype=dtype), totals)
+    return take_rows(sums, places) + take_rows(before, places // block)

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
+from keras_nplm.layers.dropout import Dropout
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor, l2_regularizer
 
@@ -55,7 +56,7 @@ class DeepHidden(TanhHidden):
         self.layer_norm = layer_norm
         super().__init__(hidden_units, weight_decay, dropout, **kwargs)
 
-    def _build_dropout(self) -> keras.layers.Dropout:
+    def _build_dropout(self) -> Dropout:
         options = self.activation, self.layer_norm, self.dropout, self.weight_decay
         names = [f"block_{k}" for k in range(1, self.residual_blocks + 1)]
         self.blocks = [ResidualBlock(*options, name=name, dtype=self.dtype_policy) for name in names]
@@ -116,7 +117,7 @@ class ResidualBlock(keras.layers.Layer):
         self.dropout = dropout
         self.weight_decay = weight_decay
         self.norm = keras.layers.LayerNormalization(name="norm", dtype=self.dtype_policy) if layer_norm else None
-        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
+        self.drop = Dropout(dropout, name="drop", dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
         units = input_shape[-1]

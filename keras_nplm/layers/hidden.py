@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_nplm.layers.dropout import Dropout
 from keras_nplm.layers.ops import Tensor, l2_regularizer
 
 
@@ -40,8 +41,8 @@ class TanhHidden(keras.layers.Layer):
         self.dropout = dropout
         self.drop = self._build_dropout()
 
-    def _build_dropout(self) -> keras.layers.Dropout:
-        return keras.layers.Dropout(self.dropout, name="drop", dtype=self.dtype_policy)
+    def _build_dropout(self) -> Dropout:
+        return Dropout(self.dropout, name="drop", dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
         self.H = self.add_weight(

@@ -58,6 +58,7 @@ def set_width(argument: str, ids: Tensor, width: int | None) -> Tensor:
     if shape.rank is not None and (shape.rank != 2 or shape[1] is not None):
         return ids
     received, text = tf.shape(ids), f"`{argument}` must be [B, {width}]. Fix: give the n-1 words before the target."
+    text += " Or call `compile` before segments of another length."
     fits = tf.equal(tf.size(received), 2) & tf.equal(received[-1], width)
     with tf.control_dependencies([tf.debugging.Assert(fits, [f"{text} Received:", received])]):
         return tf.ensure_shape(ids, [None, width])

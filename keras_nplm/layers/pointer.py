@@ -3,88 +3,92 @@
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
 from keras_nplm.layers.ops import Tensor, l2_regularizer
 
-NO_COPY = -1e9  # the score of a position that is no copy of a word
-_LOWEST = -1e4  # so that exp(-1e9 - g) is 0 where all positions are no copies
 _START = -6.5  # a hundred such positions have the weight of one word in seven
 _LEAST = 1e-37  # about the least normal number of float32
+_NEVER = -1e9  # z of a position out of reach
 
 
 class Copies(NamedTuple):
     """The context's words as outputs of their own, beside the outputs of the vocabulary.
 
-        y'_w = ln( exp(y_w) + sum_{i: w_i = w} exp(e_i) )
+        y'_w = ln( exp(y_w) + sum_{i: w_i = w} a_i )
+
+    The T targets of a segment share its words: the contexts are B = S T. With single contexts T is 1.
 
     Attributes:
-        scores: float [B, n-1], e.
-        ids: int [B, n-1], the output that each position is a copy of; any id where the score is -1e9.
+        weights: float [S, w, T], a of the w words of a segment for each target; 0 where nothing is copied.
+        ids: int [S, w], the output that each position is a copy of; any id where the weights are 0.
     """
 
-    scores: Tensor
+    weights: Tensor
     ids: Tensor
 
-    def _exponentials(self) -> tuple[Tensor, Tensor]:
-        """Return exp(e - g), float [B, n-1], and the greatest score g, float [B, 1]."""
-        greatest = ops.stop_gradient(ops.maximum(ops.max(self.scores, axis=1, keepdims=True), _LOWEST))
-        return ops.exp(self.scores - greatest), greatest
-
     def take(self, rows: Tensor) -> "Copies":
-        """Return the copies of the contexts of int [T] rows."""
-        return Copies(ops.take(self.scores, rows, axis=0), ops.take(self.ids, rows, axis=0))
+        """Return the copies of some contexts: those of int [B'] rows."""
+        single = self._separate()
+        return Copies(ops.take(single.weights, rows, axis=0), ops.take(single.ids, rows, axis=0))
+
+    def _separate(self) -> "Copies":
+        """Return the same copies with the ids of each context apart, so that T is 1."""
+        width, targets = self.weights.shape[1:]
+        if targets == 1:
+            return self
+        weights = ops.reshape(ops.transpose(self.weights, (0, 2, 1)), (-1, width, 1))
+        return Copies(weights, ops.repeat(self.ids, targets, axis=0))
 
     def add_to_normaliser(self, log_z: Tensor) -> Tensor:
-        """Return ln(Z + sum_i exp(e_i)), float [B], from ln Z."""
-        exponentials, greatest = self._exponentials()
-        return _add(log_z, ops.sum(exponentials, axis=1), greatest[:, 0])
+        """Return ln(Z + sum_i a_i), float [B], from ln Z."""
+        return _add(log_z, ops.reshape(ops.sum(self.weights, axis=1), (-1,)))
 
     def add_to_logit(self, y: Tensor, output_ids: Tensor) -> Tensor:
         """Return y'_w of one output per context, float [B], for int [B]."""
-        exponentials, greatest = self._exponentials()
-        is_copy = ops.cast(ops.equal(self.ids, ops.expand_dims(output_ids, -1)), exponentials.dtype)
-        return _add(y, ops.sum(exponentials * is_copy, axis=1), greatest[:, 0])
+        output_ids = ops.reshape(output_ids, (-1, 1, self.weights.shape[2]))
+        is_copy = ops.cast(ops.equal(ops.expand_dims(self.ids, 2), output_ids), self.weights.dtype)
+        return _add(y, ops.reshape(ops.sum(self.weights * is_copy, axis=1), (-1,)))
 
     def add_to_logits_of(self, y: Tensor, output_ids: Tensor) -> Tensor:
         """Return y'_w of a few outputs, the same in all contexts: float [B, k], for int [k].
 
-        Each context word is looked up among the sorted outputs, so that [B, n-1, k] comparisons are not needed.
+        Each word of a segment is looked up among the sorted outputs, so that [B, w, k] comparisons are not needed.
         """
-        exponentials, greatest = self._exponentials()
         number, width = ops.shape(self.ids)
         outputs = ops.sort(ops.cast(output_ids, "int32"))
-        k = outputs.shape[0]
+        k, targets = outputs.shape[0], self.weights.shape[2]
         ids = ops.reshape(self.ids, (-1,))
         places = ops.minimum(ops.searchsorted(outputs, ids, side="left"), k - 1)  # of the first of equal outputs
-        is_copy = ops.cast(ops.equal(ops.take(outputs, places), ids), exponentials.dtype)
+        places = ops.where(ops.equal(ops.take(outputs, places), ids), places, k)  # k: none of them
         rows = ops.repeat(ops.arange(number, dtype="int32"), width)
-        sums = ops.segment_sum(ops.reshape(exponentials, (-1,)) * is_copy, places * number + rows, k * number)
-        sums = ops.reshape(sums, (k, number))
+        weights = ops.reshape(self.weights, (-1, targets))
+        sums = ops.reshape(ops.segment_sum(weights, places * number + rows, (k + 1) * number), (k + 1, -1))
         firsts = ops.searchsorted(outputs, ops.cast(output_ids, "int32"), side="left")
-        return _add(y, ops.transpose(ops.take(sums, firsts, axis=0)), greatest)
+        return _add(y, ops.transpose(ops.take(sums, firsts, axis=0)))
 
     def add_to_logits(self, y: Tensor) -> Tensor:
         """Return y'_w of all outputs, float [B, outputs], with operations that LiteRT and ONNX have.
 
         The first of equal words carries the difference of y'_w and y_w. The others point to `<pad>`, which has none.
         """
-        exponentials, greatest = self._exponentials()
-        width = self.ids.shape[1]
-        same = ops.equal(ops.expand_dims(self.ids, 2), ops.expand_dims(self.ids, 1))  # [B, n-1, n-1]
-        sums = ops.sum(ops.expand_dims(exponentials, 1) * ops.cast(same, exponentials.dtype), axis=2)
+        single = self._separate()
+        weights, all_ids = single.weights[:, :, 0], single.ids
+        width = all_ids.shape[1]
+        same = ops.equal(ops.expand_dims(all_ids, 2), ops.expand_dims(all_ids, 1))  # [B, w, w]
+        sums = ops.sum(ops.expand_dims(weights, 1) * ops.cast(same, weights.dtype), axis=2)
         is_repeated = ops.any(ops.logical_and(same, ops.expand_dims(ops.tri(width, k=-1, dtype="bool"), 0)), axis=2)
-        of_words = ops.take_along_axis(y, self.ids, axis=1)
-        difference = ops.where(is_repeated, ops.zeros_like(of_words), _add(of_words, sums, greatest) - of_words)
-        ids = ops.where(is_repeated, ops.zeros_like(self.ids) + PAD_ID, self.ids)
+        of_words = ops.take_along_axis(y, all_ids, axis=1)
+        difference = ops.where(is_repeated, ops.zeros_like(of_words), _add(of_words, sums) - of_words)
+        ids = ops.where(is_repeated, ops.zeros_like(all_ids) + PAD_ID, all_ids)
         return y + _scatter_rows(difference, ids, y)
 
 
-def _add(y: Tensor, total: Tensor, greatest: Tensor) -> Tensor:
-    """Return ln(exp(y) + total exp(greatest)); a total of 0 gives y."""
-    ratio = ops.log(ops.maximum(total, _LEAST)) + (greatest - y)
-    return y + ops.where(total > 0, ops.softplus(ratio), 0)
+def _add(y: Tensor, total: Tensor) -> Tensor:
+    """Return ln(exp(y) + total). A total of 0 gives y, if y is above -60."""
+    return y + ops.softplus(ops.log(total + _LEAST) - y)
 
 
 def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
@@ -106,17 +110,21 @@ class Features(NamedTuple):
         return features if isinstance(features, cls) else cls(features)
 
 
+def _is_copied(ids: Tensor) -> Tensor:
+    return ops.logical_and(ops.not_equal(ids, PAD_ID), ops.not_equal(ids, BOS_ID))
+
+
 @keras.saving.register_keras_serializable("keras_nplm")
 class Pointer(keras.layers.Layer):
-    """Pointer (copy mechanism): a score for each word of the context, to predict this word again.
+    """Pointer (copy mechanism): a weight for each word of the context, to predict this word again.
 
-        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f),    e_i = ln σ(z_i),    σ(z) = 1/(1 + exp(-z))
-        P(w | context) = ( exp(y_w) + sum_{i: w_i = w} exp(e_i) ) / ( sum_j exp(y_j) + sum_i exp(e_i) )
+        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f),    a_i = σ(z_i) = 1/(1 + exp(-z_i))
+        P(w | context) = ( exp(y_w) + sum_{i: w_i = w} a_i ) / ( sum_j exp(y_j) + sum_i a_i )
 
     f are the features of the context and y the logits of the vocabulary. The positions of the context are outputs of
     the same softmax as the words. Names and topic words that a text repeats gain most. The second term looks for a
-    position that follows a word like those before the target. σ bounds the weight exp(e_i) of a position by 1, next to
-    a Z near 1: without a bound, training at a high rate diverges. Q, R and v start at 0, and u at -6.5.
+    position that follows a word like those before the target. σ bounds the weight of a position by 1, next to a Z near
+    1: without a bound, training at a high rate diverges. Q, R and v start at 0, and u at -6.5.
 
     Args:
         weight_decay: float, the weight decay on Q, R and v. The bias u has none.
@@ -127,14 +135,14 @@ class Pointer(keras.layers.Layer):
         context_ids: int [B, n-1]. A position of `<pad>` or `<s>` is never copied.
 
     Returns:
-        e, float [B, n-1]; -1e9 where nothing is copied.
+        a, float [B, n-1]; 0 where nothing is copied.
 
     Example:
 
     >>> import numpy as np
-    >>> scores = Pointer()(np.ones((1, 3), "float32"), np.ones((1, 2, 4), "float32"), np.array([[0, 5]]))
-    >>> scores.numpy().tolist()
-    [[-1000000000.0, -6.501502513885498]]
+    >>> weights = Pointer()(np.ones((1, 3), "float32"), np.ones((1, 2, 4), "float32"), np.array([[0, 5]]))
+    >>> [[f"{weight:.4f}" for weight in row] for row in weights.numpy()]
+    [['0.0000', '0.0015']]
 
     Reference: Gu, Lu, Li & Li (2016), Incorporating copying mechanism in sequence-to-sequence learning, equation 4;
     Merity, Xiong, Bradbury & Socher (2017), Pointer sentinel mixture models.
@@ -145,8 +153,8 @@ class Pointer(keras.layers.Layer):
         self.weight_decay = weight_decay
 
     @property
-    def score_dtype(self) -> str:
-        """The dtype of scores: float64 if the weights are, else float32."""
+    def weight_dtype(self) -> str:
+        """The dtype of the weights of words: float64 if the weights are, else float32."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
     def build(self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None) -> None:
@@ -158,15 +166,42 @@ class Pointer(keras.layers.Layer):
         start = keras.initializers.Constant(_START)
         self.u = self.add_weight(name="u", shape=(size,), initializer=start, autocast=False)
 
-    def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
+    def _compute_queries(self, features: Tensor) -> list[Tensor]:
+        """Return v + Q f and R f, float [B, m] each."""
         queries = [ops.matmul(features, ops.cast(weight, features.dtype)) for weight in (self.Q, self.R)]
-        queries[0] = queries[0] + ops.cast(self.v, features.dtype)
-        products = ops.matmul(vectors, ops.stack(queries, axis=2))  # [B, n-1, 2]
-        products = ops.cast(products, self.score_dtype)
+        return [queries[0] + ops.cast(self.v, features.dtype), queries[1]]
+
+    def weigh_segments(self, features: Tensor, vectors: Tensor, ids: Tensor, starts: Tensor | None) -> Tensor:
+        """Return a of the words of segments for each target, float [S, w, T], from features [S T, …].
+
+        Vectors [S, w, m], ids [S, w] and starts are those of `ContextEmbedding.embed_segments`.
+        """
+        width, size = ids.shape[1], self.u.shape[0]
+        targets = width - size
+        queries = [ops.reshape(query, (-1, targets, vectors.shape[2])) for query in self._compute_queries(features)]
+        products = [ops.matmul(vectors, ops.transpose(query, (0, 2, 1))) for query in queries]
+        of_words, of_previous = (ops.cast(product, self.weight_dtype) for product in products)  # [S, w, T]
+        place, first = np.arange(width, dtype=np.int32)[:, None], 1 + np.arange(targets, dtype=np.int32)
+        is_word = _is_copied(ids)[:, :, None]
+        # nothing is before the first of the n-1 words, and `<s>` before the first word of a sentence
+        previous = ops.roll(of_previous, 1, axis=1) * (place > first).astype(self.weight_dtype)
+        if starts is not None:
+            starts = ops.expand_dims(starts, 1)
+            outside = of_previous[:, :1] * ops.cast(starts > first, self.weight_dtype)
+            previous = ops.where(place == starts, outside, previous)
+            is_word = ops.logical_and(is_word, place >= starts)
+        # u by distance: each row is the row before, moved by one place
+        u = ops.pad(ops.cast(self.u, self.weight_dtype), [[1, targets]], constant_values=_NEVER)
+        u = ops.reshape(ops.tile(u, targets)[: targets * width], (targets, width))
+        out_of_reach = ops.where(is_word, ops.zeros((), u.dtype), _NEVER)
+        return ops.sigmoid(of_words + previous + (ops.transpose(u) + out_of_reach))
+
+    def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
+        products = ops.matmul(vectors, ops.stack(self._compute_queries(features), axis=2))  # [B, n-1, 2]
+        products = ops.cast(products, self.weight_dtype)
         of_previous = ops.pad(products[:, :-1, 1], [[0, 0], [1, 0]])
-        scores = ops.log_sigmoid(ops.cast(self.u, self.score_dtype) + products[:, :, 0] + of_previous)
-        is_copy = ops.logical_and(ops.not_equal(context_ids, PAD_ID), ops.not_equal(context_ids, BOS_ID))
-        return ops.where(is_copy, scores, NO_COPY)
+        weights = ops.sigmoid(ops.cast(self.u, self.weight_dtype) + products[:, :, 0] + of_previous)
+        return ops.where(_is_copied(context_ids), weights, 0)
 
     @property
     def biases(self) -> list[keras.Variable]:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.lookup import set_width
 from keras_nplm.layers.ops import Tensor
@@ -99,6 +100,12 @@ class LikelihoodTraining(ReplicatedTraining):
         import tensorflow as tf
 
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
+        if self.count_targets(x) > 1:
+            fix = "leave `loss` out, or give contexts [B, n-1]."
+            check_argument(
+                "loss", y is None or self._trains_on_features(), "the model's own for segments", self.loss, fix
+            )
+            return (args,) if len(args) > 1 else args
         x = set_width("context_ids", x, self.order - 1)
         is_ids = tf.is_tensor(y) and (y.dtype.is_integer or self.loss is None)
         if is_ids and (y.shape.rank is None or None in y.shape[1:]):
@@ -157,7 +164,8 @@ class LikelihoodTraining(ReplicatedTraining):
         fix = "pass fit(contexts, targets), with contexts [B, n-1] and targets [B]."
         check_argument("x", hasattr(x, "shape"), "one array of ids", type(x).__name__, fix)
         check_argument("y", hasattr(y, "shape"), "one array of ids", type(y).__name__, fix)
-        width = y.shape[1] if len(y.shape) > 1 else 1
+        targets = self.count_targets(x)
+        width = y.shape[1] // targets if len(y.shape) > 1 else 1
         fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
         check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
         output_ids = ops.reshape(self.prob.output_ids(y), (-1,))
@@ -169,7 +177,17 @@ class LikelihoodTraining(ReplicatedTraining):
             loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
         else:
             loss = negative_log_likelihood = -self.prob.log_prob(features, output_ids)
-        return self._penalised_mean(loss, negative_log_likelihood, sample_weight, training), features
+        if targets > 1:
+            given = 1.0 if sample_weight is None else ops.reshape(sample_weight, (-1,))
+            sample_weight = ops.where(ops.not_equal(output_ids, PAD_ID), given, 0.0)
+        number = self._count_ngrams(x, y)
+        return self._penalised_mean(loss, negative_log_likelihood, sample_weight, training, number), features
+
+    def _count_ngrams(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the number of targets of a batch; a place of a segment without a target is `<pad>`."""
+        if self.count_targets(x) == 1:
+            return ops.shape(y)[0]
+        return ops.sum(ops.cast(ops.not_equal(y, PAD_ID), "int32"))
 
     def compute_loss(
         self,
@@ -184,19 +202,26 @@ class LikelihoodTraining(ReplicatedTraining):
         if self.loss is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        return self._penalised_mean(negative_log_likelihood, negative_log_likelihood, sample_weight, training)
+        number = ops.shape(negative_log_likelihood)[0]
+        return self._penalised_mean(negative_log_likelihood, negative_log_likelihood, sample_weight, training, number)
 
     def _negative_log_likelihood(self, probabilities: Tensor, y: Tensor) -> Tensor:
         chosen = _chosen(probabilities, self.prob.output_ids(y))
         return -ops.log(ops.maximum(chosen, LEAST_PROBABILITY))
 
     def _penalised_mean(
-        self, loss: Tensor, negative_log_likelihood: Tensor, sample_weight: Tensor | None, training: bool
+        self,
+        loss: Tensor,
+        negative_log_likelihood: Tensor,
+        sample_weight: Tensor | None,
+        training: bool,
+        number: Tensor,
     ) -> Tensor:
         if negative_log_likelihood is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         mean = self.mean(loss, loss, sample_weight)
-        mean = self.weight_by_examples(mean, loss) if training else mean
+        mean *= ops.cast(ops.shape(loss)[0], mean.dtype) / ops.cast(ops.maximum(number, 1), mean.dtype)
+        mean = self.weight_by_examples(mean, number) if training else mean
         return mean + ops.cast(super().compute_loss(training=training), mean.dtype) if self.losses else mean
 
     def _update_metrics(
@@ -209,12 +234,14 @@ class LikelihoodTraining(ReplicatedTraining):
         replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
         for metric in self.metrics:
             if metric.name == "loss":
-                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=ops.shape(x)[0])
+                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=self._count_ngrams(x, y))
         if not self._trains_on_features():
             return self.compute_metrics(x, y, outputs, sample_weight)
         is_sampled = training and self.prob.is_sampled  # its loss is no likelihood: not to compare with validation's
         if self._measures_probabilities():
             probabilities = self.prob(outputs)
+            if self.count_targets(x) > 1:
+                y, sample_weight = (None if part is None else ops.reshape(part, (-1,)) for part in (y, sample_weight))
             if is_sampled:
                 likelihoods = self._negative_log_likelihood(probabilities, y)
                 self.perplexity.update_state(likelihoods, sample_weight=sample_weight)

@@ -72,11 +72,12 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     A given layer has its own sizes, dropout and weight decay.
 
     Call arguments:
-        context_ids: int [B, n-1], oldest word first; `<pad>` (0) where the context is shorter.
+        context_ids: int [B, n-1], oldest word first; `<pad>` (0) where the context is shorter. Or segments, int
+            [S, n-1+T-1]: the words before and between T consecutive targets; see `ngram_dataset(segment=…)`.
         training: bool, whether dropout is active.
 
     Returns:
-        P(w | context), float [B, |V|]; with a short-list [B, outputs].
+        P(w | context), float [B, |V|] or [S, T, |V|]; with a short-list as many outputs instead of |V|.
 
     Raises:
         InputError: an argument is out of range, or arguments do not fit together.
@@ -189,10 +190,18 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         self.built = True
 
     def call(self, context_ids: Tensor, training: bool = False) -> Tensor:
-        return self.prob(self.features(context_ids, training=training))
+        probabilities, targets = self.prob(self.features(context_ids, training)), self.count_targets(context_ids)
+        return probabilities if targets == 1 else ops.reshape(probabilities, (-1, targets, self.prob.num_outputs))
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return (input_shape[0], self.prob.num_outputs)
+        targets = (input_shape[1] or 0) - self.order + 2
+        return (input_shape[0], *([targets] if targets > 1 else []), self.prob.num_outputs)
+
+    def count_targets(self, ids: Tensor) -> int:
+        """Return T, the targets of each segment; 1 for contexts."""
+        shape = getattr(ids, "shape", ())
+        is_known = getattr(shape, "rank", 2) is not None and len(shape) == 2
+        return max(1, (shape[1] or 0) - self.order + 2) if is_known else 1
 
     @property
     def input_dtype(self) -> str:
@@ -208,6 +217,13 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         A network with a pointer returns `Features`, which have the words to copy, too. `sum_gradient`: whether the
         gradient of C has one row for each distinct word; see `keras_nplm.layers.lookup.rows`.
         """
+        if self.count_targets(context_ids) > 1:
+            x, vectors, ids, starts = self.embed.embed_segments(context_ids, self.boundary, training, sum_gradient)
+            activations = self.features_of(x, training=training)
+            if self.pointer is None:
+                return activations
+            weights = self.pointer.weigh_segments(activations, vectors, ids, starts)
+            return Features(activations, self.prob.copy_words(weights, ids))
         context_ids = set_width("context_ids", context_ids, self.order - 1)
         options = dict(training=training, sum_gradient=sum_gradient)
         if self.pointer is None:
@@ -223,8 +239,8 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         """Add the copies of the context's words to the features, if the network has a pointer."""
         if self.pointer is None:
             return features
-        scores = self.pointer(features, vectors, context_ids)
-        return Features(features, self.prob.copy_words(scores, context_ids))
+        weights = self.pointer(features, vectors, context_ids)
+        return Features(features, self.prob.copy_words(weights, context_ids))
 
     def features_of(self, x: Tensor, training: bool = False) -> Tensor:
         """Return the features of a context from its word features x, float [B, (n-1) m], without copies."""

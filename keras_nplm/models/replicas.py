@@ -42,7 +42,7 @@ class ReplicatedTraining:
         several = keras.backend.backend() == "tensorflow" and has_several_workers(self.distribute_strategy)
         return {name: ops.reshape(value, (1,)) for name, value in logs.items()} if several else logs
 
-    def weight_by_examples(self, mean: Tensor, losses: Tensor) -> Tensor:
+    def weight_by_examples(self, mean: Tensor, number: Tensor) -> Tensor:
         """Return the mean loss of this replica's part of a batch, with the gradient's weight by its number of n-grams.
 
         Keras gives all parts the same weight, which is wrong for a batch that does not split evenly.
@@ -51,9 +51,9 @@ class ReplicatedTraining:
             return mean
         import tensorflow as tf
 
-        replica, number = tf.distribute.get_replica_context(), tf.cast(tf.shape(losses)[0], mean.dtype)
+        replica, number = tf.distribute.get_replica_context(), tf.cast(number, mean.dtype)
         total = replica.all_reduce(tf.distribute.ReduceOp.SUM, number)
-        share = mean * number * replica.num_replicas_in_sync / total
+        share = mean * number * replica.num_replicas_in_sync / tf.maximum(total, 1)
         return share + tf.stop_gradient(mean - share)
 
 

@@ -82,7 +82,12 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
     if characters:
         chosen |= {"averages_after": "10", "embedding_dropout": 0.0, "dropout": round(chosen["dropout"] / 3, 2)}
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
+    chosen["batch_size"] = _round_up(chosen["batch_size"], given.get("segment", 1))
     return Configuration(**(chosen | _choose_output(tokens, types, characters) | given))
+
+
+def _round_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
 
 
 def _choose_output(tokens: int, types: int, characters: bool) -> dict[str, Any]:
@@ -127,14 +132,16 @@ class AdaptiveConfiguration:
     @property
     def before_counting(self) -> Configuration:
         """The options that are needed before the text is counted: the given ones, and fixed defaults."""
-        return Configuration(**self.given)
+        chosen = {"batch_size": self.given["segment"]} if "segment" in self.given else {}  # one that fits
+        return Configuration(**(chosen | dict(self.given)))
 
     def choose(self, tokens: int, types: int, *, characters: bool = False, replicas: int = 1) -> Configuration:
-        """Choose the other options. The batch size becomes a multiple of the replicas, unless it is given."""
+        """Choose the other options. A chosen batch size is a multiple of the replicas and of `segment`."""
         configuration = choose_configuration(tokens, types, characters=characters, **self.given)
         if "batch_size" in self.given:
             return configuration
-        return dataclasses.replace(configuration, batch_size=-(-configuration.batch_size // replicas) * replicas)
+        unit = replicas * configuration.segment
+        return dataclasses.replace(configuration, batch_size=_round_up(configuration.batch_size, unit))
 
     def describe(self, configuration: Configuration, tokens: int, types: int) -> str:
         """Return a line for the user: the size of the text, and the command with explicit options."""

@@ -58,6 +58,7 @@ class Configuration:
     decay_rate: float = OPTIONS["decay_rate"].default
     weight_average: float = OPTIONS["weight_average"].default
     batch_size: int = OPTIONS["batch_size"].default
+    segment: int = OPTIONS["segment"].default
     average_every: int = OPTIONS["average_every"].default
     epochs: int = OPTIONS["epochs"].default
     patience: int = OPTIONS["patience"].default
@@ -80,6 +81,7 @@ class Configuration:
             ("shortlist_size", self.tied_output and is_listed, "left out with `tied_output`", "leave one of both out."),
             ("pointer", without_rows and self.pointer, f"off with `output_layer` {output}", rows),
             ("outside_output", self.outside_output and not is_listed, "off without `shortlist_size`", "give both."),
+            ("batch_size", self.batch_size % self.segment, f"a multiple of `segment`, {self.segment}", "change one."),
             ("hidden_units", no_features, "1 or more without `direct_connections`", "turn on `direct_connections`."),
         ):
             check_argument(option, not conflicts, wanted, getattr(self, option), fix)

@@ -53,7 +53,8 @@ def fit_network(
     model.steps_per_execution = executed
     local = LocalUpdates(model, devices, every, steps) if every > 1 else None
     checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices, local)
-    build_validation = functools.partial(ngram_dataset, validation_ids, shuffle=False, **ngrams)
+    segment = configuration.segment
+    build_validation = functools.partial(ngram_dataset, validation_ids, shuffle=False, segment=segment, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
@@ -66,10 +67,11 @@ def fit_network(
         local.vary_random_states()
         callbacks = [local, *callbacks]
         workers = local.index, local.number
-        size = max(1, min(_VALIDATION_BATCH, len(validation_ids) // 2) // local.number)  # each worker has a part
-        validation_data = build_validation(batch_size=size * local.number, part=workers)
+        unit = local.number * segment  # each worker has a part
+        size = max(1, min(_VALIDATION_BATCH, len(validation_ids) // 2) // unit)
+        validation_data = build_validation(batch_size=size * unit, part=workers)
     else:
-        validation_data = shard_batches(build_validation(batch_size=_VALIDATION_BATCH))
+        validation_data = shard_batches(build_validation(batch_size=-(-_VALIDATION_BATCH // segment) * segment))
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
         build_training = functools.partial(
@@ -81,6 +83,7 @@ def fit_network(
             first_epoch=epoch,
             first_batch=step,
             most_batches=steps,
+            segment=segment,
             **ngrams,
         )
         train_data = distribute_parts(devices, build_training) if local is None else build_training(part=workers)
@@ -110,7 +113,8 @@ def _divide_epoch(
     An execution of local updates ends where the weights are averaged. An epoch leaves out what fills no execution.
     """
     replicas, ngrams, every = devices.num_replicas_in_sync, targets.ngrams_per_epoch, configuration.average_every
-    batch_size = min(configuration.batch_size, max(replicas, ngrams - ngrams % replicas))
+    unit = replicas * configuration.segment
+    batch_size = min(configuration.batch_size, max(unit, ngrams - ngrams % unit))
     steps = max(1, ngrams // batch_size)
     is_sampled, outputs = OUTPUTS[configuration.output_layer].is_sampled, targets.counts.shape[1]
     if not (is_sampled or outputs < _SHORT_SOFTMAX) or (replicas > 1 and every == 1):

@@ -24,8 +24,11 @@ class TrainingTargets:
         """Count the targets of the training split."""
         counts, shares = encoded.frequencies_by_share()
         counts[:, EOS_ID] *= configuration.boundary == "sentence"
-        ngrams = counts[:, : find_target_limit(configuration)].sum(axis=1)
-        return cls(counts, shares, sum(map(count_resampled, shares, ngrams)))
+        limit, lost = find_target_limit(configuration), 0
+        if configuration.segment > 1:  # a segment has words that are no targets; a share of them is rounded
+            limit, lost = None, configuration.segment * np.count_nonzero(shares < 1)
+        ngrams = sum(map(count_resampled, shares, counts[:, :limit].sum(axis=1)))
+        return cls(counts, shares, max(1, ngrams - lost))
 
 
 def find_target_limit(configuration: Configuration) -> int | None:

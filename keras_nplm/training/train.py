@@ -105,9 +105,10 @@ def train(
         requested = AdaptiveConfiguration(dataclasses.asdict(requested))
     requested = dataclasses.replace(requested, given=corpus.fixed_options | dict(requested.given))
     replicas = devices.num_replicas_in_sync
-    batch_size = requested.given.get("batch_size", replicas)
-    divides = f"a multiple of the number of replicas, {replicas}"
-    check_argument("batch_size", batch_size % replicas == 0, divides, batch_size)
+    unit = replicas * requested.given.get("segment", 1)
+    batch_size = requested.given.get("batch_size", unit)
+    divides = f"a multiple of the number of replicas, {replicas}, times `segment`"
+    check_argument("batch_size", batch_size % unit == 0, divides, batch_size)
     if requested.given.get("average_every", 1) > 1:
         check_local_updates(devices)
     if background is not None and not requested.given.get("shortlist_size"):

@@ -190,3 +190,76 @@ def test_an_epoch_may_have_fewer_batches_than_the_text(place_ids, where):
     assert _targets(limited).tolist() == expected[0] + expected[1]
     resumed = ngram_dataset(ids, first_epoch=0, first_batch=3, most_batches=4, **options).take(5)
     assert _targets(resumed).tolist() == expected[0][18:] + expected[1]
+
+
+# segments
+
+
+@pytest.fixture
+def list_windows(list_ngrams):
+    """A function that lists the n-grams of segments with their targets, without the places that are no targets."""
+
+    def windows(dataset, order: int, boundary: str) -> list[tuple[int, ...]]:
+        found = []
+        for ids, targets in dataset.as_numpy_iterator():
+            assert ids.shape[1] == order - 2 + targets.shape[1]
+            for row, column in zip(*np.nonzero(targets), strict=True):
+                context = ids[row, column : column + order - 1].copy()
+                if boundary == "sentence":
+                    context[: np.max(np.flatnonzero(context == 3), initial=-1) + 1] = 2
+                found.append((*context.tolist(), int(targets[row, column])))
+        return found
+
+    return windows
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+@pytest.mark.parametrize("where", [*PLACES, "resampled memory", "resampled shards"])
+def test_segments_have_each_ngram_once(place_ids, list_ngrams, list_windows, where, boundary):
+    ids = np.array([4, 25, 6, 3, 3, 7, 3, *range(30, 7, -1), 3])
+    text = place_ids(ids, where.split()[-1])
+    text = Resampled([(text, 1.0), (text, 1.0)]) if "resampled" in where else text
+    for segment, below in ((2, None), (3, 15), (40, None)):
+        expected = [row for row in list_ngrams(ids, 4, boundary) if below is None or row[-1] < below]
+        expected = sorted(expected * (1 + ("resampled" in where)))
+        options = dict(boundary=boundary, segment=segment, targets_below=below)
+        dataset = ngram_dataset(text, 4, segment, **options)
+        for _ in range(2):
+            assert sorted(list_windows(dataset, 4, boundary)) == expected
+        if "resampled" not in where:
+            dataset = ngram_dataset(text, 4, segment, shuffle=False, **options)
+            assert sorted(list_windows(dataset, 4, boundary)) == expected
+            assert dataset.cardinality() == len(list(dataset))
+            if where == "memory":
+                assert len(list(dataset)) == -(-len(list_ngrams(ids, 4, boundary)) // segment)
+
+
+def test_offsets_of_segments_do_not_come_twice_in_as_many_epochs():
+    dataset = ngram_dataset(np.arange(4, 40, dtype=np.int32), 3, 6, segment=6)
+    offsets = [
+        min(int(np.argmax(row > 0)) or 6 for row in _targets_of_segments(dataset) if 4 in row) for _ in range(12)
+    ]
+    assert sorted(offsets[:6]) == sorted(offsets[6:]) == [1, 2, 3, 4, 5, 6]
+
+
+def _targets_of_segments(dataset) -> np.ndarray:
+    return np.concatenate([targets for _, targets in dataset.as_numpy_iterator()])
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_segments_resume_and_divide_among_workers(place_ids, where):
+    ids = place_ids(np.arange(4, 154), where)
+    options = dict(order=3, batch_size=12, segment=3, seed=3, drop_remainder=True)
+
+    def segments(take, **more):
+        dataset = ngram_dataset(ids, **options, **more).take(take)
+        return [np.column_stack(batch).tolist() for batch in dataset.as_numpy_iterator()]
+
+    batches = int(ngram_dataset(ids, **options).cardinality())
+    whole = segments(2 * batches, first_epoch=0)
+    assert segments(batches - 2, first_epoch=1, first_batch=2) == whole[batches + 2 :]
+    parts = [segments(batches, first_epoch=1, part=(worker, 2)) for worker in range(2)]
+    if where == "memory":
+        assert [one + other for one, other in zip(*parts, strict=True)] == whole[batches:]
+    found = np.array([row[-3:] for part in parts for batch in part for row in batch])
+    assert len(found) == 4 * batches and np.max(np.bincount(found[found > 0])) == 1

@@ -29,7 +29,7 @@ def test_copies_are_added_in_all_ways_alike(data, width, number):
     scores = data.draw(arrays(np.float32, (number, width), elements=_SCORES))
     words = data.draw(arrays(np.int32, (number, width), elements=st.integers(0, 6)))
     y = data.draw(arrays(np.float32, (number, 7), elements=_SCORES))
-    copies, expected = Copies(tf.constant(scores), tf.constant(words)), y.astype(np.float64)
+    copies, expected = Copies(tf.constant(np.exp(scores)[:, :, None]), tf.constant(words)), y.astype(np.float64)
     for (row, place), word in np.ndenumerate(words):
         expected[row, word] = np.logaddexp(expected[row, word], scores[row, place])
     few = [3, 3, 0, 6]

@@ -119,9 +119,9 @@ def test_perplexity_does_not_drift_over_many_tokens():
 @pytest.mark.parametrize("options", [{}, {"context": AveragedContext(V, 6, averages_after=(1,))}])
 def test_context_of_wrong_width_is_refused(options):
     with pytest.raises(
-        InputError, match=r"`context_ids` must be \[B, 3\]. Received: \[2, 5\]. Fix: give the n-1 words"
+        InputError, match=r"`context_ids` must be \[B, 3\]. Received: \[2, 2\]. Fix: give the n-1 words"
     ):
-        NPLM(V, ORDER, 6, 8, **options)(np.zeros((2, 5), np.int32))
+        NPLM(V, ORDER, 6, 8, **options)(np.zeros((2, 2), np.int32))
 
 
 @pytest.mark.parametrize("wrong", [V, -1])

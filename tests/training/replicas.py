@@ -28,6 +28,7 @@ RUNS = {  # an output, and its optimiser
     "nce, rmsprop": functools.partial(OPTIMIZERS.RMSprop, 0.01),
     "full, nadam": functools.partial(OPTIMIZERS.Nadam, 0.01),
     "full, adafactor": functools.partial(OPTIMIZERS.Adafactor, 0.01),
+    "nce, segments": functools.partial(LazySGD, 0.5),
     "full, lion": functools.partial(OPTIMIZERS.Lion, 1e-3),
 }
 
@@ -48,10 +49,10 @@ def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[NPLM, dict]:
             options = dict(context=AveragedContext(SIZE, 8, averages_after=(1,)), hidden=hidden)
         model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, **options)
         model.compile(optimizer=RUNS[name](weight_decay=1e-3))
-    ids = text(BATCH * 15 + 1)
+    ids, segment = text(BATCH * 15 + 1), 4 if "segments" in name else 1
     model.prob.set_unigram(np.bincount(ids, minlength=SIZE))
     train, held_out = (
-        ngram_dataset(ids, order=ORDER, boundary="sentence", batch_size=size, shuffle=size == BATCH)
+        ngram_dataset(ids, ORDER, size, boundary="sentence", shuffle=size == BATCH, segment=segment)
         for ids, size in ((ids, BATCH), (text(331), 100))
     )
     return model, model.fit(train, epochs=2, validation_data=held_out, shuffle=False, verbose=0).history

@@ -116,6 +116,20 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
     assert not any(path.exists() for path in left)
 
 
+def test_run_on_segments_resumes_to_the_same_weights(
+    tmp_path, short_corpus, short_configuration, no_report, interrupted_after, assert_same_weights
+):
+    """Also with a short-list, whose other words are no targets; the epoch counts them."""
+    more = dict(segment=16, order=9, averages_after="2", pointer=True, shortlist_size=10, epochs=2, dropout=0.2)
+    options = dataclasses.replace(short_configuration, **more)
+    whole = train(options, short_corpus, tmp_path / "whole")
+    with interrupted_after(Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (1, 8)):
+        train(options, short_corpus, tmp_path / "resumed")
+    resumed = train(options, short_corpus, tmp_path / "resumed")
+    assert resumed["test"] == whole["test"]
+    assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("whole", "resumed")))
+
+
 @pytest.mark.long  # the fast tests: tests/data/test_dataset.py for the shards, the run above for the checkpoint
 def test_run_on_shards_resumes_within_an_epoch(
     tmp_path, monkeypatch, short_corpus, short_configuration, killed_at, assert_same_weights

@@ -11,7 +11,7 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import BiasedOutput
-from keras_nplm.layers.pointer import NO_COPY, Copies, Features
+from keras_nplm.layers.pointer import Copies, Features
 from keras_nplm.layers.softmax import linear_logit, linear_softmax, log_normaliser
 
 
@@ -104,11 +104,14 @@ class LinearOutput(BiasedOutput):
         """Return f or P f, float [B, r], from features without copies."""
         return features if self.P is None else ops.matmul(features, ops.cast(self.P, features.dtype))
 
-    def copy_words(self, scores: Tensor, context_ids: Tensor) -> Copies:
-        """Return the copies of the context's words, given their scores; words without an output are not copied."""
+    def copy_words(self, weights: Tensor, context_ids: Tensor) -> Copies:
+        """Return the copies of words, int [S, w], with weights [S, w] or [S, w, T]; 0 for a word without an output."""
+        weights = weights if len(weights.shape) == 3 else ops.expand_dims(weights, 2)
         ids = self.output_ids(ops.cast(context_ids, "int32"))
         has_output = ops.logical_and(ids >= 0, ids < self.num_outputs)
-        return Copies(ops.where(has_output, scores, NO_COPY), ops.where(has_output, ids, PAD_ID))
+        if self.num_outputs < self.vocabulary_size:
+            weights = weights * ops.cast(ops.expand_dims(has_output, 2), weights.dtype)
+        return Copies(weights, ops.where(has_output, ids, PAD_ID))
 
     def input_columns(self, columns: slice) -> Tensor:
         if self.P is None:
