@@ -101,6 +101,20 @@ def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: in
     return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
 
 
+def join_contexts(context_ids: np.ndarray, segment: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
+    """Join each T contexts, int32 [S T, n-1], to the ids of a segment, [S, n-1+T-1]; see `ngram_dataset`.
+
+    Also returns, bool [S], where the segment says the same: its contexts follow each other in a text.
+    """
+    contexts = context_ids.reshape(-1, segment, context_ids.shape[-1])
+    words = contexts[:, 1:, -1]
+    follows = (contexts[:, 1:, :-1] == contexts[:, :-1, 1:]).all(2)
+    if boundary == "sentence":
+        begins = (contexts[:, 1:] == BOS_ID).all(2)
+        words, follows = np.where(begins, EOS_ID, words), follows | begins
+    return np.concatenate([contexts[:, 0], words], axis=1), follows.all(1)
+
+
 def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: int) -> Iterator[np.ndarray]:
     """Yield the n-grams of a text, int32 [size, n], in the order of the text and in bounded memory.
 

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.distinct_rows import find_distinct_rows
-from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.ngram_arrays import check_ngrams, join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.build import build_context, build_hidden, build_output
@@ -21,10 +21,12 @@ from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output
 from keras_nplm.layers.pointer import Features, Pointer
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.likelihood import LikelihoodTraining
 
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
+_SEGMENT = 64  # of them in a segment
+_LONG_ORDER = 16  # of contexts that are joined to segments
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -267,13 +269,21 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
-        contexts, which = find_distinct_rows(context_ids)
+        rest = np.arange(len(output_ids))
+        if self.order > _LONG_ORDER:  # contexts that follow each other, as in a text, share the look-up of their words
+            whole = rest[: len(rest) // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT)
+            segments, follows = join_contexts(context_ids[whole], _SEGMENT, self.boundary)
+            for places in row_blocks(follows.sum(), _CONTEXTS // _SEGMENT):
+                rows = whole[follows][places].ravel()
+                result[rows] = self._graph_segment_log_prob(segments[follows][places], output_ids[rows])
+            rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])
+        contexts, which = find_distinct_rows(context_ids[rest])
         by_context = np.argsort(which, kind="stable")
         for first in range(0, len(contexts), _CONTEXTS):
             begin, end = np.searchsorted(which, [first, first + _CONTEXTS], sorter=by_context)
-            rows = by_context[begin:end]
-            block = contexts[first : first + _CONTEXTS], output_ids[rows], which[rows] - first
-            result[rows] = self._graph_log_prob(*block)
+            some = by_context[begin:end]
+            block = contexts[first : first + _CONTEXTS], output_ids[rest[some]], which[some] - first
+            result[rest[some]] = self._graph_log_prob(*block)
         return result
 
     def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
@@ -310,12 +320,17 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def _graph_log_prob(self) -> Callable:
         return self._compiled(lambda context_ids, *ids: self.prob.log_prob(self.features(context_ids), *ids), 2)
 
-    def _compiled(self, function: Callable, vectors: int) -> Callable:
-        """Return `function` of contexts and int vectors, from arrays to an array; a graph on TensorFlow."""
+    @functools.cached_property
+    def _graph_segment_log_prob(self) -> Callable:
+        return self._compiled(lambda ids, outputs: self.prob.log_prob(self.features(ids), outputs), 1, _SEGMENT)
+
+    def _compiled(self, function: Callable, vectors: int, segment: int = 1) -> Callable:
+        """Return `function` of contexts or segments and int vectors, from arrays to an array; a graph on TensorFlow."""
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            signature = [tf.TensorSpec([None, self.order - 1], tf.int32)] + [tf.TensorSpec([None], tf.int32)] * vectors
+            signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
+            signature += [tf.TensorSpec([None], tf.int32)] * vectors
             function = tf.function(function, input_signature=signature)
         return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.ngram_arrays import check_ngrams, join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
@@ -101,9 +101,9 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
     """Return the mean square of each component of the gradient over chunks of training text: 1/N sum_c g_c²."""
     sums = [tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights]
 
-    @tf.function(input_signature=[tf.TensorSpec([chunk, network.order], tf.int32)])
-    def add(ngrams: tf.Tensor) -> None:
-        _, gradients = _log_prob_and_gradients(network, network.trainable_weights, ngrams)
+    @tf.function
+    def add(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
+        _, gradients = _log_prob_and_gradients(network, network.trainable_weights, contexts, outputs)
         for total, gradient in zip(sums, gradients, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
                 total.scatter_add(tf.IndexedSlices(tf.square(tf.cast(gradient.values, total.dtype)), gradient.indices))
@@ -111,9 +111,10 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
                 total.assign_add(tf.square(tf.cast(gradient, total.dtype)))
 
     number = len(ngrams) // chunk
-    add_chunk = add.get_concrete_function()
-    for rows in row_blocks(number * chunk, chunk):
-        add_chunk(tf.constant(ngrams[rows], tf.int32))
+    segments, follows = join_contexts(ngrams[: number * chunk, :-1], chunk, network.boundary)
+    for i, rows in enumerate(row_blocks(number * chunk, chunk)):
+        contexts = segments[i : i + 1] if follows.all() else ngrams[rows, :-1]
+        add(tf.constant(contexts, tf.int32), tf.constant(ngrams[rows, -1], tf.int32))
     return [total.numpy() / max(number, 1) for total in sums]
 
 
@@ -150,19 +151,21 @@ class _Learner:
         """Return ln P of n-grams, float32 [C B]; the weights take a step after each chunk."""
         if not self._weights:
             return self.predict(ngrams)
-        chunks = tf.constant(ngrams.reshape(-1, chunk, self._network.order), tf.int32)
-        return np.asarray(self._learn(chunks)).reshape(-1)
+        segments, follows = join_contexts(ngrams[:, :-1], chunk, self._network.boundary)
+        contexts = segments[:, None] if follows.all() else ngrams[:, :-1].reshape(-1, chunk, self._network.order - 1)
+        return np.asarray(self._learn(contexts.shape[1:])(contexts, ngrams[:, -1].reshape(-1, chunk))).reshape(-1)
 
-    @functools.cached_property
-    def _learn(self) -> Callable:
+    @functools.cache  # noqa: B019: a learner lives as long as its graphs
+    def _learn(self, shape: tuple[int, int]) -> Callable:
+        """Return the compiled steps on chunks of contexts, or of one segment, of a shape."""
         chunk, dtype = self._settings.chunk, self._network.prob.accumulator_dtype
 
-        @tf.function(input_signature=[tf.TensorSpec([None, chunk, self._network.order], tf.int32)])
-        def learn(chunks: tf.Tensor) -> tf.Tensor:
-            number = tf.shape(chunks)[0]
+        @tf.function(input_signature=[tf.TensorSpec([None, *shape], tf.int32), tf.TensorSpec([None, chunk], tf.int32)])
+        def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+            number = tf.shape(outputs)[0]
 
             def step(i: tf.Tensor, result: tf.TensorArray) -> tuple:
-                log_prob, gradients = _log_prob_and_gradients(self._network, self._weights, chunks[i])
+                log_prob, gradients = _log_prob_and_gradients(self._network, self._weights, contexts[i], outputs[i])
                 with tf.control_dependencies([log_prob]):
                     self._update(gradients)
                 return i + 1, result.write(i, log_prob)
@@ -171,7 +174,7 @@ class _Learner:
             _, results = tf.while_loop(lambda i, _: i < number, step, (0, results), parallel_iterations=1)
             return results.stack()
 
-        return learn.get_concrete_function()
+        return learn
 
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients, and every few steps go back towards the trained weights."""
@@ -200,12 +203,14 @@ class _Learner:
         tf.cond(self._steps.assign_add(1) % _DECAY_EVERY == 0, go_back, lambda: tf.constant(0))
 
 
-def _log_prob_and_gradients(network: NPLM, weights: Sequence[keras.Variable], ngrams: Any) -> tuple[Any, list]:
-    """Return ln P of the n-grams of a chunk, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
+def _log_prob_and_gradients(
+    network: NPLM, weights: Sequence[keras.Variable], contexts: Any, outputs: Any
+) -> tuple[Any, list]:
+    """Return ln P of the outputs of contexts or of a segment, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         for weight in weights:
             tape.watch(weight.value)
-        likelihoods = network.prob.negative_log_likelihood(network.features(ngrams[:, :-1]), ngrams[:, -1])
+        likelihoods = network.prob.negative_log_likelihood(network.features(contexts), outputs)
         loss = ops.mean(likelihoods)
     gradients = tape.gradient(loss, [weight.value for weight in weights])
     if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output
