@@ -91,17 +91,18 @@ def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[
     dtype, wide, features = tiles[0].dtype, z.dtype, tf.cast(inputs[0], z.dtype)
     share = d_log_z[:, None] / z  # [B, 1]
     d_features = share * weighted + d_target[:, None] * target_rows
-    scaled = tf.cast(features * share, dtype)
-    if len(tiles) == 1:
-        d_kernel = tf.cast(tf.matmul(tiles[0], scaled, transpose_a=True), wide)
-        d_bias = tf.cast(tf.matmul(tf.cast(share, dtype), tiles[0], transpose_a=True)[0], wide)
+    if len(tiles) == 1:  # the targets are added to the few rows of [B, V], not to the many of U
+        places = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
+        d_logits = tf.tensor_scatter_nd_add(tiles[0] * tf.cast(share, dtype), places, tf.cast(d_target, dtype))
+        d_kernel = tf.cast(tf.matmul(d_logits, tf.cast(features, dtype), transpose_a=True), wide)
+        d_bias = tf.reduce_sum(tf.cast(d_logits, wide), axis=0)
     else:  # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large one before
-        scaled = tf.concat([scaled, tf.cast(share, dtype)], axis=-1)
+        scaled = tf.concat([tf.cast(features * share, dtype), tf.cast(share, dtype)], axis=-1)
         products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
         d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide)
         d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), wide)
-    d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
-    d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
+        d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
+        d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
     return [tf.cast(gradient, x.dtype) for gradient, x in zip([d_features, d_kernel, d_bias], inputs, strict=True)]
 
 

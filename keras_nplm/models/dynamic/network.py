@@ -129,14 +129,15 @@ class _Learner:
         self._weights, self._rates = [network.trainable_weights[i] for i in moving], [rates[i] for i in moving]
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
         self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
-        self._scales: list = [None] * len(self._weights)
+        self._squares: list = [None] * len(self._weights)  # 1/s², so that s g is a step of Adagrad
         if settings.rule == "rms" and mean_squares is not None:
             roots = [np.sqrt(square) for square in mean_squares]
             known = np.concatenate([root[root > 0] for root in roots])
             mean = float(known.mean()) if len(known) else 1.0
             for k, i in enumerate(moving):
                 least = (EPSILON_BIASES if groups[i] == "biases" else EPSILON) * mean
-                self._scales[k] = tf.constant(mean / np.maximum(roots[i], least), network.prob.accumulator_dtype)
+                squares = np.square(np.maximum(roots[i], least) / mean)
+                self._squares[k] = tf.Variable(squares, trainable=False, dtype=self._weights[k].dtype)
 
     def reset(self) -> None:
         self._steps.assign(0)
@@ -179,19 +180,22 @@ class _Learner:
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients, and every few steps go back towards the trained weights."""
         decay = 1 - (1 - self._settings.decay) ** _DECAY_EVERY
-        for weight, rate, scale, gradient in zip(self._weights, self._rates, self._scales, gradients, strict=True):
-            variable = weight.value
-            if scale is not None and gradient is not None:
-                gradient = tf.cast(gradient, scale.dtype)
+        for weight, rate, squares, gradient in zip(self._weights, self._rates, self._squares, gradients, strict=True):
+            variable, rate = weight.value, tf.cast(rate, weight.dtype)
             if isinstance(gradient, tf.IndexedSlices):
-                factor = rate if scale is None else rate * tf.gather(scale, gradient.indices)
-                step = tf.cast(factor * gradient.values, variable.dtype)
-                variable.scatter_sub(tf.IndexedSlices(step, gradient.indices))
+                scale = 1 if squares is None else tf.math.rsqrt(tf.gather(squares, gradient.indices))
+                variable.scatter_sub(tf.IndexedSlices(rate * scale * gradient.values, gradient.indices))
+            elif gradient is not None and squares is None:  # one pass over the weights; `assign_sub` would take two
+                tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
             elif gradient is not None:
-                step = tf.cast(gradient if scale is None else scale * gradient, variable.dtype)
-                factor = tf.cast(rate, variable.dtype)
-                # one pass over the weights: `assign_sub` of the product would take two
-                tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=factor, delta=step)
+                tf.raw_ops.ResourceApplyAdagradV2(
+                    var=variable.handle,
+                    accum=squares.handle,
+                    lr=rate,
+                    epsilon=tf.cast(0, weight.dtype),
+                    grad=gradient,
+                    update_slots=False,
+                )
         if not decay:
             return
 
