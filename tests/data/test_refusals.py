@@ -38,7 +38,10 @@ ONE = [(np.array([4, 3]), 1)]
         (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
         (lambda: _dataset(targets_below=3), "no word to predict"),
         (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),
-        (lambda: _dataset(part=(2, 2)), r"`part` must be \(w, N\) with 0 <= w < N, and `batch_size` a multiple of N times `segment`"),
+        (
+            lambda: _dataset(part=(2, 2)),
+            r"`part` must be \(w, N\) with 0 <= w < N, and `batch_size` a multiple of N times `segment`",
+        ),
         (lambda: _dataset(["a b"]), "Received: strings.* give `vocabulary`"),
         (lambda: _dataset([4, 3], vocabulary=Vocabulary(["a"])), "Received: token ids"),
         (lambda: _resample([]), "`texts` must have at least one"),

@@ -48,7 +48,9 @@ def test_scores_depend_on_the_sentences_before(language_model):
     static = [score.log_prob for score in language_model.score(sentences)]
     dynamic = [score.log_prob for score in language_model.score(sentences, dynamic=True)]
     assert dynamic[:2] == pytest.approx(static[:2], rel=1e-5) and dynamic[-1] > dynamic[1] + 1
-    assert [score.log_prob for score in language_model.score(sentences[:5], dynamic=SETTINGS)] == pytest.approx(dynamic[:5])
+    assert [score.log_prob for score in language_model.score(sentences[:5], dynamic=SETTINGS)] == pytest.approx(
+        dynamic[:5]
+    )
     assert [score.log_prob for score in language_model.score(sentences)] == static
 
 

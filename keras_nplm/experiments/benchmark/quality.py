@@ -1,10 +1,10 @@
-"""Perplexity on Brown by CPU seconds of training, beside a PyTorch LSTM.
+"""Perplexity on Brown by CPU seconds of training, beside an LSTM and a Transformer of PyTorch.
 
-All models train on the same tokens of Brown with the same vocabulary, on one core, without `held_out_mass`. The LSTM
-has the AWD recipe, an adaptive softmax and AdamW, and trains for the seconds of `--seconds`. Ours is `modern-pointer`,
-which trains for all its epochs. Seconds do not include validation. One search finds the settings of dynamic evaluation
-of all models, on the first 50,000 tokens of validation. A ratio of 1.35 says that the test perplexity is 35% higher
-than ours. Finished models are kept, and the same command resumes.
+All models train on the same tokens of Brown with the same vocabulary, on one core, without `held_out_mass`. The peers
+train for the seconds of `--seconds`, ours for their epochs. Seconds do not include validation. The cache is the
+continuous cache of the last 2,000 words. Its flatness and weight, and the settings of dynamic evaluation, are found for
+all models by the same search on validation. A ratio of 1.35 says that the test perplexity is 35% higher than that of
+`modern-pointer` with the same seconds. Finished models are kept, and the same command resumes.
 """
 
 import sys
@@ -12,45 +12,70 @@ from pathlib import Path
 
 from keras_nplm.experiments.benchmark import Settings
 from keras_nplm.experiments.benchmark.contenders import PeerError, Process
-from keras_nplm.experiments.log_probs import compute_perplexities, load_dynamic_log_probs, load_tuned
+from keras_nplm.experiments.log_probs import (
+    compute_perplexities,
+    load_dynamic_log_probs,
+    load_log_probs,
+    load_tuned,
+    measure_mixture,
+)
 from keras_nplm.experiments.rows import Row, make_rows, read_row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import SPLITS, Table, split_columns
 from keras_nplm.io.files import read_json
 from keras_nplm.io.lock import lock_directory
+from keras_nplm.models.caches import ContinuousCache
 
-OURS = Row(
-    "modern-pointer-480-held-out-1",
-    "modern-pointer to 480 words, no held-out mass",
-    "train --config modern-pointer --order 481 --averages-after 4,10,20,40,80,160,320 --held-out-mass 0 --seed 1",
-)
-RECIPE = {  # the LSTM and its training
-    "seconds": 300.0,  # CPU seconds of training
-    "width": 256,  # of embeddings and of hidden layers
-    "layers": 2,
-    "batch": 32,  # B, texts that are read side by side
-    "length": 35,  # T, tokens of each text in a step
-    "rate": 2e-3,  # of AdamW at the beginning
-    "dropout": 0.2,  # of embeddings, between layers and before the output
-    "embedding_dropout": 0.1,  # share of word types whose embedding is 0 in a step
-    "weight_dropout": 0.2,  # share of the recurrent weights that are 0 in a step
-    "weight_decay": 0.01,
-    "clip": 0.5,  # largest norm of the gradient
-    "cutoffs": [2000, 8000],  # ranks of words that separate the clusters of the adaptive softmax
-    "steps": None,  # number of steps in place of `seconds`
-    "seed": 1,
+_POINTER = "train --config modern-pointer --held-out-mass 0 --seed 1"
+OURS = {  # by CPU seconds; the last is the one that the peers are compared with
+    300: [
+        Row("modern-small-held-out-1", "modern-small", "train --config modern-small --held-out-mass 0 --seed 1"),
+        Row("modern-pointer-short", "modern-pointer, 5 epochs", f"{_POINTER} --epochs 5"),
+    ],
+    3000: [
+        Row(
+            "modern-pointer-long",
+            "modern-pointer to 480 words, wider",
+            f"{_POINTER} --order 481 --averages-after 4,10,20,40,80,160,320 --embedding-dim 128 --hidden-units 400"
+            " --dropout 0.4 --epochs 15",
+        )
+    ],
 }
-_SHORT = {"layers": 1, "batch": 20, "rate": 3e-3, "dropout": 0.3}
-_LONG, _LONG_SECONDS = {"dropout": 0.45, "weight_dropout": 0.5}, 1000  # from which the network is larger
+RECIPES = {  # peers and their training
+    "LSTM": {
+        "width": 256,  # of embeddings and of hidden layers
+        "layers": 2,
+        "batch": 32,  # B, texts that are read side by side
+        "length": 35,  # T, tokens of each text in a step
+        "rate": 2e-3,  # of AdamW at the beginning
+        "warm_up": 0,  # share of the training in which the rate rises
+        "dropout": 0.45,  # of embeddings, between layers and before the output
+        "embedding_dropout": 0.1,  # share of word types whose embedding is 0 in a step
+        "weight_dropout": 0.5,  # share of the recurrent weights that are 0 in a step
+        "weight_decay": 0.01,
+        "clip": 0.5,  # largest norm of the gradient
+        "cutoffs": [2000, 8000],  # ranks of words that separate the clusters of the adaptive softmax
+        "seed": 1,
+    }
+}
+RECIPES["Transformer"] = RECIPES["LSTM"] | {"batch": 8, "length": 128, "rate": 1e-3, "warm_up": 0.05, "dropout": 0.3}
+RECIPES["Transformer"]["layers"] = 3
+_SHORT = {  # changes for less than 1,000 seconds
+    "LSTM": {"layers": 1, "batch": 20, "rate": 3e-3, "dropout": 0.3, "weight_dropout": 0.2},
+    "Transformer": {"layers": 2, "dropout": 0.2},
+}
+FLATNESS = [0.05, 0.1, 0.2, 0.4, 0.8]  # candidates of the continuous cache
 COLUMNS = [
     ("model", "name", ""),
     ("CPU seconds of training", "cpu_seconds", ",.0f"),
     ("epochs", "epochs", ".1f"),
     ("million parameters", lambda row: row["parameters"] / 1e6, ".1f"),
     *split_columns(),
-    ("test, ratio to ours", "ratio_to_ours.static", ".2f"),
+    ("ratio to ours", "ratio_to_ours.static", ".2f"),
+    *split_columns("cache.", "cache: "),
+    ("ratio", "ratio_to_ours.cache", ".2f"),
     *split_columns("dynamic.", "dynamic: "),
-    ("ratio to ours", "ratio_to_ours.dynamic", ".2f"),
+    ("ratio", "ratio_to_ours.dynamic", ".2f"),
     ("settings", "dynamic_settings", ""),
     ("processor", "processor", ""),
 ]
@@ -58,28 +83,41 @@ COLUMNS = [
 
 def measure(settings: Settings) -> list[dict]:
     """Train the models that do not exist yet, and return a row for each."""
-    directory = settings.directory
+    directory, rows = settings.directory, []
     with lock_directory(directory):
-        make_rows([OURS], directory, 1, settings.data_dir)
-        ours = measure_ours(OURS, directory)
-        corpus = directory / "rows" / OURS.name / "corpus"
-        peers = [measure_peer(choose_recipe(budget), corpus, directory / "quality") for budget in settings.seconds]
-    for row in peers:
-        if "failure" not in row:
-            dynamic = row["dynamic"]["test"] / ours["dynamic"]["test"]
-            row["ratio_to_ours"] = {"static": row["test"] / ours["test"], "dynamic": dynamic}
-    return [ours, *peers]
+        for seconds in settings.seconds:
+            ours = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
+            make_rows(ours, directory, 1, settings.data_dir)
+            measured = [measure_ours(row, directory) for row in ours]
+            corpus = directory / "rows" / ours[-1].name / "corpus"
+            peers = [measure_peer(choose_recipe(name, seconds), corpus, directory / "quality") for name in RECIPES]
+            best = measured[-1]
+            for row in peers:
+                if "failure" not in row:
+                    ratios = {kind: row[kind]["test"] / best[kind]["test"] for kind in ("cache", "dynamic")}
+                    row["ratio_to_ours"] = {"static": row["test"] / best["test"]} | ratios
+            rows += measured + peers
+    return rows
 
 
-def choose_recipe(seconds: int) -> dict:
-    return RECIPE | (_LONG if seconds >= _LONG_SECONDS else _SHORT) | {"seconds": seconds}
+def choose_recipe(model: str, seconds: float) -> dict:
+    changes = _SHORT[model] if seconds < 1000 else {}
+    return RECIPES[model] | changes | {"model": model, "seconds": seconds, "steps": None, "flatness": FLATNESS}
 
 
 def measure_ours(row: Row, directory: Path) -> dict:
-    figures = read_row(row, directory)
+    figures, static = read_row(row, directory), load_log_probs(directory, row.name)
+    mixed = [
+        measure_mixture(
+            {"": static, "cache": load_log_probs(directory, row.name, f"{row.name}-cache-{f}", build)}, ["", "cache"]
+        )
+        for f in FLATNESS
+        for build in [lambda m, f=f: ContinuousCache(m.model, f, 2000)]
+    ]
     return {name: figures[name] for name in (*SPLITS, "parameters", "epochs")} | {
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
+        "cache": min(mixed, key=lambda figures: figures["validation"]),
         "dynamic": compute_perplexities(load_dynamic_log_probs(directory, row.name, row.name)),
         "dynamic_settings": str(load_tuned(directory / "rows" / row.name).dynamics.settings),
         "processor": read_json(directory / "rows" / row.name / "metrics.json").get("processor", ""),
@@ -87,14 +125,13 @@ def measure_ours(row: Row, directory: Path) -> dict:
 
 
 def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
-    """Return the row of the LSTM, trained on an encoded corpus in its own process unless it was before."""
-    budget, unit = (recipe["steps"], "steps") if recipe["steps"] else (recipe["seconds"], "CPU seconds")
-    name, result = f"PyTorch LSTM, {budget:,.0f} {unit}", directory / f"lstm-{budget:g}.json"
+    """Return the row of a peer, trained on an encoded corpus in its own process unless it was before."""
+    name, result = f"PyTorch {recipe['model']}", directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
     if not (result.exists() and read_json(result).get("recipe") == recipe):
         directory.mkdir(parents=True, exist_ok=True)
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         build = "keras_nplm.experiments.benchmark.torch_models:build_trainer"
-        print(f"training {name}", file=sys.stderr)
+        print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)
         peer = Process(name, build, arguments, ["torch"])
         try:
             peer.run_round()

@@ -1,13 +1,15 @@
-"""PyTorch models of the benchmarks: the paper's network, and the LSTM of `quality`.
+"""PyTorch models of the benchmarks: the paper's network, and the LSTM and the Transformer of `quality`.
 
-The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked dropout. It has an
-adaptive softmax and trains with AdamW. The learning rate falls to 0 at the end of a budget of CPU seconds, in place of
-averaged SGD. Import this module where TensorFlow is not: the two crash in one process. References: Merity, Keskar &
-Socher (2018), arXiv:1708.02182; Krause et al. (2018), arXiv:1709.07432, for dynamic evaluation.
+The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked dropout. The Transformer
+is a decoder with normalisation first. Both have an adaptive softmax and train with AdamW. The learning rate falls to 0
+at the end of a budget of CPU seconds. Import this module where TensorFlow is not: the two crash in one process.
+References: Merity, Keskar & Socher (2018), arXiv:1708.02182; Krause et al. (2018), arXiv:1709.07432, for dynamic
+evaluation; Grave, Joulin & Usunier (2017), arXiv:1612.04426, for the cache.
 """
 
 import copy
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,12 +27,13 @@ from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import write_json
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.models.dynamic.search import STILL, SettingsSearch
+from keras_nplm.models.dynamic.search import STILL, find_settings
 from keras_nplm.models.dynamic.search import TOKENS as TUNING_TOKENS
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+from keras_nplm.models.ngrams.interpolation import combine, fit_weights
 from keras_nplm.training.configuration import Configuration
 
-_TRAINING_TOKENS, _STATIC_CHUNK = 60_000, 512  # of the mean squares of the gradient; predicted at once
+_TRAINING_TOKENS = 20_000  # of the mean squares of the gradient
 
 
 def build_nplm(configuration: Configuration, vocabulary_size: int, ngrams: np.ndarray, task: str) -> Contender:
@@ -66,7 +69,7 @@ def build_nplm(configuration: Configuration, vocabulary_size: int, ngrams: np.nd
     return Contender("PyTorch", train_steps if task == "training" else score_ngrams)
 
 
-class TorchLSTM(nn.Module):
+class TorchModel(nn.Module):
     """A language model over words by frequency, by a `RECIPE` of `quality`. An input of |V| stands before the text."""
 
     def __init__(self, recipe: dict, vocabulary_size: int):
@@ -78,32 +81,82 @@ class TorchLSTM(nn.Module):
         nn.init.normal_(self.embed.weight, std=0.1)
         cutoffs = [cutoff for cutoff in self.recipe.cutoffs if cutoff < vocabulary_size]
         self.output = nn.AdaptiveLogSoftmaxWithLoss(width, vocabulary_size, cutoffs, div_value=4.0, head_bias=True)
-        self.body = nn.ModuleList([nn.LSTM(width, width) for _ in range(self.recipe.layers)])
-        self.eval()
+        self.body = nn.ModuleList([self.build_layer(width) for _ in range(self.recipe.layers)])
 
     def forward(self, ids: Tensor, targets: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return ln P of each target [B, T] after the ids [B, T], and the state after them."""
-        x, after = self._drop(self._look_up(ids).transpose(0, 1)), []
-        for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
-            dropped = functional.dropout(layer.weight_hh_l0, self.recipe.weight_dropout, self.training)
-            x, (h, c) = torch.func.functional_call(layer, {"weight_hh_l0": dropped}, (x, before))
-            after.append((h.detach(), c.detach()))
-            x = self._drop(x)
-        return self.output(x.transpose(0, 1).flatten(0, 1), targets.flatten()).output.view(targets.shape), after
+        h, after = self.encode(ids, state)
+        return self.predict(h, targets), after
 
-    def _look_up(self, ids: Tensor) -> Tensor:
+    def predict(self, h: Tensor, targets: Tensor) -> Tensor:
+        return self.output(h.flatten(0, 1), targets.flatten()).output.view(targets.shape)
+
+    def look_up(self, ids: Tensor) -> Tensor:
         """Return the embeddings [B, T, width], of some types 0 in training. Later gradients are sparse."""
         if not self.training:
             return functional.embedding(ids, self.embed.weight, sparse=True)
         kept = functional.dropout(torch.ones(len(self.embed.weight), 1), self.recipe.embedding_dropout)
         return self.embed(ids) * kept[ids]
 
+
+class TorchLSTM(TorchModel):
+    """The LSTM of `quality`."""
+
+    trains_with_state, static_chunk = True, 512  # tokens that are predicted at once
+
+    def __init__(self, recipe: dict, vocabulary_size: int):
+        super().__init__(recipe, vocabulary_size)
+        self.eval()
+
+    def build_layer(self, width: int) -> nn.Module:
+        return nn.LSTM(width, width)
+
+    def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return the features h [B, T, width] after each id, and the state after them."""
+        x, after = self._drop(self.look_up(ids).transpose(0, 1)), []
+        for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
+            dropped = functional.dropout(layer.weight_hh_l0, self.recipe.weight_dropout, self.training)
+            x, (h, c) = torch.func.functional_call(layer, {"weight_hh_l0": dropped}, (x, before))
+            after.append((h.detach(), c.detach()))
+            x = self._drop(x)
+        return x.transpose(0, 1), after
+
     def _drop(self, x: Tensor) -> Tensor:
         """Apply locked dropout to x [T, B, width]: one mask for all times."""
         return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout) if self.training else x
 
 
-def train(model: TorchLSTM, ids: np.ndarray) -> dict:
+class TorchTransformer(TorchModel):
+    """The Transformer of `quality`. Its state is the half segment of ids before, which it reads again."""
+
+    trains_with_state = False
+
+    def __init__(self, recipe: dict, vocabulary_size: int):
+        super().__init__(recipe, vocabulary_size)
+        self.static_chunk = self.recipe.length // 2
+        self.positions = nn.Parameter(torch.zeros(2 * self.recipe.length, self.recipe.width))
+        self.norm = nn.LayerNorm(self.recipe.width)
+        self.eval()
+
+    def build_layer(self, width: int) -> nn.Module:
+        sizes = dict(nhead=width // 64, dim_feedforward=4 * width, dropout=self.recipe.dropout)
+        return nn.TransformerEncoderLayer(width, **sizes, activation="gelu", batch_first=True, norm_first=True)
+
+    def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return the features h [B, T, width] after each id, and the state after them."""
+        read = ids if state is None else torch.cat([state, ids], dim=1)
+        mask = nn.Transformer.generate_square_subsequent_mask(read.shape[1])
+        x = self.look_up(read) + self.positions[: read.shape[1]]
+        x = functional.dropout(x, self.recipe.dropout, self.training)
+        for layer in self.body:
+            x = layer(x, mask, is_causal=True)
+        return self.norm(x)[:, -ids.shape[1] :], read[:, -(self.recipe.length // 2) :]
+
+
+MODELS = {"LSTM": TorchLSTM, "Transformer": TorchTransformer}
+
+
+def train(model: TorchModel, ids: np.ndarray) -> dict:
     """Train a model on a text, ids [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
     recipe = model.recipe
     optimizer = torch.optim.AdamW(model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True)
@@ -112,8 +165,9 @@ def train(model: TorchLSTM, ids: np.ndarray) -> dict:
     batches = _read_batches(model, ids)
     while progress < 1:
         inputs, targets, is_new = next(batches)
-        optimizer.param_groups[0]["lr"] = recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
-        log_probs, state = model(inputs, targets, None if is_new else state)
+        warm = min(1, progress / recipe.warm_up) if recipe.warm_up else 1
+        optimizer.param_groups[0]["lr"] = warm * recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
+        log_probs, state = model(inputs, targets, state if model.trains_with_state and not is_new else None)
         optimizer.zero_grad()
         (-log_probs.mean()).backward()
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
@@ -125,7 +179,7 @@ def train(model: TorchLSTM, ids: np.ndarray) -> dict:
     return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
 
 
-def _read_batches(model: TorchLSTM, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:
+def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:
     """Yield inputs and targets [B, T] along B parts of the text, and whether an epoch begins, at a random token."""
     recipe = model.recipe
     random = np.random.default_rng(recipe.seed)
@@ -144,12 +198,12 @@ def _read_batches(model: TorchLSTM, ids: np.ndarray) -> Iterator[tuple[Tensor, T
 
 
 def read_text(
-    model: TorchLSTM, ids: np.ndarray, settings: DynamicSettings = STILL, mean_squares: Sequence[Tensor] = ()
+    model: TorchModel, ids: np.ndarray, settings: DynamicSettings = STILL, mean_squares: Sequence[Tensor] = ()
 ) -> np.ndarray:
     """Return ln P of each token of a text, float64 [T]; with a rate, copies take a step on each predicted chunk."""
     if not settings.rate:
         with torch.no_grad():
-            return np.concatenate([part.double().numpy() for part in _read_chunks(model, ids, _STATIC_CHUNK)])
+            return np.concatenate([part.double().numpy() for part in _read_chunks(model, ids, model.static_chunk)])
     copies = []
     for number in range(settings.copies):
         learner, parts = copy.deepcopy(model), []
@@ -161,7 +215,31 @@ def read_text(
     return np.logaddexp.reduce(copies) - math.log(len(copies))
 
 
-def _read_chunks(model: TorchLSTM, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
+@torch.no_grad()
+def read_with_cache(model: TorchModel, ids: np.ndarray, flatness: float, length: int = 2000) -> np.ndarray:
+    """Return ln P of each token under the model and under its continuous cache of the last words, float64 [T, 2].
+
+    P(w_t) = sum_i exp(θ h_t · h_i) [w_i = w_t] / sum_i exp(θ h_t · h_i),    i = t-L … t-1
+    """
+    tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
+    features, state = [], None
+    for part in tokens[:-1].split(model.static_chunk):
+        h, state = model.encode(part[None], state)
+        features.append(h[0])
+    h, words, columns = torch.cat(features), tokens[1:], []
+    for first in range(0, len(ids), model.static_chunk):
+        last, begin = min(first + model.static_chunk, len(ids)), max(0, first - length)
+        distance = torch.arange(first, last)[:, None] - torch.arange(begin, last)
+        scores = flatness * h[first:last] @ h[begin:last].T
+        scores = scores.masked_fill((distance < 1) | (distance > length), -math.inf)
+        same = words[first:last, None] == words[begin:last]
+        chosen = scores.masked_fill(~same, -math.inf).logsumexp(1) - scores.logsumexp(1)
+        predicted = model.predict(h[None, first:last], words[None, first:last])[0]
+        columns.append(torch.stack([predicted, chosen.nan_to_num(-math.inf, neginf=-math.inf)], dim=1).double().numpy())
+    return np.concatenate(columns)
+
+
+def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
     """Yield ln P of the tokens of one chunk after the other; the weights may change between them."""
     tokens, state = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids])), None
     for begin in range(0, len(ids), chunk):
@@ -171,7 +249,7 @@ def _read_chunks(model: TorchLSTM, ids: np.ndarray, chunk: int) -> Iterator[Tens
 
 
 def _build_step(
-    model: TorchLSTM, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]
+    model: TorchModel, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]
 ) -> Callable[[Tensor], None]:
     """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients `rms` scales."""
     groups, scales = _group_weights(model), {}
@@ -200,14 +278,14 @@ def _build_step(
     return take_step
 
 
-def _group_weights(model: TorchLSTM) -> dict[Tensor, str]:
+def _group_weights(model: TorchModel) -> dict[Tensor, str]:
     """Return each parameter with its group, one of `keras_nplm.models.dynamic.settings.GROUPS`."""
-    groups = {"embed": "embedding", "body": "hidden", "output": "output"}
-    named = {weight: groups[name.partition(".")[0]] for name, weight in model.named_parameters()}
+    groups = {"embed": "embedding", "output": "output"}  # others are of the hidden layers
+    named = {weight: groups.get(name.partition(".")[0], "hidden") for name, weight in model.named_parameters()}
     return named | {model.output.head.bias: "biases"}
 
 
-def measure_mean_squares(model: TorchLSTM, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
+def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
     """Return the mean square of each component of the gradient over chunks of training text, ids [T]."""
     number, weights = len(ids) // chunk, list(model.parameters())
     sums = [torch.zeros_like(weight) for weight in weights]
@@ -222,17 +300,25 @@ def measure_mean_squares(model: TorchLSTM, ids: np.ndarray, chunk: int = 32) -> 
     return [total / max(number, 1) for total in sums]
 
 
-def measure_perplexity(model: TorchLSTM, ids: np.ndarray, *dynamic: Any) -> float:
+def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> float:
     return float(np.exp(-read_text(model, ids, *dynamic).mean()))
 
 
-def tune_dynamic(model: TorchLSTM, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
+def tune_dynamic(model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
     """Return the settings of dynamic evaluation with the lowest perplexity on a text, found as for our network."""
+    return find_settings(lambda settings: read_text(model, ids, settings, mean_squares), "rms")[0]
 
-    def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
-        return read_text(model, ids[:tokens], settings, mean_squares)
 
-    return SettingsSearch(evaluate, len(ids)).find_best()
+def tune_cache(model: TorchModel, ids: dict[str, np.ndarray], candidates: Sequence[float]) -> dict[str, float]:
+    """Return the perplexities with a continuous cache, whose flatness and weight are those of the best validation."""
+    bins, found = np.zeros(len(ids["validation"]), np.int64), []
+    for flatness in candidates:
+        log_probs = read_with_cache(model, ids["validation"], flatness)
+        weights = fit_weights(log_probs, bins, 1)
+        found.append((-combine(log_probs, weights).mean(), flatness, weights))
+    loss, flatness, weights = min(found, key=lambda each: each[0])
+    test = combine(read_with_cache(model, ids["test"], flatness), weights)
+    return {"validation": float(np.exp(loss)), "test": float(np.exp(-test.mean()))}
 
 
 def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
@@ -241,13 +327,17 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
     encoded = EncodedCorpus.load(corpus)
     splits = ("train", *SPLITS)  # ids are by frequency, as an adaptive softmax needs them
     ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64) for split in splits}
-    model = TorchLSTM(recipe, encoded.vocabulary_size)
+    model = MODELS[recipe["model"]](recipe, encoded.vocabulary_size)
 
     def work() -> int:
         training = train(model, ids["train"])
+        row = {split: measure_perplexity(model, ids[split]) for split in SPLITS} | {
+            "cache": tune_cache(model, ids, recipe["flatness"])
+        }
+        print(row, file=sys.stderr)
         mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
         settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
-        row = {split: measure_perplexity(model, ids[split]) for split in SPLITS} | {
+        row |= {
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "cpu_seconds": training["cpu_seconds"],
             "epochs": training["tokens"] / len(ids["train"]),
@@ -258,4 +348,4 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
         write_json(Path(result), {"recipe": recipe, "row": row})
         return len(ids["test"])
 
-    return Contender("LSTM", work)
+    return Contender(recipe["model"], work)

@@ -1,7 +1,6 @@
 """Dynamic evaluation of a network: it learns from the words that it has predicted."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -128,6 +127,7 @@ class _Learner:
         moving = [place for place, rate in enumerate(rates) if rate]
         self._weights, self._rates = [network.trainable_weights[i] for i in moving], [rates[i] for i in moving]
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
+        self._graphs: dict[tuple, Callable] = {}
         self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
         self._squares: list = [None] * len(self._weights)  # 1/s², so that s g is a step of Adagrad
         if settings.rule == "rms" and mean_squares is not None:
@@ -154,11 +154,13 @@ class _Learner:
             return self.predict(ngrams)
         segments, follows = join_contexts(ngrams[:, :-1], chunk, self._network.boundary)
         contexts = segments[:, None] if follows.all() else ngrams[:, :-1].reshape(-1, chunk, self._network.order - 1)
-        return np.asarray(self._learn(contexts.shape[1:])(contexts, ngrams[:, -1].reshape(-1, chunk))).reshape(-1)
+        shape = contexts.shape[1:]
+        if shape not in self._graphs:
+            self._graphs[shape] = self._compile(shape)
+        return np.asarray(self._graphs[shape](contexts, ngrams[:, -1].reshape(-1, chunk))).reshape(-1)
 
-    @functools.cache  # noqa: B019: a learner lives as long as its graphs
-    def _learn(self, shape: tuple[int, int]) -> Callable:
-        """Return the compiled steps on chunks of contexts, or of one segment, of a shape."""
+    def _compile(self, shape: tuple[int, int]) -> Callable:
+        """Compile the steps on chunks of contexts, or of one segment, of a shape."""
         chunk, dtype = self._settings.chunk, self._network.prob.accumulator_dtype
 
         @tf.function(input_signature=[tf.TensorSpec([None, *shape], tf.int32), tf.TensorSpec([None, chunk], tf.int32)])
@@ -210,7 +212,7 @@ class _Learner:
 def _log_prob_and_gradients(
     network: NPLM, weights: Sequence[keras.Variable], contexts: Any, outputs: Any
 ) -> tuple[Any, list]:
-    """Return ln P of the outputs of contexts or of a segment, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
+    """Return ln P of outputs, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         for weight in weights:
             tape.watch(weight.value)

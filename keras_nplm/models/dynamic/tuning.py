@@ -12,13 +12,12 @@ from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
-from keras_nplm.models.dynamic.search import STILL, TOKENS, SettingsSearch
-from keras_nplm.models.dynamic.settings import RULES, DynamicSettings
+from keras_nplm.models.dynamic.search import STILL, TOKENS, find_settings
+from keras_nplm.models.dynamic.settings import DynamicSettings
 from keras_nplm.models.mixture import Mixture
 
-_TRAINING_TOKENS = 60_000  # on which the mean squares of the gradient are measured
+_TRAINING_TOKENS = 20_000  # on which the mean squares of the gradient are measured
 _MEASURED_CHUNK = 32
-_DECAYS = (1e-4, 3e-4, 1e-3)
 _MIXTURE_RATES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
 
 MeanSquares = list[list[np.ndarray]]  # for each network, for each of its trainable weights
@@ -115,36 +114,33 @@ def tune_dynamic(
 ) -> TunedDynamics:
     """Find the settings of dynamic evaluation with the lowest perplexity on held-out text.
 
-    One setting is searched after the other: the rate of each rule, the factor of each group of weights, the chunk, a
-    second copy, the decay, the rate of a mixture. A rate of 0 is a setting, too: where learning does not help, it costs
-    nothing.
+    The rate is searched first, then the chunk, and the rate of a mixture; see `find_settings`. A rate of 0 is a
+    setting, too: where learning does not help, it costs nothing.
 
     Args:
         model: see `make_dynamic`.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
         boundary: `"sentence"` or `"stream"`. Default: that of the model.
-        train_ids: the training text, or the beginning of it, to measure the gradient on. Default: only the rule
-            `"sgd"` is tried.
+        train_ids: the training text, or the beginning of it, to measure the gradient on, for the rule `"rms"`. Default:
+            the rule is `"sgd"`.
         tokens: how many tokens of the held-out text are read, from its beginning.
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
-    networks, mean_squares, best = find_networks(model), None, STILL
+    networks, mean_squares = find_networks(model), None
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
         if train_ids is not None and networks:
             mean_squares = [_measure(network, train_ids, boundary) for network in networks]
 
-        def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
-            return make_dynamic(model, settings, mean_squares).log_prob(ngrams[:tokens, :-1], ngrams[:tokens, -1])
+        def evaluate(settings: DynamicSettings) -> np.ndarray:
+            progress.update()
+            return make_dynamic(model, settings, mean_squares).log_prob(ngrams[:, :-1], ngrams[:, -1])
 
-        rules = RULES if mean_squares is not None else ("sgd",)
-        search = SettingsSearch(evaluate, len(ngrams), rules, progress.update)
         if networks:
-            best = search.find_best()
-        if best.rate and len(ngrams) < tokens:  # on the beginning of a long text, forgetting seems better than it is
-            best = search.choose([best, *(dataclasses.replace(best, decay=decay) for decay in _DECAYS)])
-        static, dynamic = search.measure(STILL), search.measure(best)
-        tried = len(search.measured)
+            best, measured = find_settings(evaluate, "sgd" if mean_squares is None else "rms")
+        else:
+            best, measured = STILL, {STILL: float(np.exp(-np.mean(evaluate(STILL))))}
+        static, dynamic, tried = measured[STILL], measured[best], len(measured)
         if isinstance(model, Mixture):  # the models are asked once for all rates
             mixture, bins = make_dynamic(model, best, mean_squares), model.find_bins(ngrams[:, :-1])
             log_probs, perplexities = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1]), {}
