@@ -15,6 +15,7 @@ _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 
+SEGMENT = 16  # targets that share the look-up of the many words of a pointer
 CHOSEN_OPTIONS = (
     "output_layer",
     "num_sampled",
@@ -42,7 +43,8 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
         context      20 words: the last 4 concatenated, the others averaged
         dropout      0.3 - 0.1 d of the hidden units, 0.15 - 0.05 d of the embeddings
         epochs       8 * 2^(-0.85 d), from 3 to 16
-        batch        64 n-grams, 128 from 2 million tokens on; the learning rate follows the output and the batch
+        batch        64 n-grams, 128 from 2 million tokens on; the learning rate follows the output and the batch.
+                     With a pointer they are segments of 16 targets
 
     If the tokens are characters, the last 10 are concatenated, h is doubled, epochs are 1.5 times as many, and the
     dropout is a third, of the hidden units only: spelling is learned by heart.
@@ -82,7 +84,9 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
     if characters:
         chosen |= {"averages_after": "10", "embedding_dropout": 0.0, "dropout": round(chosen["dropout"] / 3, 2)}
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
-    chosen["batch_size"] = _round_up(chosen["batch_size"], given.get("segment", 1))
+    if given.get("pointer") and "batch_size" not in given:
+        chosen["segment"] = SEGMENT
+    chosen["batch_size"] = _round_up(chosen["batch_size"], (chosen | given).get("segment", 1))
     return Configuration(**(chosen | _choose_output(tokens, types, characters) | given))
 
 

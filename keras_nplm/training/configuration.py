@@ -199,6 +199,7 @@ _MODERN_POINTER = _MODERN_SMALL | dict(
     pointer=True,
     dropout=0.3,
     embedding_dropout=0.1,
+    segment=16,
     epochs=8,
 )
 
