@@ -47,13 +47,10 @@ _NETWORK_CALLS = [
     (_add(["the cat"]), "no out-of-vocabulary word with `min_count` 1"),
     (_add(TEXT, min_count=0), "`min_count` must be 1 or more"),
     (_add(TEXT, words=["dog", "cat"]), "'cat' is already in the vocabulary"),
-    (_add(TEXT, words=["rug"], min_count=2), "'rug' must occur 2 times or more .* Received: 1"),
     (_add(TEXT, words=[]), "`words` must be 1 word or more"),
-    (_add(["", " "]), "a text with 1 word or more. Received: 0"),
     (lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]), "'cow' has no word before it"),
     (_add(["the </s> dog"]), "reserved token </s>"),
     (_add(TEXT, rule="guess"), "`rule` must be one of likelihood, expectation"),
-    (_add(TEXT, prior_tokens=0), "`prior_tokens` must be 1 or more"),
     (_add(TEXT, words=["dog"], frequencies={"cow": 0.1}), "Missing: 'dog'"),
     (_add(TEXT, words=["dog"], frequencies={"dog": 1.0}), "sum to less than 1"),
     (
@@ -67,7 +64,6 @@ _NETWORK_CALLS = [
     (lambda model: model.adapt(TEXT, epochs=0), "epochs"),
     (lambda model: model.adapt(TEXT, seed=-1), "seed"),
     (lambda model: model.nearest("Cat"), "is out of the vocabulary"),
-    (lambda model: model.nearest("cat", top_k=0), "`top_k` must be 1 or more. Received: 0"),
     (lambda model: nearest(np.eye(4), [-1], 1), "`rows` must be 0 to 3"),
     (lambda model: word_map(np.zeros((0, 3))), "`vectors` must be 1 or more rows of finite numbers"),
     (lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"), "of the model's size, 9. Received: 5 words"),
@@ -88,7 +84,6 @@ def test_invalid_calls_are_refused(build_ngram_model, network, kind, call, words
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("ngrams.npz", b"x" * 100, "ngrams.npz"),
         ("ngrams.npz", None, "Cannot read .*ngrams.npz"),
         ("config.json", b"{", "config.json is not valid JSON"),
         ("config.json", b'{"kind":"back-off"}', "config.json must have the field 'tokenizer'"),
