@@ -59,7 +59,7 @@ def test_the_command_writes_the_files(directory, tmp_path, capsys):
 
 NETWORKS = {
     "direct connections": {"direct_connections": True},
-    "adaptive": {"output": "adaptive"},
+    "adaptive, 16 bits": {"output": "adaptive", "dtype": "mixed_bfloat16"},
     "energy": {"output": "energy"},
     "low rank": {"output": FullSoftmax(V, rank=3)},
     "short-list with outside output": {"output": FullSoftmax(V, shortlist_size=20, outside_output=True)},
@@ -88,27 +88,19 @@ def network_files(request, randomise, tmp_path_factory):
 )
 def test_runtimes_give_the_numbers_of_every_network(run, of, network_files):
     model, litert, onnx = network_files
+    rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
     for rows in (1, 4):
         expected = model.next_log_probs(CONTEXTS[:rows])
         found = run({"LiteRT": litert, "ONNX": onnx}[of], CONTEXTS[:rows])
-        np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=rtol, atol=1e-7)
         inside = np.isfinite(expected)  # ln 0 of words outside a short-list is the least number in some runtimes
-        np.testing.assert_allclose(found[inside], expected[inside], atol=1e-4)
+        np.testing.assert_allclose(found[inside], expected[inside], atol=rtol)
 
 
 def test_files_for_devices_have_no_loops():
     module = _NextWordModule(NPLM(V, order=3, embedding_dim=2, hidden_units=3, output="energy"))
     operations = {operation.type for operation in module.function.get_concrete_function().graph.get_operations()}
     assert "Tanh" in operations and not [name for name in operations if "While" in name or "Call" in name]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("options", [{"output": "adaptive"}, {"output": "energy"}, {"pointer": True}])
-def test_networks_of_16_bits_are_converted(options, tmp_path):
-    model = NPLM(V, order=4, embedding_dim=6, hidden_units=5, dtype="mixed_bfloat16", **options)
-    words = Vocabulary([f"w{i}" for i in range(V - 4)])
-    path, _ = export_litert(LanguageModel(model, words, "words", "sentence"), tmp_path / "next.tflite")
-    np.testing.assert_allclose(_run_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=0.02)  # of 16 bits
 
 
 @pytest.mark.long
