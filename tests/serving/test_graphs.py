@@ -119,11 +119,11 @@ def test_graphs_give_the_probabilities_of_python(kind):
 
 
 def test_served_functions_of_a_stream_give_the_results_of_python():
-    model = _build_model("mixture by frequency", "stream")
+    model = _build_model("Kneser-Ney", "stream")
     language_model = LanguageModel(model, Vocabulary(WORDS), "words", "stream")
-    served = ServingModule(language_model, len(WORDS)).signatures()
+    served = ServingModule(language_model, len(WORDS))
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
-    scores, result = served["score"](tf.constant(sentences)), served["predict_next"](tf.constant(sentences))
+    scores, result = served.score(tf.constant(sentences)), served.predict_next(tf.constant(sentences))
     for i, score in enumerate(language_model.score(sentences)):
         assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
         assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=2e-5)

@@ -83,16 +83,18 @@ def test_ids_out_of_range_are_nan_in_their_row_only(loaded, language_model):
 
 def test_texts_beyond_the_limit_are_nan_in_their_row_only(limited, language_model):
     texts = ["The value of", "é" * 10, "é" * 11, "The value of " * 9, " " * 21]
-    scored = {name: value.numpy() for name, value in limited["score"](sentences=tf.constant(texts)).items()}
+    scored = {name: value.numpy() for name, value in limited.score(tf.constant(texts)).items()}
     assert np.isfinite(scored["log_prob"]).tolist() == [True, True, False, False, False]
     assert scored["tokens"].tolist() == [4, 2, 0, 0, 0] and scored["unk_tokens"].tolist() == [0, 1, 0, 0, 0]
     assert scored["log_prob"][0] == pytest.approx(next(language_model.score(texts[:1])).log_prob, rel=1e-5)
-    predicted = {n: value.numpy() for n, value in limited["predict_next"](contexts=tf.constant(texts)).items()}
+    predicted = {n: value.numpy() for n, value in limited.predict_next(tf.constant(texts)).items()}
     assert np.isfinite(predicted["probabilities"][:, 0]).tolist() == [True, True, False, True, False]
     for row in (0, 3):  # the last 20 bytes hold the last 3 words
         expected = [word.encode() for word, _ in language_model.next_words(texts[row], 2)]
         assert predicted["words"][row].tolist() == expected
     assert predicted["words"][2].tolist() == [b"", b""]
+    completed = limited.complete_prefix(tf.constant(["é" * 20 + " na", "The value of na"]))
+    assert np.isnan(completed["probabilities"][0]).all() and completed["words"][1].numpy()[0] == b"name"
 
 
 def test_a_large_batch_is_computed_in_blocks(language_model, monkeypatch):
