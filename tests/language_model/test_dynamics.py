@@ -50,17 +50,6 @@ def test_scores_depend_on_the_sentences_before(language_model):
     assert [score.log_prob for score in language_model.score(sentences)] == static
 
 
-def test_settings_and_mean_squares_survive_a_file(language_model, tmp_path):
-    weights = language_model.model.trainable_weights
-    squares = [np.random.default_rng(i).random(weight.shape, np.float32) for i, weight in enumerate(weights)]
-    settings = DynamicSettings(8, 0.01, "rms", 0.001, embedding=0.5, biases=2.0, copies=2, mixture_rate=0.25)
-    language_model.dynamics = TunedDynamics(settings, [squares], 3.5, 2.5, 10, 4)
-    language_model.save(tmp_path / "saved")
-    loaded = LanguageModel.load(tmp_path / "saved").dynamics
-    assert dataclasses.replace(loaded, mean_squares=None) == TunedDynamics(settings, None, 3.5, 2.5, 10, 4)
-    assert all(np.array_equal(a, b) for a, b in zip(loaded.mean_squares[0], squares, strict=True))
-
-
 def test_commands_label_dynamic_figures(directory, capsys, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("the value of the name\n" * 20)
