@@ -1,7 +1,6 @@
 """Model card of an exported model: model, training data, perplexity, configuration, serving, signatures."""
 
 import json
-from typing import Any
 
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
@@ -181,11 +180,8 @@ of the export, `--max-text-length`."""
         tensors = [("input", spec.name, spec) for spec in function.input_signature]
         outputs = function.get_concrete_function().structured_outputs
         tensors += [("output", name, spec) for name, spec in sorted(outputs.items())]
-        rows = [[kind, f"`{name}`", _format_type(spec), documented[name]] for kind, name, spec in tensors]
+        types = [f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]" for *_, spec in tensors]
+        rows = [[kind, f"`{key}`", type, documented[key]] for (kind, key, _), type in zip(tensors, types, strict=True)]
         table = markdown_table(["", "name", "type", "description"], rows)
         sections.append(f"### `{signature}`\n\n{documented['']}\n\n{table}")
     return "\n\n".join(sections)
-
-
-def _format_type(spec: Any) -> str:
-    return f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]"

@@ -32,7 +32,9 @@ class TextGraph(tf.Module):
         self._has_subwords = vocabulary.subwords is not None
         if self._has_subwords:
             self._subwords = SubwordGraph(vocabulary.subwords)  # an attribute, so that its tables are saved
-            encode = _build_subword_encoder(self._subwords, tokenizer_name)
+            is_lower = "lower" in parse_tokenizer(tokenizer_name)[1]
+            list_lower_case_codes()  # fills its cache before the function is traced
+            encode = (lambda texts: self._subwords.encode(lower_texts(texts))) if is_lower else self._subwords.encode
             self._encode = tf.function(encode, [texts], autograph=False)
         else:  # one copy of the tables of the tokenizer
             self._tokenize = tf.function(_build_tokenizer(tokenizer_name), [texts], autograph=False)
@@ -47,9 +49,7 @@ class TextGraph(tf.Module):
         return tf.cast(self.table.lookup(words), tf.int32)
 
     def split(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the tokens of texts: string [B] to string [B, (T)]."""
-        if self._has_subwords:
-            return tf.ragged.map_flat_values(lambda ids: tf.gather(self.words, ids), self.ids(texts))
+        """Return the words of texts: string [B] to string [B, (T)]."""
         return self._tokenize(decode_texts(texts))
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -147,15 +147,8 @@ def _match_partial_token(tokenizer_name: str) -> str:
 
 
 def _begin_words(texts: tf.Tensor) -> tf.Tensor:
-    """Return texts with a space before the first word, as before each other word. An empty text has no word."""
+    """Return texts with a space before the first word, as before each other word."""
     return tf.where(texts == "", "", tf.strings.join([" ", texts]))
-
-
-def _build_subword_encoder(graph: SubwordGraph, tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    if "lower" not in parse_tokenizer(tokenizer_name)[1]:
-        return graph.encode
-    list_lower_case_codes()  # fills its cache before the function is traced
-    return lambda texts: graph.encode(lower_texts(texts))
 
 
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
