@@ -5,6 +5,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
@@ -12,6 +13,16 @@ from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.spelling import SpellingModel
 
 LINES = ["the catfish sat on the mat", "the dog and the catfish sat", "on the dog"] * 3
+
+pytestmark = pytest.mark.filterwarnings("ignore:Even though the `tf.config")
+
+
+@pytest.fixture(autouse=True)
+def run_eagerly():
+    """To trace functions would take longer than these few steps."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 def _build(output: str = "full") -> LanguageModel:
