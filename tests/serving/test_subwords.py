@@ -100,20 +100,6 @@ def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
         assert ids == subwords.encode_ids(text).tolist() and subwords.decode(names) == text
 
 
-def test_an_unknown_character_costs_what_it_costs_in_sentencepiece():
-    proto = sentencepiece_model_pb2.ModelProto.FromString(_make_model("unigram", 0))
-    scores = {"▁": -5, "▁a": -5, "bc": -5, "de": -5, "▁ab": -0.05, "cd": -0.05}
-    kept = [piece for piece in proto.pieces if piece.type not in (piece.NORMAL, piece.USER_DEFINED)]
-    del proto.pieces[len(kept) :]
-    for place, piece in enumerate(kept):
-        proto.pieces[place].CopyFrom(piece)
-    for name, score in scores.items():
-        proto.pieces.add(piece=name, score=score)
-    vocabulary = Vocabulary.from_subwords(Subwords(proto.SerializeToString()))
-    served = TextGraph(vocabulary, "sentencepiece", "sentence").ids(tf.constant(["abcde"])).to_list()
-    assert [vocabulary.words[i] for i in served[0]] == vocabulary.subwords.encode("abcde") == ["▁a", "bc", "de"]
-
-
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_the_end_of_a_text_has_its_last_subwords(kind, cut_texts):
     _, text, encode = _build(kind)

@@ -71,14 +71,6 @@ class NBestFile:
 
     `format` is one of `FORMATS`, by default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi
     only, are archives of costs by the name of the feature.
-
-    >>> path = getfixture("tmp_path") / "list.txt"
-    >>> _ = path.write_text("0 ||| the cat ||| LM= -3 TM= -1 -2 ||| -1.5\\n0 ||| cat ||| LM= -2 TM= -4 -2 ||| -2\\n")
-    >>> file = NBestFile(path)
-    >>> file.format, [nbest.texts for nbest in file]
-    ('moses', [['the cat', 'cat']])
-    >>> {name: values.tolist() for name, values in next(iter(file)).features.items()}
-    {'LM': [-3.0, -2.0], 'TM.1': [-1.0, -4.0], 'TM.2': [-2.0, -2.0], 'score': [-1.5, -2.0]}
     """
 
     def __init__(

@@ -76,17 +76,12 @@ def test_the_command_tunes_weights_and_takes_them(model_directory, moses, tmp_pa
 
 
 def test_standard_output_has_the_lists_only(model_directory, moses, tmp_path, capsysbinary):
-    assert main(["rescore", str(model_directory), str(moses / "list"), "--name", "lm"]) == 0
+    command = ["rescore", str(model_directory), str(moses / "list"), "--name", "lm"]
+    assert main([*command, "--output", str(tmp_path / "out")]) == 0
+    capsysbinary.readouterr()
+    assert main(command) == 0
     captured = capsysbinary.readouterr()
-    (tmp_path / "out").write_bytes(captured.out)
-    read = list(NBestFile(tmp_path / "out"))
-    scores = LanguageModel.load(model_directory).score([text for nbest in read for text in nbest.texts])
-    found = np.concatenate([nbest.features["lm"] for nbest in read])
-    np.testing.assert_allclose(found, [score.log_prob for score in scores], atol=2e-5)
-    totals = np.concatenate([nbest.features["score"] for nbest in read])
-    before = np.concatenate([nbest.features["lm_before"] for nbest in read])
-    np.testing.assert_allclose(totals, found + before, atol=2e-5)  # 1 each
-    assert b"6 hypotheses in 3 lists" in captured.err
+    assert captured.out == (tmp_path / "out").read_bytes() and b"6 hypotheses in 3 lists" in captured.err
 
 
 def test_the_command_rescores_kaldi(model_directory, tmp_path):

@@ -1,7 +1,6 @@
 """N-best lists read and written: every field comes back, and each damaged line is one error with its place."""
 
 import gzip
-import re
 
 import numpy as np
 import pytest
@@ -97,35 +96,25 @@ def test_new_features_and_totals_are_written(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    "text, message",
-    [
-        ("0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", "line 2: expected `id"),
-        ("0 ||| a ||| LM= x ||| -1\n", "line 1: 'x' is not a finite number"),
-        ("0 ||| a ||| LM= TM= 1 ||| 1\n", "line 1: the feature LM has no value"),
-        ("0 ||| a ||| score= 1 ||| 1\n", "line 1: the feature score occurs twice"),
-        ("0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", "line 3: the id 0 occurs again"),
-        ("u-1 a\nu b\n", "line 2: expected `utterance-k words`"),
-        ("0\ta\t1\n0\tb\n", "line 2: expected 3 columns"),
-        ("0\ta\t1\n\tb\t1\n", "line 2: the id is empty"),
-        ("id\thypothesis\tlm\n", "holds no hypothesis"),
-        ("", "is empty"),
-        ("some words\n", "not in a known format"),
-    ],
-)
-def test_damaged_lines_are_named(tmp_path, text, message):
-    with pytest.raises(InputError, match=re.escape(str(tmp_path / "list")) + ".*" + message):
-        list(_open(tmp_path / "list", text))
-
-
-@pytest.mark.parametrize(
     "text, costs, message",
     [
+        ("0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", None, "list, line 2: expected `id"),
+        ("0 ||| a ||| LM= x ||| -1\n", None, "list, line 1: 'x' is not a finite number"),
+        ("0 ||| a ||| LM= TM= 1 ||| 1\n", None, "list, line 1: the feature LM has no value"),
+        ("0 ||| a ||| score= 1 ||| 1\n", None, "list, line 1: the feature score occurs twice"),
+        ("0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", None, "list, line 3: the id 0 occurs again"),
+        ("u-1 a\nu b\n", None, "list, line 2: expected `utterance-k words`"),
+        ("0\ta\t1\n0\tb\n", None, "list, line 2: expected 3 columns"),
+        ("0\ta\t1\n\tb\t1\n", None, "list, line 2: the id is empty"),
+        ("id\thypothesis\tlm\n", None, "list holds no hypothesis"),
+        ("", None, "list is empty"),
+        ("some words\n", None, "list is not in a known format"),
         (KALDI, COSTS.replace("utt-a-2 11\n", ""), "costs, line 2: expected `utt-a-2 number`"),
         (KALDI, COSTS.replace("utt_b-2 -2\n", ""), "costs ends before utt_b-2"),
         (KALDI, COSTS + "utt_c-1 2\n", "costs, line 5: .* has no hypothesis for this line"),
         (MOSES, COSTS, "Archives of costs need the format kaldi"),
     ],
 )
-def test_archives_that_do_not_fit_are_refused(tmp_path, text, costs, message):
+def test_damaged_files_are_refused(tmp_path, text, costs, message):
     with pytest.raises(InputError, match=message):
         list(_open(tmp_path / "list", text, costs=costs))
