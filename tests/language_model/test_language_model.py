@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_nplm import DynamicSettings, InputError, LanguageModel, Mixture, Uniform, evaluate
+from keras_nplm import DynamicSettings, InputError, LanguageModel, evaluate
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
@@ -41,18 +41,6 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     language_model.corpus = encode_corpus(corpus, language_model.vocabulary, tmp_path / "corpus")
     assert language_model.evaluate() == language_model.evaluate("validation") == result
     assert build_ngram_model("stream").evaluate(LINES)["tokens"] == 6
-
-
-@pytest.mark.parametrize("is_mixture", [False, True])
-def test_a_saved_model_loads_and_answers_the_same(build_ngram_model, tmp_path, is_mixture):
-    language_model = build_ngram_model("sentence")
-    if is_mixture:
-        language_model.model = Mixture([language_model.model, Uniform(9, "sentence")], [0.7, 0.3])
-    language_model.save(tmp_path)
-    loaded = LanguageModel.load(tmp_path)
-    assert type(loaded.model) is type(language_model.model) and repr(loaded) == repr(language_model)
-    assert loaded.next_words("the cat") == language_model.next_words("the cat")
-    assert loaded.vocabulary == language_model.vocabulary
 
 
 def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path):
