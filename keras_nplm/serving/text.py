@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import unicodedata
 from collections.abc import Callable
 
 import numpy as np
@@ -192,8 +193,15 @@ def lower_texts(texts: tf.Tensor) -> tf.Tensor:
 @functools.cache
 def list_lower_case_codes() -> tuple[np.ndarray, np.ndarray]:
     """Return the codes of all characters that lower case changes, ascending, and their new codes: int32, both."""
-    codes = [code for code in range(sys.maxunicode + 1) if lower(chr(code)) != chr(code)]
-    return np.array(codes, np.int32), np.array([ord(lower(chr(code))) for code in codes], np.int32)
+    pairs = [(code, ord(lower(chr(code)))) for code in _list_codes()]
+    upper, lowered = zip(*[pair for pair in pairs if pair[0] != pair[1]], strict=True)
+    return np.array(upper, np.int32), np.array(lowered, np.int32)
+
+
+@functools.cache
+def _list_codes() -> list[int]:
+    """Return the codes of all characters, without unassigned and private codes and surrogates."""
+    return [i for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Co", "Cs")]
 
 
 def is_word_character(character: str) -> bool:
@@ -203,7 +211,7 @@ def is_word_character(character: str) -> bool:
 @functools.cache
 def character_ranges(belongs: Callable[[str], bool]) -> str:
     """Return the characters for which `belongs` is true, as ranges for the brackets of a regular expression."""
-    codes = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000 and belongs(chr(code))]
+    codes = [code for code in _list_codes() if belongs(chr(code))]
     starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
     ends = [code for code, after in zip(codes, [*codes[1:], -2], strict=True) if code != after - 1]
     return "".join(f"\\x{{{start:x}}}-\\x{{{end:x}}}" for start, end in zip(starts, ends, strict=True))

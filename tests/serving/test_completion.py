@@ -55,23 +55,8 @@ def test_invalid_bytes_are_in_no_word():
 
 
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
-TYPED = [
-    "the ca",
-    "the ",
-    "",
-    "c",
-    "(ch",
-    "the cat-",
-    "x",
-    "the\tca",
-    "the\xa0 ca",
-    "the▁ca",
-    " \t",
-    "我",
-    "我 ",
-    "☃ca",
-]
-TYPED += ["é", "t" * LONGEST_PREFIX, "t" * (LONGEST_PREFIX + 1), "</s>", "</", "The value of the na", "If the object i"]
+TYPED = "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我|我 |☃ca|é|</s>|</|The value of the na|If the o"
+TYPED = [*TYPED.split("|"), "t" * LONGEST_PREFIX, "t" * (LONGEST_PREFIX + 1)]
 
 
 def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:
