@@ -10,6 +10,7 @@ from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_c
 from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.training.estimate import import_arpa
 
 LINES = [
     "the cat sat on  the mat",
@@ -122,3 +123,10 @@ def test_unknown_words_of_a_long_text_are_spelled_in_chunks(monkeypatch):
     assert expected["spelling_log_prob"] == pytest.approx(
         9 * language_model.spelling.log_prob(["cat", "acts", "a", "cat", "dogs"]).sum()
     )
+
+
+def test_an_arpa_file_spells_unknown_words_by_its_words(tmp_path):
+    ngrams = "-1\t<unk>\n-99\t<s>\t0\n-0.5\t</s>\n-0.7\tcat\t0\n-0.4\tthe\t0"
+    (tmp_path / "a.arpa").write_text(f"\\data\\\nngram 1=5\n\n\\1-grams:\n{ngrams}\n\n\\end\\\n")
+    import_arpa(tmp_path / "a.arpa", tmp_path / "model")
+    assert LanguageModel.load(tmp_path / "model").evaluate(["the dog"])["bits_per_character"] > 0

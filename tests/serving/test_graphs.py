@@ -6,26 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import (
-    NPLM,
-    AveragedContext,
-    DeepHidden,
-    FullSoftmax,
-    InputError,
-    LanguageModel,
-    Mixture,
-    Shortlist,
-    Uniform,
-    Vocabulary,
-)
-from keras_nplm.models.ngrams import (
-    ContextFrequencies,
-    FrequencyBins,
-    class_based,
-    count_ngrams,
-    deleted_interpolation,
-    kneser_ney,
-)
+from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, InputError, LanguageModel, Shortlist, Vocabulary
+from keras_nplm.models import ngrams
+from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving.graph_model import BLOCK_ROWS, find_top_k
 from keras_nplm.serving.graphs import build_graph
 from keras_nplm.serving.signatures import ServingModule
@@ -52,17 +35,17 @@ def _texts() -> tuple[np.ndarray, np.ndarray]:
 def _build_model(kind: str, boundary: str):
     ids, held_out = _texts()
     if kind == "Kneser-Ney":
-        return kneser_ney(ids, SIZE, 4, boundary)
+        return ngrams.kneser_ney(ids, SIZE, 4, boundary)
     if kind.startswith("deleted interpolation"):
-        return deleted_interpolation(ids, held_out, SIZE, 3, boundary, "paper" not in kind)
+        return ngrams.deleted_interpolation(ids, held_out, SIZE, 3, boundary, "paper" not in kind)
     if kind == "class-based":
         classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
-        return class_based(ids, held_out, classes, 3, boundary)
+        return ngrams.class_based(ids, held_out, classes, 3, boundary)
     if kind == "mixture":
         models = [_build_model("full", boundary), _build_model("Kneser-Ney", boundary), Uniform(SIZE, boundary)]
         return Mixture(models, [0.5, 0.3, 0.2])
     if kind == "mixture by frequency":
-        bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(ids, SIZE, 3, boundary)))
+        bins = ngrams.FrequencyBins(ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(ids, SIZE, 3, boundary)))
         models = [_build_model("no hidden layer", boundary), _build_model("deleted interpolation", boundary)]
         return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
     if kind.startswith("short-list"):

@@ -29,7 +29,7 @@ class NBestList:
     name: str
     texts: list[str]
     features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    lines: list[str] | None = None  # of the file. None: the hypotheses were not read from a file
+    lines: list[str] = dataclasses.field(default_factory=list)  # of the file, if they were read from one
     new_features: tuple[str, ...] = ()  # those that are not in `lines`
     totals: np.ndarray | None = None  # weighted sums of features, float64 [H], if the list was ranked
 
@@ -51,7 +51,7 @@ class NBestList:
             self,
             texts=[self.texts[i] for i in order],
             features={name: values[order] for name, values in self.features.items()},
-            lines=None if self.lines is None else [self.lines[i] for i in order],
+            lines=[self.lines[i] for i in order] if self.lines else [],
             totals=None if self.totals is None else self.totals[order],
         )
 
