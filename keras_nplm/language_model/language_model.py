@@ -234,13 +234,6 @@ class LanguageModel:
             `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats), `bits_per_word` (bits
             per token), `bits_per_character`, `perplexity_per_word`, `characters`, `words`, `spelling_log_prob` (nats).
             `dynamic`, on request: the same figures, and `settings`.
-
-        Example:
-
-        >>> from keras_nplm import Uniform
-        >>> language_model = LanguageModel(Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "words")
-        >>> round(language_model.evaluate(["The cat sat.", "The cat."])["perplexity"], 3)
-        5.0
         """
         return evaluate_text(self, text, ln_z, dynamic)
 
@@ -304,11 +297,6 @@ class LanguageModel:
 
         The lists, as `NBestFile` reads them, are scored in batches. The default of the weights is 1 for `"score"` (or
         for each feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds better ones.
-
-        >>> from keras_nplm import Uniform
-        >>> language_model = LanguageModel(Uniform(6, "sentence"), Vocabulary(["the", "cat"]), "whitespace")
-        >>> [nbest.texts for nbest in language_model.rescore([NBestList("0", ["the cat the cat", "cat"])])]
-        [['cat', 'the cat the cat']]
         """
         score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB)
         return rank_lists(add_scores(lists, score, name), weights, name)

@@ -1,7 +1,6 @@
 """Model card of an exported model: model, training data, perplexity, configuration, serving, signatures."""
 
 import json
-from typing import Any
 
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
@@ -68,23 +67,20 @@ def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
     model = language_model.model
     context = f"{model.order - 1} tokens" if model.order > 2 else "token"
     size = len(language_model.vocabulary)
+    base, steps = parse_tokenizer(language_model.tokenizer_name)
     sentences = [
         f"{_KINDS[get_kind(model)]} of order {model.order}, exported by keras_nplm.",
         f"It predicts the next token from the {context} before it.",
         f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for any other word.",
         f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",
-        _describe_tokenizer(language_model.tokenizer_name),
+        _TOKENS[base],
+        *(_STEPS[step] for step in steps),
+        "" if "lower" in steps else "Tokens are case-sensitive.",
         "Each text is read as one sentence: it starts after `<s>` and ends with `</s>`."
         if language_model.boundary == "sentence"
         else "Each text is read as a stream of tokens, without `<s>` and `</s>`.",
     ]
     return " ".join(filter(None, sentences))
-
-
-def _describe_tokenizer(tokenizer_name: str) -> str:
-    base, steps = parse_tokenizer(tokenizer_name)
-    case = [] if "lower" in steps else ["Tokens are case-sensitive."]
-    return " ".join([_TOKENS[base], *(_STEPS[step] for step in steps), *case])
 
 
 def _describe_training_data(config: dict) -> str:
@@ -181,11 +177,8 @@ of the export, `--max-text-length`."""
         tensors = [("input", spec.name, spec) for spec in function.input_signature]
         outputs = function.get_concrete_function().structured_outputs
         tensors += [("output", name, spec) for name, spec in sorted(outputs.items())]
-        rows = [[kind, f"`{name}`", _format_type(spec), documented[name]] for kind, name, spec in tensors]
+        types = [f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]" for *_, spec in tensors]
+        rows = [[kind, f"`{key}`", type, documented[key]] for (kind, key, _), type in zip(tensors, types, strict=True)]
         table = markdown_table(["", "name", "type", "description"], rows)
         sections.append(f"### `{signature}`\n\n{documented['']}\n\n{table}")
     return "\n\n".join(sections)
-
-
-def _format_type(spec: Any) -> str:
-    return f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]"

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import unicodedata
 from collections.abc import Callable
 
 import numpy as np
@@ -32,7 +33,9 @@ class TextGraph(tf.Module):
         self._has_subwords = vocabulary.subwords is not None
         if self._has_subwords:
             self._subwords = SubwordGraph(vocabulary.subwords)  # an attribute, so that its tables are saved
-            encode = _build_subword_encoder(self._subwords, tokenizer_name)
+            is_lower = "lower" in parse_tokenizer(tokenizer_name)[1]
+            list_lower_case_codes()  # fills its cache before the function is traced
+            encode = (lambda texts: self._subwords.encode(lower_texts(texts))) if is_lower else self._subwords.encode
             self._encode = tf.function(encode, [texts], autograph=False)
         else:  # one copy of the tables of the tokenizer
             self._tokenize = tf.function(_build_tokenizer(tokenizer_name), [texts], autograph=False)
@@ -47,9 +50,7 @@ class TextGraph(tf.Module):
         return tf.cast(self.table.lookup(words), tf.int32)
 
     def split(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the tokens of texts: string [B] to string [B, (T)]."""
-        if self._has_subwords:
-            return tf.ragged.map_flat_values(lambda ids: tf.gather(self.words, ids), self.ids(texts))
+        """Return the words of texts: string [B] to string [B, (T)]."""
         return self._tokenize(decode_texts(texts))
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -147,15 +148,8 @@ def _match_partial_token(tokenizer_name: str) -> str:
 
 
 def _begin_words(texts: tf.Tensor) -> tf.Tensor:
-    """Return texts with a space before the first word, as before each other word. An empty text has no word."""
+    """Return texts with a space before the first word, as before each other word."""
     return tf.where(texts == "", "", tf.strings.join([" ", texts]))
-
-
-def _build_subword_encoder(graph: SubwordGraph, tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    if "lower" not in parse_tokenizer(tokenizer_name)[1]:
-        return graph.encode
-    list_lower_case_codes()  # fills its cache before the function is traced
-    return lambda texts: graph.encode(lower_texts(texts))
 
 
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:
@@ -199,8 +193,15 @@ def lower_texts(texts: tf.Tensor) -> tf.Tensor:
 @functools.cache
 def list_lower_case_codes() -> tuple[np.ndarray, np.ndarray]:
     """Return the codes of all characters that lower case changes, ascending, and their new codes: int32, both."""
-    codes = [code for code in range(sys.maxunicode + 1) if lower(chr(code)) != chr(code)]
-    return np.array(codes, np.int32), np.array([ord(lower(chr(code))) for code in codes], np.int32)
+    pairs = [(code, ord(lower(chr(code)))) for code in _list_codes()]
+    upper, lowered = zip(*[pair for pair in pairs if pair[0] != pair[1]], strict=True)
+    return np.array(upper, np.int32), np.array(lowered, np.int32)
+
+
+@functools.cache
+def _list_codes() -> list[int]:
+    """Return the codes of all characters, without unassigned and private codes and surrogates."""
+    return [i for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Co", "Cs")]
 
 
 def is_word_character(character: str) -> bool:
@@ -210,7 +211,7 @@ def is_word_character(character: str) -> bool:
 @functools.cache
 def character_ranges(belongs: Callable[[str], bool]) -> str:
     """Return the characters for which `belongs` is true, as ranges for the brackets of a regular expression."""
-    codes = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000 and belongs(chr(code))]
+    codes = [code for code in _list_codes() if belongs(chr(code))]
     starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
     ends = [code for code, after in zip(codes, [*codes[1:], -2], strict=True) if code != after - 1]
     return "".join(f"\\x{{{start:x}}}-\\x{{{end:x}}}" for start, end in zip(starts, ends, strict=True))

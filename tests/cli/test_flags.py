@@ -9,8 +9,8 @@ from keras_nplm.data.corpora.opening import FRACTIONS
 from keras_nplm.experiments.benchmark import BENCHMARKS
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME
+from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
 from keras_nplm.language_model.rescoring.nbest import FORMATS
-from keras_nplm.language_model.rescoring.tuning import RESTARTS
 from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
 from keras_nplm.training.estimate import METHODS, NUM_CLASSES
 

@@ -5,6 +5,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
@@ -12,6 +13,16 @@ from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.spelling import SpellingModel
 
 LINES = ["the catfish sat on the mat", "the dog and the catfish sat", "on the dog"] * 3
+
+pytestmark = pytest.mark.filterwarnings("ignore:Even though the `tf.config")
+
+
+@pytest.fixture(autouse=True)
+def run_eagerly():
+    """To trace functions would take longer than these few steps."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 def _build(output: str = "full") -> LanguageModel:
@@ -67,15 +78,13 @@ def test_changed_model_is_saved_and_loaded_with_equal_figures(output, changes, t
     assert changed.complete_prefix("the cat") == fresh.complete_prefix("the cat")
     with pytest.raises(InputError, match="must be tuned on a validation split"):
         changed.evaluate(LINES, dynamic=True)
-    for is_tuned in (False, True) if changed.network else (False,):
-        if is_tuned:
-            _tune(changed)
-        changed.save(tmp_path / str(is_tuned))
-        loaded = LanguageModel.load(tmp_path / str(is_tuned))
-        assert list(loaded.score(LINES)) == list(changed.score(LINES))
-        assert (loaded.dynamics is None) == (changed.dynamics is None) == (not is_tuned)
-        dynamic = is_tuned or DynamicSettings(chunk=4, rate=0.2)
-        assert loaded.evaluate(LINES, dynamic=dynamic) == changed.evaluate(LINES, dynamic=dynamic)
+    dynamic = True if changed.network else DynamicSettings(chunk=4, rate=0.2)
+    if changed.network:
+        _tune(changed)
+    changed.save(tmp_path)
+    loaded = LanguageModel.load(tmp_path)
+    assert list(loaded.score(LINES)) == list(changed.score(LINES))
+    assert loaded.evaluate(LINES, dynamic=dynamic) == changed.evaluate(LINES, dynamic=dynamic)
 
 
 def test_new_words_leave_the_spelling_model_and_the_record_of_an_adaptation():
@@ -84,7 +93,6 @@ def test_new_words_leave_the_spelling_model_and_the_record_of_an_adaptation():
     assert grown.spelling.counts == {"zebra": 2} | dict.fromkeys(grown.vocabulary.words[4:], 1)
     assert grown.adaptation is None and general.adaptation is not None
     assert general.spelling.counts["dog"] == 3 and general.dynamics is not None
-    assert CHANGES["adapt"](general).spelling is general.spelling
     with pytest.raises(InputError, match="`dynamics` must be tuned for networks of these shapes"):
         LanguageModel(NPLM(9, 3, 2, 3), general.vocabulary, "words").dynamics = general.dynamics
 

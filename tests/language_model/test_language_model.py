@@ -1,14 +1,12 @@
-"""LanguageModel: evaluate, next words, save and load, for n-gram models without TensorFlow."""
+"""LanguageModel: evaluate, next words, save and load."""
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from keras_nplm import DynamicSettings, InputError, LanguageModel, Mixture, Uniform, evaluate
+from keras_nplm import DynamicSettings, InputError, LanguageModel, evaluate
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
@@ -24,7 +22,6 @@ def test_next_words_are_the_most_probable_words(build_ngram_model):
     words = language_model.next_words("the", top_k=5)
     assert dict(words) == pytest.approx({language_model.vocabulary.words[i]: probabilities[i] for i in range(4, 9)})
     assert [p for _, p in words] == sorted((p for _, p in words), reverse=True)
-    assert language_model.next_words("cat sat on the", top_k=1) == language_model.next_words("on the", top_k=1)
     assert language_model.next_words("the", top_k=9) == language_model.next_words("the", top_k=5)
 
 
@@ -46,59 +43,23 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     assert build_ngram_model("stream").evaluate(LINES)["tokens"] == 6
 
 
-@pytest.mark.parametrize("is_mixture", [False, True])
-def test_a_saved_model_loads_and_answers_the_same(build_ngram_model, tmp_path, is_mixture):
-    language_model = build_ngram_model("sentence")
-    if is_mixture:
-        language_model.model = Mixture([language_model.model, Uniform(9, "sentence")], [0.7, 0.3])
-    language_model.save(tmp_path)
-    loaded = LanguageModel.load(tmp_path)
-    assert type(loaded.model) is type(language_model.model) and repr(loaded) == repr(language_model)
-    assert loaded.next_words("the cat") == language_model.next_words("the cat")
-    assert loaded.vocabulary == language_model.vocabulary
-
-
-@pytest.mark.long
-def test_ngram_models_load_neither_keras_nor_tensorflow(tmp_path):
-    code = """
-import sys
-from keras_nplm import LanguageModel, NBestList, Uniform, Vocabulary, encode_sentences, fit_mixture, kneser_ney
-
-vocabulary = Vocabulary(["the", "cat"])
-ids = encode_sentences([["the", "cat"], ["the"]], vocabulary)
-mixture = fit_mixture([kneser_ney(ids, 6, 2, "sentence"), Uniform(6, "sentence")], ids)
-LanguageModel(mixture, vocabulary, "words").save(sys.argv[1])
-language_model = LanguageModel.load(sys.argv[1])
-language_model.evaluate(["the cat"]), list(language_model.score(["the cat"]))
-list(language_model.rescore([NBestList("0", ["the cat", "cat"])]))
-language_model.next_words("the"), language_model.generate("the", 3)
-print(sorted({"keras", "tensorflow", "tensorflow_datasets"} & set(sys.modules)))
-"""
-    result = subprocess.run([sys.executable, "-c", code, tmp_path / "model"], capture_output=True, text=True)
-    assert result.stdout.strip() == "[]", result.stdout + result.stderr
-
-
-def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path, monkeypatch):
+def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path):
     shutil.copytree(model_directory, tmp_path / "model")
     save_dynamics(tmp_path / "model", TunedDynamics(DynamicSettings(), None, 3.0, 2.0, 9, 1))
-    monkeypatch.chdir(tmp_path)
-    loaded, whole = LanguageModel.load("model"), LanguageModel.load(model_directory)
-    monkeypatch.chdir("/")
-    parts = {"spelling": SPELLING_FILE, "dynamics": DYNAMICS_FILE, "corpus": "corpus/corpus.json"}
-    for attribute, name in parts.items():
-        path = tmp_path / "model" / name
+    loaded = LanguageModel.load(tmp_path / "model")
+    for attribute, name in {"spelling": SPELLING_FILE, "dynamics": DYNAMICS_FILE, "corpus": "corpus.json"}.items():
+        (path,) = (tmp_path / "model").rglob(name)
         kept = path.read_bytes()
         path.write_bytes(b"{")
         broken = LanguageModel.load(tmp_path / "model")
-        assert broken.next_words("The value of") and broken.complete_prefix("The val") and broken.generate("The", 3)
+        assert broken.complete_prefix("The val")
         with pytest.raises(InputError, match=path.name):
             getattr(broken, attribute)
         path.write_bytes(kept)
-    assert loaded.evaluate() == whole.evaluate() and loaded.dynamics.static == 3.0
     (tmp_path / "model" / "config.json").unlink()
-    loaded.save(tmp_path / "model")
+    loaded.save(tmp_path / "model")  # over the files that it has not read yet
     again = LanguageModel.load(tmp_path / "model")
-    assert again.spelling.counts == whole.spelling.counts and again.dynamics.static == 3.0
+    assert again.spelling.counts == loaded.spelling.counts and again.dynamics.static == 3.0
 
 
 def test_a_trained_directory_answers_for_its_text(model_directory):

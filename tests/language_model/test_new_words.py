@@ -1,6 +1,5 @@
 """Adding out-of-vocabulary words: both rules against plain loops, the vocabulary, and the command."""
 
-import hashlib
 import itertools
 import json
 
@@ -11,7 +10,6 @@ import tensorflow as tf
 from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, LanguageModel, Vocabulary, add_words
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.new_word_weights import context_gradients
-from keras_nplm.language_model.new_words import count_new_words
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
 V, N, M = len(WORDS) + 4, 4, 3
@@ -138,36 +136,25 @@ def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
 
 def test_adding_words_leaves_the_model_unchanged():
     language_model = _build("sentence")
-    weights = [weight.numpy().copy() for weight in language_model.model.weights]
     before = language_model.evaluate(TEXT)
     grown = add_words(language_model, TEXT, ["rug", "dog"])
-    assert grown.vocabulary.words[V:] == ["dog", "rug"] and grown.corpus is None
+    assert grown.vocabulary.words[V:] == ["dog", "rug"] and len(language_model.vocabulary) == V
     assert (grown.boundary, grown.tokenizer_name) == ("sentence", "whitespace")
     assert (before["unk_tokens"], grown.evaluate(TEXT)["unk_tokens"]) == (8, 3)
-    assert language_model.evaluate(TEXT) == before and len(language_model.vocabulary) == V
-    for weight, value in zip(language_model.model.weights, weights, strict=True):
-        np.testing.assert_array_equal(weight.numpy(), value)
-    for one, other in zip(
-        grown.model.weights, add_words(language_model, TEXT, ["dog", "rug", "dog"]).model.weights, strict=True
-    ):
-        np.testing.assert_array_equal(one.numpy(), other.numpy())  # the order of the words has no influence
+    assert language_model.evaluate(TEXT) == before
+    again = add_words(language_model, TEXT, ["dog", "rug", "dog"])  # the order of the words has no influence
+    assert all(map(np.array_equal, grown.model.get_weights(), again.model.get_weights()))
     several = add_words(add_words(language_model, TEXT, ["dog"]), TEXT, min_count=2)  # and the others, met beside it
     assert several.vocabulary.words[V:] == ["dog", "and"]
-    assert list(count_new_words(language_model, TEXT).items()) == list(NEW.items())
-
-
-def _hash_files(directory) -> dict[str, str]:
-    files = (path for path in sorted(directory.rglob("*")) if path.is_file())
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
-    text, target, before = tmp_path / "text.txt", tmp_path / "grown", _hash_files(model_directory)
+    text, target = tmp_path / "text.txt", tmp_path / "grown"
     text.write_text("The frumple is an object.\nA frumple has a zonk.\n", encoding="utf-8")
     command = ["add-words", str(model_directory), "--text", str(text), "--output", str(target)]
     assert main([*command, "--words", "frumple", "zonk", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["added_words"] == {"frumple": 2, "zonk": 1} and _hash_files(model_directory) == before
+    assert result["added_words"] == {"frumple": 2, "zonk": 1}
     assert json.loads((target / "metrics.json").read_text()).items() <= result.items()
     small, grown = LanguageModel.load(model_directory), LanguageModel.load(target)
     assert grown.vocabulary.words == [*small.vocabulary.words, "frumple", "zonk"]
@@ -175,10 +162,4 @@ def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys)
     made = add_words(small, lines, ["frumple", "zonk"])
     assert list(grown.score(lines)) == list(made.score(lines))
     assert small.corpus and made.corpus is None  # which is encoded without the words
-    assert grown.evaluate(lines)["unk_tokens"] == small.evaluate(lines)["unk_tokens"] - 3
-    assert len(grown.nearest("frumple")) == 10
-    assert main(command) == 2 and "already holds a model" in capsys.readouterr().err
-    command[1], command[-1] = str(target), str(tmp_path / "x")
-    assert main([*command, "--words", "zonk"]) == 2
-    assert "'zonk' is already in the vocabulary" in capsys.readouterr().err and not (tmp_path / "x").exists()
     assert main(["evaluate", str(target)]) == 2 and "evaluate lines of text" in capsys.readouterr().err

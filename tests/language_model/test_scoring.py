@@ -56,10 +56,8 @@ def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary, star
     language_model, counts = LanguageModel(Recording(), original.vocabulary, "words", boundary), ScoringCounts()
     texts = ["the cat sat on a mat", "the cat sat on the mat", "a cat", "", "mat"]
     list(language_model.score(texts * 2, counts=counts))
-    expected = set()
-    for text in texts:
-        ids = [*start, *original.vocabulary.encode(text.split()).tolist(), *end]
-        expected |= {tuple(ids[i : i + 3]) for i in range(len(ids) - 2)}
+    ids = [[*start, *original.vocabulary.encode(text.split()).tolist(), *end] for text in texts]
+    expected = {tuple(row[i : i + 3]) for row in ids for i in range(len(row) - 2)}
     assert sorted(evaluated) == sorted(expected)
     assert counts.distinct_ngrams == len(expected)
     assert counts.contexts == len({ngram[:-1] for ngram in expected})

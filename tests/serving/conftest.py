@@ -51,9 +51,9 @@ def loaded(exported):
 
 
 @pytest.fixture(scope="session")
-def limited(language_model):
-    """The served functions with a limit of 20 bytes for a text."""
-    return ServingModule(language_model, top_k=2, max_text_length=20).signatures()
+def limited(language_model) -> ServingModule:
+    """The served functions with a limit of 20 bytes for a text, which are not traced."""
+    return ServingModule(language_model, top_k=2, max_text_length=20)
 
 
 @pytest.fixture

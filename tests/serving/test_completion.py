@@ -32,7 +32,7 @@ def _build_functions(tokenizer_name: str):
 @example(text="The cat's mother-in-law sat on the C")
 @example(text="x-yyyy" * 19)
 @example(text="我们可以 ไทย a\u0301é")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_texts_and_prefixes_are_split_as_in_python(name, text):
     split, match = _build_functions(name)
     context, word = (part[0].numpy() for part in split(tf.constant([text.encode()])))
@@ -54,30 +54,9 @@ def test_invalid_bytes_are_in_no_word():
     assert (context, word) == (b"a \xff\xc3", b"ca")
 
 
-def test_completions_of_an_unreadable_context_are_nan(limited):
-    served = limited["complete_prefix"](texts=tf.constant(["é" * 20 + " na", "The value of na"]))
-    assert np.isnan(served["probabilities"][0]).all() and served["words"][0].numpy().tolist() == [b"", b""]
-    assert served["words"][1].numpy()[0] == b"name"
-
-
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
-TYPED = [
-    "the ca",
-    "the ",
-    "",
-    "c",
-    "(ch",
-    "the cat-",
-    "x",
-    "the\tca",
-    "the\xa0 ca",
-    "the▁ca",
-    " \t",
-    "我",
-    "我 ",
-    "☃ca",
-]
-TYPED += ["é", "t" * LONGEST_PREFIX, "t" * (LONGEST_PREFIX + 1), "</s>", "</", "The value of the na", "If the object i"]
+TYPED = "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我|我 |☃ca|é|</s>|</|The value of the na|If the o"
+TYPED = [*TYPED.split("|"), "t" * LONGEST_PREFIX, "t" * (LONGEST_PREFIX + 1)]
 
 
 def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:

@@ -5,29 +5,10 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from keras_nplm import (
-    NPLM,
-    AveragedContext,
-    DeepHidden,
-    FullSoftmax,
-    InputError,
-    LanguageModel,
-    Mixture,
-    Shortlist,
-    Uniform,
-    Vocabulary,
-)
-from keras_nplm.models.ngrams import (
-    ContextFrequencies,
-    FrequencyBins,
-    class_based,
-    count_ngrams,
-    deleted_interpolation,
-    kneser_ney,
-)
+from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, InputError, LanguageModel, Shortlist, Vocabulary
+from keras_nplm.models import ngrams
+from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving.graph_model import BLOCK_ROWS, find_top_k
 from keras_nplm.serving.graphs import build_graph
 from keras_nplm.serving.signatures import ServingModule
@@ -38,7 +19,6 @@ FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture b
 LONG = ("sampled", "nce", "adaptive", "tied", "no hidden layer", "bfloat16", "deleted interpolation, paper", "mixture")
 LONG += ("float64", "averaged", "deep", "pointer", "short-list, outside output", "short-list of all words")
 LONG += ("network of a short-list", "energy")
-_SENTENCES = [(kind, "sentence") for kind in ("class-based", "short-list", "nce", "mixture", "bfloat16", "pointer")]
 
 
 @functools.cache
@@ -55,25 +35,24 @@ def _texts() -> tuple[np.ndarray, np.ndarray]:
 def _build_model(kind: str, boundary: str):
     ids, held_out = _texts()
     if kind == "Kneser-Ney":
-        return kneser_ney(ids, SIZE, 4, boundary)
+        return ngrams.kneser_ney(ids, SIZE, 4, boundary)
     if kind.startswith("deleted interpolation"):
-        return deleted_interpolation(ids, held_out, SIZE, 3, boundary, "paper" not in kind)
+        return ngrams.deleted_interpolation(ids, held_out, SIZE, 3, boundary, "paper" not in kind)
     if kind == "class-based":
         classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
-        return class_based(ids, held_out, classes, 3, boundary)
+        return ngrams.class_based(ids, held_out, classes, 3, boundary)
     if kind == "mixture":
         models = [_build_model("full", boundary), _build_model("Kneser-Ney", boundary), Uniform(SIZE, boundary)]
         return Mixture(models, [0.5, 0.3, 0.2])
     if kind == "mixture by frequency":
-        bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(ids, SIZE, 3, boundary)))
+        bins = ngrams.FrequencyBins(ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(ids, SIZE, 3, boundary)))
         models = [_build_model("no hidden layer", boundary), _build_model("deleted interpolation", boundary)]
         return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
     if kind.startswith("short-list"):
         outside, size = "outside" in kind or "all" in kind, SIZE - 4 if "all" in kind else 4
         network = _build_network(boundary, output=FullSoftmax(SIZE, shortlist_size=size, outside_output=outside))
-        return Shortlist(
-            network, _build_model("deleted interpolation" if "outside" in kind else "Kneser-Ney", boundary)
-        )
+        background = _build_model("deleted interpolation" if "outside" in kind else "Kneser-Ney", boundary)
+        return Shortlist(network, background)
     options = {
         "network of a short-list": dict(order=3, hidden_units=5, output=FullSoftmax(SIZE, shortlist_size=4)),
         "tied": dict(order=2, hidden_units=5, output=FullSoftmax(SIZE, tied=True)),
@@ -85,8 +64,10 @@ def _build_model(kind: str, boundary: str):
         "averaged": dict(order=8, context=AveragedContext(SIZE, 6, averages_after=(1, 3)), direct_connections=True),
         "deep": dict(order=3, hidden=DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True)),
     }
-    chosen = options.get(kind) or dict(order=4, hidden_units=5, output=kind)
-    return _build_network(boundary, **chosen)
+    network = _build_network(boundary, **(options.get(kind) or dict(order=4, hidden_units=5, output=kind)))
+    if kind == "full":
+        network.prob.b.assign(network.prob.b + 90)  # exp of such logits overflows
+    return network
 
 
 def _build_network(boundary: str, **options) -> NPLM:
@@ -120,53 +101,31 @@ def test_graphs_give_the_probabilities_of_python(kind):
     np.testing.assert_allclose(np.take_along_axis(expected, ids.numpy(), axis=1), probabilities, rtol=rtol, atol=1e-7)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind, boundary", [("full", "stream"), ("mixture by frequency", "stream"), *_SENTENCES])
-def test_the_served_functions_of_every_kind_give_the_results_of_python(kind, boundary):
-    language_model = LanguageModel(_build_model(kind, boundary), Vocabulary(WORDS), "words", boundary)
-    proposed, rtol = language_model.proposed_ids, _tolerance(kind)
-    served = ServingModule(language_model, len(proposed)).signatures()
-    contexts = np.random.default_rng(1).integers(0, SIZE, (700, language_model.model.order - 1)).astype(np.int32)
-    result = served["predict_next_ids"](tf.constant(contexts))
-    by_id = np.argsort(result["ids"], axis=1)
-    np.testing.assert_array_equal(np.take_along_axis(result["ids"].numpy(), by_id, axis=1), np.tile(proposed, (700, 1)))
-    probabilities = np.take_along_axis(result["probabilities"].numpy(), by_id, axis=1)
-    expected = np.exp(language_model.model.next_log_probs(contexts))[:, proposed]
-    np.testing.assert_allclose(probabilities, expected, rtol=rtol, atol=1e-7)
+def test_served_functions_of_a_stream_give_the_results_of_python():
+    model = _build_model("Kneser-Ney", "stream")
+    language_model = LanguageModel(model, Vocabulary(WORDS), "words", "stream")
+    served = ServingModule(language_model, len(WORDS))
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
-    scores, result = served["score"](tf.constant(sentences)), served["predict_next"](tf.constant(sentences))
+    scores, result = served.score(tf.constant(sentences)), served.predict_next(tf.constant(sentences))
     for i, score in enumerate(language_model.score(sentences)):
         assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
-        assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=rtol)
-        probabilities = [probability for _, probability in language_model.next_words(sentences[i], len(proposed))]
-        np.testing.assert_allclose(result["probabilities"][i], probabilities, rtol=rtol)
+        assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=2e-5)
+        probabilities = [probability for _, probability in language_model.next_words(sentences[i], len(WORDS))]
+        np.testing.assert_allclose(result["probabilities"][i], probabilities, rtol=2e-5)
 
 
-@given(st.integers(0, 1000), st.integers(0, 3), st.integers(5, 3000), st.integers(1, 5), st.integers(1, 99))
-@settings(max_examples=20, deadline=None)
-def test_the_greatest_values_are_those_of_tensorflow(seed, rows, size, k, high):
-    values = np.random.default_rng(seed).integers(-high, high, (rows, size)).astype(np.float32)
-    top, columns = find_top_k(tf.constant(values), k)
-    np.testing.assert_array_equal(top, tf.math.top_k(values, k).values)
-    np.testing.assert_array_equal(np.take_along_axis(values, columns.numpy(), axis=1), top)
-    assert all(len(set(row)) == k for row in columns.numpy())
-
-
-def test_the_first_of_equal_values_and_the_last_columns_are_found():
+@pytest.mark.parametrize("size, k, high", [(5, 5, 9), (300, 2, 9), (3000, 4, 3), (3000, 1, 99), (1100, 4, 9)])
+def test_the_greatest_values_are_those_of_tensorflow(size, k, high):
+    values = np.random.default_rng(size + k).integers(-high, high, (3, size)).astype(np.float32)
+    values[0, -1] = high + 1  # after the last whole block
+    for rows in (values, values[:0]):
+        top, columns = find_top_k(tf.constant(rows), k)
+        np.testing.assert_array_equal(top, tf.math.top_k(rows, k).values)
+        np.testing.assert_array_equal(np.take_along_axis(rows, columns.numpy(), axis=1), top)
+    assert all(len(set(row)) == k for row in find_top_k(tf.constant(values), k)[1].numpy())
     values = np.zeros((1, 600), np.float32)
     values[0, [300, 301, 10]] = 5, 1, 1
     assert find_top_k(tf.constant(values), 2)[1].numpy().tolist() == [[300, 10]]
-    values[0, 599] = 9  # after the last whole block
-    assert find_top_k(tf.constant(values), 2)[1].numpy().tolist() == [[599, 300]]
-
-
-def test_large_logits_are_normalised(randomise):
-    model = randomise(NPLM(SIZE, order=3, embedding_dim=6, hidden_units=5))
-    contexts = np.array([[4, 5], [2, 7]], np.int32)
-    _, expected = build_graph(model).most_probable(tf.constant(contexts), 4, 3)
-    model.prob.b.assign(model.prob.b + 200.0)
-    _, probabilities = build_graph(model).most_probable(tf.constant(contexts), 4, 3)
-    np.testing.assert_allclose(probabilities, expected, rtol=1e-4)
 
 
 def test_a_class_without_a_graph_is_refused():

@@ -4,8 +4,6 @@ import dataclasses
 import json
 import re
 
-import pytest
-
 from keras_nplm import CONFIGURATIONS
 from keras_nplm.serving.model_card import model_card
 
@@ -35,8 +33,8 @@ def test_the_card_has_perplexities_and_the_configuration(language_model):
     assert "Training data: `brown`, the Brown corpus" in card
 
 
-@pytest.mark.parametrize("text", UNTRUSTED)
-def test_every_string_of_an_untrusted_model_is_within_code(text, language_model):
+def test_every_string_of_an_untrusted_model_is_within_code(language_model):
+    text = "\n".join(UNTRUSTED)
     config = {"kind": text, "corpus": text, "tokenizer": text, "boundary": text, text: [text, {text: text}]}
     card = model_card("mine", language_model, {}, config, {})
     card.encode("utf-8")  # so that it can be written

@@ -1,7 +1,5 @@
 """LiteRT and ONNX files give the log-probabilities of the model, in the runtimes of devices."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -45,21 +43,9 @@ def test_a_file_gives_the_numbers_of_python(export, run, language_model, tmp_pat
         np.testing.assert_allclose(run(target, CONTEXTS[:rows]), expected, atol=2e-5)
 
 
-@pytest.mark.long
-def test_the_command_writes_the_files(directory, tmp_path, capsys):
-    assert main(["export", str(directory), str(tmp_path / "next.tflite")]) == 0
-    assert capsys.readouterr().out == f"wrote {tmp_path / 'next.tflite'}, {tmp_path / 'next.tflite'}.vocabulary.txt\n"
-    assert (tmp_path / "next.tflite").is_file()
-    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    for name, flags in {"whole": [], "small": ["--quantise"]}.items():
-        assert main(["export", str(directory), str(tmp_path / f"{name}.onnx"), *flags]) == 0
-    assert (tmp_path / "small.onnx").read_bytes().count(b"DynamicQuantizeLinear")
-    assert not (tmp_path / "whole.onnx").read_bytes().count(b"DynamicQuantizeLinear")
-
-
 NETWORKS = {
     "direct connections": {"direct_connections": True},
-    "adaptive": {"output": "adaptive"},
+    "adaptive, 16 bits": {"output": "adaptive", "dtype": "mixed_bfloat16"},
     "energy": {"output": "energy"},
     "low rank": {"output": FullSoftmax(V, rank=3)},
     "short-list with outside output": {"output": FullSoftmax(V, shortlist_size=20, outside_output=True)},
@@ -88,12 +74,13 @@ def network_files(request, randomise, tmp_path_factory):
 )
 def test_runtimes_give_the_numbers_of_every_network(run, of, network_files):
     model, litert, onnx = network_files
+    rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
     for rows in (1, 4):
         expected = model.next_log_probs(CONTEXTS[:rows])
         found = run({"LiteRT": litert, "ONNX": onnx}[of], CONTEXTS[:rows])
-        np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=rtol, atol=1e-7)
         inside = np.isfinite(expected)  # ln 0 of words outside a short-list is the least number in some runtimes
-        np.testing.assert_allclose(found[inside], expected[inside], atol=1e-4)
+        np.testing.assert_allclose(found[inside], expected[inside], atol=rtol)
 
 
 def test_files_for_devices_have_no_loops():
@@ -103,48 +90,27 @@ def test_files_for_devices_have_no_loops():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [{"output": "adaptive"}, {"output": "energy"}, {"pointer": True}])
-def test_networks_of_16_bits_are_converted(options, tmp_path):
-    model = NPLM(V, order=4, embedding_dim=6, hidden_units=5, dtype="mixed_bfloat16", **options)
-    words = Vocabulary([f"w{i}" for i in range(V - 4)])
-    path, _ = export_litert(LanguageModel(model, words, "words", "sentence"), tmp_path / "next.tflite")
-    np.testing.assert_allclose(_run_litert(path, CONTEXTS), model.next_log_probs(CONTEXTS), atol=0.02)  # of 16 bits
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("export, run", [(export_litert, _run_litert), (export_onnx, _run_onnx)])
-def test_a_quantised_file_is_small_and_nearly_exact(export, run, tmp_path, caplog):
+@pytest.mark.parametrize("suffix, run", [("tflite", _run_litert), ("onnx", _run_onnx)])
+def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsys, caplog):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     words = Vocabulary([f"w{i}" for i in range(1996)])
     model = NPLM(len(words), order=4, embedding_dim=32, hidden_units=64)
-    language_model = LanguageModel(model, words, "words", "sentence")
-    whole, _ = export(language_model, tmp_path / "whole")
-    small, _ = export(language_model, tmp_path / "small", quantise=True)
-    assert small.stat().st_size < 0.3 * whole.stat().st_size
-    assert not caplog.records
+    LanguageModel(model, words, "words", "sentence").save(tmp_path / "model")
+    whole, small = (tmp_path / f"{name}.{suffix}" for name in ("whole", "small"))
+    for path, flags in {whole: [], small: ["--quantise"]}.items():
+        assert main(["export", str(tmp_path / "model"), str(path), *flags]) == 0
+        assert capsys.readouterr().out == f"wrote {path}, {path}.vocabulary.txt\n"
+    assert small.stat().st_size < 0.3 * whole.stat().st_size and not caplog.records
     got, expected = (run(path, CONTEXTS) for path in (small, whole))
     assert 0 < np.abs(got - expected).max() < 0.1
     np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-4)
 
 
-def test_misuse_is_refused(language_model, directory, tmp_path, monkeypatch, capsys):
+def test_misuse_is_refused(language_model, directory, tmp_path):
     uniform = LanguageModel(Uniform(12, "stream"), Vocabulary(list("abcdefgh")), "words", "stream")
     for export in (export_litert, export_onnx):
         with pytest.raises(InputError, match="can hold an NPLM only. Received: Uniform"):
             export(uniform, tmp_path / "file")
-    before = (directory / "model.keras").read_bytes()
     for target in (tmp_path, directory / "model.keras"):
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match="directory"):
             export_litert(language_model, target)
-    assert (directory / "model.keras").read_bytes() == before
-    monkeypatch.setitem(sys.modules, "tf2onnx", None)
-    with pytest.raises(InputError, match="pip install 'keras-nplm"):
-        export_onnx(language_model, tmp_path / "next.onnx")
-    for flags, message in {
-        "served --quantise": "--quantise",
-        "a.tflite --top-k 3": "--top-k",
-        "served --top-k 0": "`top_k` must be 1 or more",
-        "a.onnx --format litert": "litert",
-        "a.tflite.gz": "litert",
-    }.items():
-        assert main(["export", str(directory), *f"{tmp_path}/{flags}".split()]) == 2
-        assert message in capsys.readouterr().err

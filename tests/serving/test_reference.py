@@ -1,6 +1,7 @@
 """The reference model: its SavedModel gives the figures of its model card and the numbers of the preset."""
 
 import re
+import types
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +17,6 @@ DIRECTORY = Path(__file__).parents[2] / "saved_models" / "reference"
 CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")
 
 
-class _SavedModel:
-    """The signature `log_prob_ids` as a language model."""
-
-    order = 21
-
-    def __init__(self, loaded):
-        self.function = loaded.signatures["log_prob_ids"]
-
-    def log_prob(self, context_ids, target_ids):
-        return self.function(context_ids=tf.constant(context_ids), target_ids=tf.constant(target_ids))[
-            "log_prob"
-        ].numpy()
-
-
 def test_it_has_the_figures_of_its_card_and_the_probabilities_of_the_preset():
     assert sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file()) < 5e6
     loaded, language_model = tf.saved_model.load(DIRECTORY / "1"), LanguageModel.from_preset("reference")
@@ -41,7 +28,12 @@ def test_it_has_the_figures_of_its_card_and_the_probabilities_of_the_preset():
         recorded = read_metrics(find_preset("reference"))[split]
         assert f"| {split} | {recorded['perplexity']:.2f} | {recorded['perplexity_without_unk']:.2f} |" in CARD
     ids = encode_sentences(open_corpus("python_reference").sentences(split), language_model.vocabulary)
-    figures = evaluate(_SavedModel(loaded), ids, "sentence")
+    log_prob = loaded.signatures["log_prob_ids"]
+
+    def score(context_ids, target_ids):
+        return log_prob(context_ids=tf.constant(context_ids), target_ids=tf.constant(target_ids))["log_prob"].numpy()
+
+    figures = evaluate(types.SimpleNamespace(order=21, log_prob=score), ids, "sentence")
     if figures["tokens"] == recorded["tokens"]:  # else the language reference of this Python is a different edition
         assert figures["perplexity"] == pytest.approx(recorded["perplexity"], rel=1e-4)
 

@@ -92,10 +92,8 @@ def test_every_character_is_split_as_in_python(name, characters, pattern):
     _check(name, ["".join(map(pattern.format, characters)).encode()])
 
 
-@given(text=st.binary() | st.text().map(lambda text: text.encode("utf-16")))
-@settings(max_examples=20, deadline=None)
-def test_invalid_utf8_becomes_the_replacement_character(text):
-    _check("words", [text])
+def test_invalid_utf8_becomes_the_replacement_character():
+    _check("words", [np.random.default_rng(seed).bytes(seed) for seed in range(40)] + [b"a\xf0\x9f\x98 b\xe2\x82"])
 
 
 @pytest.mark.parametrize("boundary, expected", [("sentence", [2, 4, 5]), ("stream", [0, 4, 5])])
@@ -113,8 +111,8 @@ ENDS = ["a", "b", ".", "字", "é", "1", "a-b", "▁", "_number_", "aa", "😀"]
 )
 def test_the_end_of_a_text_has_its_last_tokens(name, cut_texts):
     text = TextGraph(Vocabulary(ENDS), name, "sentence")
-    texts = cut_texts("abéßİ字-'’_.¡\t \u3000\ufeff\ufffd1½\u2028😀\0", 300)
-    context_ids, found = tf.function(lambda texts: text.contexts(texts, 4, 1 << 20))(tf.constant(texts))
+    texts = cut_texts("abéßİ字-'’_.¡\t \u3000\ufeff\ufffd1½\u2028😀\0", 150)
+    context_ids, found = text.contexts(tf.constant(texts), 4, 1 << 20)
     assert found.numpy().all()
     np.testing.assert_array_equal(context_ids, [[2, 2, 2, *ids][-3:] for ids in text.ids(tf.constant(texts)).to_list()])
 

@@ -69,10 +69,6 @@ def rank_lists(
     """Yield N-best lists sorted by sum_k w_k f_k, the greatest first; equal hypotheses keep their order.
 
     A feature that a list does not have counts as 0. The default of the weights w_k is `default_weights`.
-
-    >>> lists = [NBestList("0", ["a", "the"], {"score": np.array([-1.0, -2.0]), "nplm": np.array([-9.0, -4.0])})]
-    >>> [(nbest.texts, nbest.totals.tolist()) for nbest in rank_lists(lists, {"score": 1, "nplm": 0.5})]
-    [(['the', 'a'], [-4.0, -5.5])]
     """
     weighted = WeightedFeatures(weights, name)
     for nbest in lists:

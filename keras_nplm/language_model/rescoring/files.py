@@ -11,8 +11,8 @@ import numpy as np
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, WeightedFeatures, add_scores
 from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.language_model.rescoring.losses import Losses, add_losses
+from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS, tune_pairs
 from keras_nplm.language_model.rescoring.nbest import NBestFile
-from keras_nplm.language_model.rescoring.tuning import RESTARTS, tune_pairs
 from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore
 

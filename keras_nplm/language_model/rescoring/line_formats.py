@@ -135,14 +135,3 @@ def is_tsv_header(line: str) -> bool:
     has_names = text in _TEXT_NAMES or bool(features)
     is_similar = name in _ID_NAMES and has_names and all(feature[:1].isalpha() for feature in features)
     return (name, text) == TSV_HEADER or is_similar
-
-
-def format_line(format: str, name: str, rank: int, text: str, features: Mapping[str, float]) -> str:
-    """Return the line of a hypothesis that was not read from a file."""
-    if format == "kaldi":
-        return f"{name}-{rank} {text}"
-    if format == "tsv":
-        return "\t".join([name, text, *(f"{value:.10g}" for value in features.values())])
-    named = " ".join(f"{feature}= {value:.10g}" for feature, value in features.items() if feature != DECODER_SCORE)
-    end = [f"{features[DECODER_SCORE]:.10g}"] if DECODER_SCORE in features else []
-    return f" {SEPARATOR} ".join([name, text, named, *end])

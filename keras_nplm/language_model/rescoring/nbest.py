@@ -29,7 +29,7 @@ class NBestList:
     name: str
     texts: list[str]
     features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    lines: list[str] | None = None  # of the file. None: the hypotheses were not read from a file
+    lines: list[str] = dataclasses.field(default_factory=list)  # of the file, if they were read from one
     new_features: tuple[str, ...] = ()  # those that are not in `lines`
     totals: np.ndarray | None = None  # weighted sums of features, float64 [H], if the list was ranked
 
@@ -51,7 +51,7 @@ class NBestList:
             self,
             texts=[self.texts[i] for i in order],
             features={name: values[order] for name, values in self.features.items()},
-            lines=None if self.lines is None else [self.lines[i] for i in order],
+            lines=[self.lines[i] for i in order] if self.lines else [],
             totals=None if self.totals is None else self.totals[order],
         )
 
@@ -71,14 +71,6 @@ class NBestFile:
 
     `format` is one of `FORMATS`, by default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi
     only, are archives of costs by the name of the feature.
-
-    >>> path = getfixture("tmp_path") / "list.txt"
-    >>> _ = path.write_text("0 ||| the cat ||| LM= -3 TM= -1 -2 ||| -1.5\\n0 ||| cat ||| LM= -2 TM= -4 -2 ||| -2\\n")
-    >>> file = NBestFile(path)
-    >>> file.format, [nbest.texts for nbest in file]
-    ('moses', [['the cat', 'cat']])
-    >>> {name: values.tolist() for name, values in next(iter(file)).features.items()}
-    {'LM': [-3.0, -2.0], 'TM.1': [-1.0, -4.0], 'TM.2': [-2.0, -2.0], 'score': [-1.5, -2.0]}
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import split_fields
-from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE, extend_moses_line, format_line
+from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE, extend_moses_line
 from keras_nplm.language_model.rescoring.nbest import NBestList, check_format
 
 
@@ -21,7 +21,7 @@ from keras_nplm.language_model.rescoring.nbest import NBestList, check_format
 def open_nbest_writer(
     path: str | os.PathLike | None, format: str, header: str | None = None
 ) -> Iterator[Callable[[NBestList], None]]:
-    """Open a file of N-best lists and return a function that writes a list with its new features.
+    """Open a file of N-best lists and return a function that writes a list of an `NBestFile` with its new features.
 
     - Moses: new features follow the features of the line. The total replaces the score, which is kept as a feature
       `NAME_before`.
@@ -51,7 +51,7 @@ class _Writer:
         if self._header:
             self._write_line(self._file, "\t".join([self._header, *columns]))
             self._header = None
-        for i, line in enumerate(self._format_lines(nbest)):
+        for i, line in enumerate(nbest.lines):
             values = {name: column[i] for name, column in columns.items()}
             if self._format == "moses":
                 total = None if nbest.totals is None else values.popitem()[1]
@@ -64,15 +64,6 @@ class _Writer:
                         self._archives[name] = self._open(f".{name}")
                     self._write_line(self._archives[name], f"{split_fields(line)[0]} {-value:.6f}")
             self._write_line(self._file, line)
-
-    def _format_lines(self, nbest: NBestList) -> list[str]:
-        if nbest.lines is not None:
-            return nbest.lines
-        old = {name: values for name, values in nbest.features.items() if name not in nbest.new_features}
-        return [
-            format_line(self._format, nbest.name, i + 1, text, {name: float(values[i]) for name, values in old.items()})
-            for i, text in enumerate(nbest.texts)
-        ]
 
     def _write_line(self, file: BinaryIO, line: str) -> None:
         file.write(line.encode("utf-8") + b"\n")

@@ -10,6 +10,7 @@ from keras_nplm.language_model.rescoring import LossFile, NBestList, WordErrors,
 from keras_nplm.language_model.rescoring.losses import read_references
 
 FEATURES = {"score": np.array([-1.0, -2, -2]), "nplm": np.array([-9.0, -4, -4])}
+LISTS_WITH_SCORES = [NBestList("0", [*"abc"], FEATURES)]
 LISTS = [NBestList("0", ["the cat", "the old cat", ""]), NBestList("2", ["a"])]
 
 
@@ -33,7 +34,7 @@ SENTENCES = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=7)
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.lists(SENTENCES, max_size=6), SENTENCES)
-def test_word_errors_are_the_plain_edit_distance(hypotheses, reference):
+def test_word_errors_are_the_edit_distance(hypotheses, reference):
     errors = WordErrors({"0": " ".join(reference)})
     (found,) = errors([NBestList("0", [" ".join(hypothesis) for hypothesis in hypotheses])])
     assert found.tolist() == [_plain_distance(hypothesis, reference) for hypothesis in hypotheses]
@@ -87,14 +88,12 @@ def _score_reserved(path):
         (lambda path: WordErrors({"0": ""}).check_end(), "1 word or more"),
         (lambda path: tune([], WordErrors({})), "1 N-best list or more"),
         (lambda path: list(rank_lists([], {"nplm": np.nan})), "The weight of nplm must be a finite number"),
+        (lambda path: list(rank_lists(LISTS_WITH_SCORES, {"score": 1e308})), "not finite. Fix: give smaller weights"),
         (
-            lambda path: list(rank_lists([NBestList("0", [*"abc"], FEATURES)], {"lm": 1, "score": 1})),
+            lambda path: list(rank_lists(LISTS_WITH_SCORES, {"lm": 1, "score": 1})),
             "no feature 'lm' for its weight. Received: score, nplm",
         ),
-        (
-            lambda path: NBestList("0", [*"abc"], FEATURES).with_features(FEATURES),
-            "List 0 already has a feature score",
-        ),
+        (lambda path: LISTS_WITH_SCORES[0].with_features(FEATURES), "List 0 already has a feature score"),
     ],
 )
 def test_invalid_losses_weights_and_texts_are_refused(tmp_path, call, message):
