@@ -64,13 +64,10 @@ def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
     "arguments, message",
     [
         ("study magic", "`NAME` must be one of configurations, default"),
-        ("study arpa", "Received: 'arpa'"),
         ("benchmark magic", "`NAME` must be one of training, scoring"),
         ("benchmark --rounds 0", "`rounds` must be 1 or more"),
-        ("benchmark quality --seconds 0,9", "`seconds` must be 1 or more. Received: '0,9'"),
         ("benchmark quality --seconds 300,200", "`seconds` must be"),
         ("paper --rows mlp11", "must be names of mlp1, mlp3"),
-        ("paper --jobs 0", "`jobs` must be 1 or more"),
     ],
 )
 def test_misuse_is_refused_in_one_line_before_work(arguments, message, capsys, tmp_path, monkeypatch):
@@ -125,24 +122,16 @@ def text(tmp_path_factory) -> str:
 
 
 @pytest.mark.long
-def test_table_1_is_made_resumed_and_reported(tmp_path, text, monkeypatch, capsys):
-    network = f"train --config mlp1 {TINY} --train {text}"
-    ngram = f"ngram --boundary stream --train {text} --order"
+def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
     rows = (
-        Row("mlp1", "MLP1", network, (284, 268), ("MLP2", 275, 257)),
-        Row("trigram", "trigram", f"{ngram} 3"),
-        Row("broken", "broken", f"{ngram} 1"),
+        Row("mlp1", "MLP1", f"train --config mlp1 {TINY} --train {text}", (284, 268), ("MLP2", 275, 257)),
+        Row("trigram", "trigram", f"ngram --boundary stream --train {text} --order 3"),
     )
     monkeypatch.setattr(paper, "PAPER_ROWS", rows)
     monkeypatch.setattr(paper, "STUDY", dataclasses.replace(paper.STUDY, rows=rows))
-    command = ["paper", "--output", str(tmp_path), "--json"]
-    assert main(command) == 1
-    error = capsys.readouterr().err
-    assert "1 row(s) failed: broken" in error and "mlp1: made" in error
-    assert main([*command, "--rows", "mlp1"]) == 0  # all rows that exist are reported
-    output = capsys.readouterr()
+    assert main(["paper", "--output", str(tmp_path), "--json"]) == 0
     report = json.loads((tmp_path / "studies" / "paper.json").read_text())
-    assert "mlp1: made" not in output.err and report.items() <= json.loads(output.out).items()
+    assert report.items() <= json.loads(capsys.readouterr().out).items()
     figures = {row["name"]: row for row in report["rows"]}
     half, fitted = (mixture for mixture in report["mixtures"] if mixture["title"].startswith("MLP2"))
     assert {*figures} == {"mlp1", "trigram"} and half["paper"] == [275, 257]
