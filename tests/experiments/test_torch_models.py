@@ -41,13 +41,13 @@ def learn(model, chunk, step):
     return np.concatenate(parts)
 
 
-def take_sgd_step(rates):
+def take_step(rates, scales):
     @torch.no_grad()
     def step(learner):
-        for name, weight in learner.named_parameters():
+        for (name, weight), scale in zip(learner.named_parameters(), scales):
             if weight.grad is not None:
                 kind = "biases" if name == "output.head.bias" else name.split(".")[0]
-                weight -= rates[kind] * weight.grad.to_dense()
+                weight -= rates[kind] * weight.grad.to_dense() * scale
     return step
 
 
@@ -64,23 +64,16 @@ learn(model, 3, add_squares)
 squares = measure_mean_squares(model, text, 3)
 roots = [square.sqrt() for square in expected]
 mean = torch.cat([root[root > 0] for root in roots]).mean()
-
-@torch.no_grad()
-def take_rms_step(learner):
-    for (name, weight), root in zip(learner.named_parameters(), roots):
-        least = 0.1 * mean if name == "output.head.bias" else mean
-        if weight.grad is not None:
-            weight -= 0.05 * weight.grad.to_dense() * mean / torch.maximum(root, least)
-
-result["rms expected"] = learn(model, 1, take_rms_step)
-factors = {"embedding": 2.0, "hidden": 0.5, "biases": 4.0}
-copies = DynamicSettings(3, 0.5, copies=2, **factors)
+biases = [name == "output.head.bias" for name, _ in model.named_parameters()]
+scales = [mean / root.clamp(min=mean * (0.1 if bias else 1)) for root, bias in zip(roots, biases)]
+result["rms expected"] = learn(model, 1, take_step(dict.fromkeys(("embed", "body", "output", "biases"), 0.05), scales))
+copies = DynamicSettings(3, 0.5, copies=2, embedding=2.0, hidden=0.5, biases=4.0)
 for name, settings in (("dynamic", copies), ("rms", DynamicSettings(1, 0.05, "rms"))):
     result[name] = read_text(model, text, settings, squares)
     result[f"{name} other"] = read_text(model, other, settings, squares)
 for rate in (0.5, 0.25):
     rates = dict(embed=2 * rate, body=rate / 2, output=rate, biases=4 * rate)
-    result[f"copy {rate}"] = learn(model, 3, take_sgd_step(rates))
+    result[f"copy {rate}"] = learn(model, 3, take_step(rates, [1] * len(scales)))
 periodic, changed = np.tile(np.arange(5), 60), np.tile(np.arange(4, -1, -1), 40)
 result["perplexities"] = [measure_perplexity(model, periodic)]
 training = train(model, periodic)
