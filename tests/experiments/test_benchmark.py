@@ -1,7 +1,6 @@
 """Benchmarks: contenders take turns, a peer that crashes, hangs or is absent is a row, and ends with the benchmark."""
 
 import os
-import signal
 import subprocess
 import sys
 import time

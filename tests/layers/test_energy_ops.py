@@ -53,10 +53,3 @@ def test_energies_without_a_loop():
     np.testing.assert_allclose(unrolled(z), all_energies(z, t, v), atol=1e-5)
     operations = {operation.type for operation in unrolled.get_concrete_function(z).graph.get_operations()}
     assert not operations & {"While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"}
-
-
-def test_energies_with_one_v_per_context():
-    """As dropout of hidden units makes it."""
-    z, t, v = _random((7, H), (4, H), (7, H))
-    expected = np.einsum("ijk,ik->ij", np.tanh(z[:, None] + t), v)
-    np.testing.assert_allclose(energies(*map(tf.constant, (z, t, v))), expected, rtol=1e-5, atol=1e-5)
