@@ -1,5 +1,6 @@
 import hashlib
 import itertools
+import types
 
 import pytest
 
@@ -23,3 +24,17 @@ def test_a_damaged_archive_is_refused(tmp_path):
     (tmp_path / "brown.zip").write_bytes(b"not a zip file")
     with pytest.raises(InputError, match="brown.zip is damaged: its sha256 must be 9b27.* Fix: delete the file"):
         open_corpus("brown/plain", data_dir=str(tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name, first", [("plain", "The"), ("marks", "<text>")])
+def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory, name, first):
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_cls("brown")(config=name)
+    manager = types.SimpleNamespace(download=lambda url: brown_directory / "brown.zip")
+    corpus = open_corpus(f"brown/{name}", data_dir=str(brown_directory))
+    for split, examples in builder._split_generators(manager).items():
+        texts = [example["text"].split() for _, example in examples]
+        assert texts == list(corpus.sentences(split))
+        assert texts[0][0] == first or split != "train"

@@ -1,11 +1,9 @@
-import io
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
-import keras_nplm.data.word_counts as word_counts
 import keras_nplm.io.text as io_text
 from keras_nplm import InputError
 from keras_nplm.data.corpora.text_files import cut_files, read_lines
@@ -42,8 +40,6 @@ def test_a_line_that_is_too_long_is_named(tmp_path, write_text, monkeypatch, suf
         InputError, match=f"text{suffix}, (line 10|byte 54): a line must have at most 20 bytes. .* Fix: "
     ):
         _lines_of(path)
-    with pytest.raises(InputError, match="standard input, line 2: a line must have at most 20 bytes"):
-        list(io_text.decode_lines(io.BytesIO(b"ok\n" + b"x" * 99), "standard input"))
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -56,10 +52,3 @@ def test_memory_is_bounded_however_small_an_archive_is(tmp_path, write_text, suf
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 52 * 2**20
-
-
-def test_batches_of_sentences_hold_a_bounded_number_of_tokens(monkeypatch):
-    monkeypatch.setattr(word_counts, "BATCH_TOKENS", 6)
-    sentences = [["a"] * size for size in (1, 1, 1, 1, 9, 2, 3, 1)]
-    batches = word_counts.batch_sentences(iter(sentences))
-    assert [[len(sentence) for sentence in batch] for batch in batches] == [[1, 1, 1], [1, 9], [2, 3], [1]]
