@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import os
 import zlib
 from collections.abc import Iterator
@@ -64,8 +65,10 @@ class EncodedCorpus:
                 raise InputError(f"The {split} shards in {path} must be {name_shard(split, 0)} …. {_ENCODE_AGAIN}")
             if not 0 < described["words"] <= described["characters"]:
                 raise InputError(f"The {split} text in {path} must have a word and its characters. {_ENCODE_AGAIN}")
-            if "shares" in described:
-                _check_shares(path, described["shares"], len(names))
+            shares = described.get("shares", [[len(names), 1]])
+            if not isinstance(shares, list) or sum(map(_read_number, shares)) != len(names):
+                wanted = f"pairs of a number of shards, {len(names)} in all, and a share in (0, 1]"
+                raise InputError(f"`shares` in {path} must be {wanted}. {_ENCODE_AGAIN}")
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
@@ -123,10 +126,7 @@ class EncodedCorpus:
         return ShardedIds(paths, self.vocabulary_size)
 
     def for_training(self) -> np.ndarray | ShardedIds | Resampled:
-        """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids.
-
-        If `corpus.json` gives `shares`, the texts are `Resampled`.
-        """
+        """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids."""
         parts = texts = self._open_training_texts()
         if sum(map(len, parts)) <= IN_MEMORY:
             texts = np.split(self.ids("train"), np.cumsum(list(map(len, parts)))[:-1])
@@ -164,15 +164,7 @@ class EncodedCorpus:
         return self.shards("train").frequencies()
 
 
-def _check_shares(path: Path, shares: list, shards: int) -> None:
-    """Check that `shares` of `corpus.json` gives each shard a share."""
-    try:
-        whole = all(type(number) is int and number > 0 and is_share(share) for number, share in shares)
-        whole = whole and sum(number for number, _ in shares) == shards
-    except (TypeError, ValueError):  # other than pairs
-        whole = False
-    if not whole:
-        raise InputError(
-            f"`shares` in {path} must be pairs of a number of shards, {shards} in all, and a share in (0, 1]. "
-            f"{_ENCODE_AGAIN}"
-        )
+def _read_number(pair: object) -> float:
+    """Return the number of shards of a pair [number, share], NaN if it is no such pair."""
+    is_pair = isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int
+    return pair[0] if is_pair and pair[0] > 0 and is_share(pair[1]) else math.nan

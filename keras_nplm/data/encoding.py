@@ -126,20 +126,16 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
         InputError: a split has no sentence, or the text holds a reserved token or changed while it was read.
         RunError: the files cannot be written, a worker process died, or a different process writes the directory.
     """
+    directory = Path(directory)
     with lock_directory(directory):
-        return _encode_splits(corpus, vocabulary, Path(directory))
-
-
-def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> EncodedCorpus:
-    in_files = [isinstance(split, TextSplit) for split in corpus.splits.values()]
-    if all(in_files):
-        splits = _encode_chunks(corpus, vocabulary, directory)
-    else:
-        splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
-    description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
-    write_json(directory / "corpus.json", {**description, "splits": splits})
-    (directory / _PLAN).unlink(missing_ok=True)
-    return EncodedCorpus.load(directory)
+        if all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+            splits = _encode_chunks(corpus, vocabulary, directory)
+        else:
+            splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
+        description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
+        write_json(directory / "corpus.json", {**description, "splits": splits})
+        (directory / _PLAN).unlink(missing_ok=True)
+        return EncodedCorpus.load(directory)
 
 
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:

@@ -22,8 +22,7 @@ from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
 
 PIECES = OPTIONS["pieces"].default
-MIN_PIECES = 300  # 4 special tokens, 256 bytes and some characters
-_MAX_PIECES = 1_000_000
+MIN_PIECES = OPTIONS["pieces"].least  # 4 special tokens, 256 bytes and some characters
 PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
 _UNKNOWN_PENALTY = 10.0  # of SentencePiece's unigram model
@@ -105,10 +104,8 @@ class Subwords:
         Raises:
             InputError: an option is out of range, or there is not text.
         """
-        if not MIN_PIECES <= pieces <= _MAX_PIECES:
-            raise InputError(f"`pieces` must be {MIN_PIECES} to {_MAX_PIECES:,}. Received: {pieces}.")
-        if kind not in PIECES_KINDS:
-            raise InputError(f"`kind` must be one of {', '.join(PIECES_KINDS)}. Received: {kind!r}.")
+        OPTIONS["pieces"].check(pieces)
+        OPTIONS["pieces_kind"].check(kind, "kind")
         sample = _sample_lines(check_lines(lines))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
-from keras_nplm.data.forms import get_forms_path, get_subwords_path, read_forms, write_forms
+from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
@@ -182,13 +182,13 @@ class Vocabulary:
             raise InputError(
                 f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
             )
-        forms, subwords = read_forms(get_forms_path(path), words), None
-        if os.path.lexists(get_subwords_path(path)):
+        forms, subwords = read_forms(companion_path(path, FORMS), words), None
+        if os.path.lexists(model := companion_path(path, SUBWORDS)):
             from keras_nplm.data.subwords import read_subwords  # few vocabularies have them
 
-            subwords = read_subwords(get_subwords_path(path))
-        if subwords is not None and subwords.words != words[len(SPECIALS) :]:
-            raise InputError(f"{get_subwords_path(path)} does not match {path}. Fix: restore both files or retrain.")
+            subwords = read_subwords(model)
+            if subwords.words != words[len(SPECIALS) :]:
+                raise InputError(f"{model} does not match {path}. Fix: restore both files or retrain.")
         try:
             return cls(words[len(SPECIALS) :], forms, subwords)
         except InputError as error:
@@ -200,11 +200,11 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the words to `path`, one a line, and beside it `forms.tsv` or `sentencepiece.model`, if any."""
-        write_forms(get_forms_path(path), self.forms, self.words)
+        write_forms(companion_path(path, FORMS), self.forms, self.words)
         if self.subwords is None:
-            get_subwords_path(path).unlink(missing_ok=True)
+            companion_path(path, SUBWORDS).unlink(missing_ok=True)
         else:
-            self.subwords.save(get_subwords_path(path))
+            self.subwords.save(companion_path(path, SUBWORDS))
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 

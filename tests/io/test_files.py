@@ -90,7 +90,7 @@ def test_invalid_json_is_refused(tmp_path, content, message):
     "fields, message",
     [
         ([], "a.json must hold an object with order, rate. Received: \\[\\]"),
-        ({"rate": 1}, "a.json must have the field 'order'. Received: \\['rate'\\]"),
+        ({"rate": 1}, "a.json must hold an object with order, rate. Received: \\['rate'\\]"),
         ({"order": True, "rate": 1}, "`order` in a.json must be an integer. Received: True"),
         ({"order": 5, "rate": float("nan")}, "`rate` in a.json must be a number. Received: nan"),
         ({"order": "x" * 999, "rate": 1}, "Received: 'xxx.{50,60}…"),

@@ -174,7 +174,9 @@ def _build_step(
     model: TorchLSTM, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]
 ) -> Callable[[Tensor], None]:
     """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients `rms` scales."""
-    groups, scales = _group_weights(model), {}
+    kinds, scales = {"embed": "embedding", "body": "hidden", "output": "output"}, {}
+    groups = {weight: kinds[name.partition(".")[0]] for name, weight in model.named_parameters()}
+    groups[model.output.head.bias] = "biases"
     if settings.rule == "rms":
         roots = [square.sqrt() for square in mean_squares]
         positive = torch.cat([root[root > 0] for root in roots])
@@ -198,13 +200,6 @@ def _build_step(
         optimizer.step()
 
     return take_step
-
-
-def _group_weights(model: TorchLSTM) -> dict[Tensor, str]:
-    """Return each parameter with its group, one of `keras_nplm.models.dynamic.settings.GROUPS`."""
-    groups = {"embed": "embedding", "body": "hidden", "output": "output"}
-    named = {weight: groups[name.partition(".")[0]] for name, weight in model.named_parameters()}
-    return named | {model.output.head.bias: "biases"}
 
 
 def measure_mean_squares(model: TorchLSTM, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
