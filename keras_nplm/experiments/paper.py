@@ -9,13 +9,17 @@ interpolation distinguish contexts that never occurred by their last word. Class
 import os
 from pathlib import Path
 
+import numpy as np
+
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, read_row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Column, Table, format_code, format_seconds, split_columns
 from keras_nplm.io.files import read_json, replace_file
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import count_ngrams
 
 _TRIGRAM = "deleted interpolation"
@@ -45,19 +49,21 @@ PAPER_ROWS = (
 )
 _VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
 _QUERIES = "she him three Monday London father could said went green small because during years States".split()
+_MAP_WORDS = 300
 _CURVES = ("mlp1-paper", "mlp1-paper-no-direct")
 _MAX_ORDER = 6  # of the table of parameters
 _MLP1_SIZES = 60, 50  # m, h
 _BESIDE: list[Column] = [("paper: validation", "paper.0", ""), ("test", "paper.1", ""), *split_columns(header="ours: ")]
 
 
-def _format_weights(mixture: dict) -> str:
-    pairs = zip(mixture["components"], mixture["weights"], strict=True)
-    return ", ".join(f"{weight:.3f} {name}" for name, weight in pairs)
-
-
 def _format_neighbours(pairs: list) -> str:
     return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
+
+
+def _format_weights(mixture: dict) -> str:
+    return ", ".join(
+        f"{weight:.3f} {name}" for weight, name in zip(mixture["weights"], mixture["components"], strict=True)
+    )
 
 
 _ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds", "cpu_seconds", format_seconds)]
@@ -87,7 +93,7 @@ def _measure(directory: Path) -> dict:
         report["mixtures"] = _measure_mixtures(made, directory)
         report["parameters"] = _count_parameters(EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus"))
     if _VECTORS_ROW in made:
-        report["nearest"] = _find_neighbours(LanguageModel.load(directory / "rows" / _VECTORS_ROW))
+        report |= _find_neighbours(LanguageModel.load(directory / "rows" / _VECTORS_ROW))
     curves: dict[int, dict] = {}
     for name in filter(made.get, _CURVES):
         for epoch, figures in enumerate(read_json(directory / "rows" / name / "metrics.json")["history"], start=1):
@@ -114,13 +120,16 @@ def _measure_mixtures(made: dict[str, Row], directory: Path) -> list[dict]:
     return mixtures
 
 
-def _find_neighbours(language_model: LanguageModel) -> list[dict]:
-    """Return the nearest neighbours of some words."""
+def _find_neighbours(language_model: LanguageModel) -> dict:
+    """Return the nearest neighbours of some words, and a map of the most frequent words."""
+    words = [word for word in language_model.vocabulary.words[len(SPECIALS) :] if word.isalpha()][:_MAP_WORDS]
+    points = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
+    points = (points / np.abs(points).max()).round(3)
     nearest = []
     for word in filter(language_model.vocabulary.words.__contains__, _QUERIES):
         pairs = [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
         nearest.append({"word": word, "neighbours": pairs})
-    return nearest
+    return {"nearest": nearest, "map": [[word, *map(float, point)] for word, point in zip(words, points, strict=True)]}
 
 
 def _count_parameters(encoded: EncodedCorpus) -> list[dict]:

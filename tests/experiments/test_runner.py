@@ -101,13 +101,16 @@ def test_mixtures_are_weighted_sums_with_fitted_weights():
     assert fitted["validation"] <= half["validation"] + 0.01
 
 
-def test_neighbours_are_those_of_the_word_vectors(monkeypatch):
-    vocabulary = Vocabulary(["class", "1984", "may", "a", "b", "c", "d"])
+def test_neighbours_and_map_are_those_of_the_word_vectors(monkeypatch):
+    vocabulary = Vocabulary([*(f"w{chr(97 + i)}" for i in range(9)), "class", "1984", "may"])
     language_model = LanguageModel(NPLM(len(vocabulary), order=3, embedding_dim=8, hidden_units=2), vocabulary, "words")
     monkeypatch.setattr(paper, "_QUERIES", ("class", "zyzzyva", "may"))
+    monkeypatch.setattr(paper, "_MAP_WORDS", 10)
+    report = paper._find_neighbours(language_model)
     expected = [[other, round(cosine, 3)] for other, cosine in language_model.nearest("may", 6)]
-    rows = paper._find_neighbours(language_model)
-    assert rows[1] == {"word": "may", "neighbours": expected} and len(rows) == 2
+    assert report["nearest"][1] == {"word": "may", "neighbours": expected} and len(report["nearest"]) == 2
+    assert [word for word, *_ in report["map"]] == vocabulary.words[4:14]
+    assert np.abs([point for _, *point in report["map"]]).max() == 1
 
 
 @pytest.fixture(scope="module")
