@@ -4,7 +4,6 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.corpus import Corpus
@@ -38,13 +37,9 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
             found.append("The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.")
         found += _describe_unknown(encoded)
     split = corpus.splits["train"]
-    if isinstance(split, TextSplit) and split.chunks[0].ranges:
-        path = Path(split.chunks[0].ranges[0][0])
-        if path.suffix in (".csv", ".tsv"):
-            found.append(
-                f"{path} is a table, not sentences. Fix: extract the column with the text to a file with "
-                "one sentence per line."
-            )
+    path = next((path for path, *_ in split.chunks[0].ranges), "") if isinstance(split, TextSplit) else ""
+    if path.endswith((".csv", ".tsv")):
+        found.append(f"{path} is a table. Fix: extract the column with the text, one sentence per line.")
     return [sentence for sentence in found if sentence]
 
 

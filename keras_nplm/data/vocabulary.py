@@ -15,6 +15,7 @@ from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
+from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.text import split_fields
 
 if typing.TYPE_CHECKING:  # worker processes that encode text must not import Keras
@@ -145,14 +146,9 @@ class Vocabulary:
     def from_counts(
         cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`.
-
-        Only the selected words need fit in memory.
-        """
-        if min_count < 1:
-            raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
-        if max_size is not None and max_size < 1:
-            raise InputError(f"`max_size` must be 1 or more. Received: {max_size}.")
+        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`."""
+        OPTIONS["min_count"].check(min_count)
+        OPTIONS["max_size"].check(max_size)
         kept, types = [], 0
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
@@ -170,10 +166,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Load a `vocabulary.txt`, one word a line in the order of the ids, and what lies beside it.
-
-        That is `forms.tsv`, the forms of lemmas, or `sentencepiece.model`, the model of subwords.
-        """
+        """Load a `vocabulary.txt`, one word a line in the order of the ids, with the files beside it."""
         text = read_text(path).replace("\r\n", "\n")
         if not text.endswith("\n"):
             raise InputError(f"{path} is empty or truncated: it must end with a line end. Fix: restore the file.")

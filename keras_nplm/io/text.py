@@ -26,7 +26,6 @@ SPACES = " \t\r\n"  # between the words of a file format, as in KenLM: any other
 MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
 _READ = 1 << 9  # compressed bytes at a time, which expand to 16 MiB at most
-_CHECK_NAME = "Fix: check the name and its permissions."
 _MEMORY = 1 << 29  # bytes for the dictionary of an .xz file
 _ARCHIVES = {
     "gzip": (b"\x1f\x8b",),
@@ -66,7 +65,7 @@ def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:
 
 
 def _cannot_read(path: str | os.PathLike, error: OSError) -> InputError:
-    return InputError(f"Cannot read {path}: {error.strerror or error}. {_CHECK_NAME}")
+    return InputError(f"Cannot read {path}: {error.strerror or error}. Fix: check the name and its permissions.")
 
 
 def read_text(path: str | os.PathLike) -> str:
