@@ -53,12 +53,3 @@ def test_pools_find_the_place_after_any_number_of_ngrams(tmp_path, monkeypatch, 
     for skipped in range(len(whole)):
         pool, first = pools.place(skipped)
         assert tuple(gather_ngrams(*pools.load(7, pool), 3)[first]) == whole[skipped]
-
-
-def test_epochs_of_shards_differ_and_the_seed_repeats_them(tmp_path, monkeypatch, write_shards):
-    monkeypatch.setattr(shuffling, "BLOCK", 100)
-    shards = write_shards(tmp_path, np.arange(4, 1504, dtype=np.int32), [333])
-    first, second = (_read_epoch(Pools(shards, 3, "sentence", seed=1), 3, epoch) for epoch in range(2))
-    assert first != second and _read_epoch(Pools(shards, 3, "sentence", seed=1), 3, 0) == first
-    for seed in (2, -2):
-        assert _read_epoch(Pools(shards, 3, "sentence", seed=seed), 3, 0) != first
