@@ -45,12 +45,11 @@ def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where,
     for shuffle, below in ((True, None), (False, 15)):
         expected = [ngram for ngram in list_ngrams(text, 4, boundary) if below is None or ngram[-1] < below]
         dataset = ngram_dataset(ids, 4, 4, boundary=boundary, shuffle=shuffle, targets_below=below)
-        for _ in range(2):
-            found = _collect(dataset)
-            assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
-        batches = list(dataset)
+        batches = _list_batches(dataset)
+        found = [ngram for batch in batches for ngram in batch]
+        assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
         assert len(batches) == dataset.cardinality() == -(-len(expected) // 4)
-        assert batches[0][0].dtype == batches[0][1].dtype == "int32"
+        assert {spec.dtype for spec in dataset.element_spec} == {tf.int32}
 
 
 @pytest.mark.parametrize("where", PLACES)

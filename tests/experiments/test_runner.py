@@ -117,7 +117,7 @@ def test_neighbours_and_map_are_those_of_the_word_vectors(monkeypatch):
 def text(tmp_path_factory) -> str:
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("".join(f"{' '.join(f'w{i}' for i in rng.zipf(1.3, 9) % 60)}\n" for _ in range(400)))
+    path.write_text("".join(f"{' '.join(f'w{i}' for i in rng.zipf(1.3, 9) % 60)}\n" for _ in range(150)))
     return str(path)
 
 

@@ -15,7 +15,7 @@ def _random(*shapes) -> list[np.ndarray]:
     return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.parametrize("size, scales", [(40, (1, 1)), (700, (1, 1)), (700, (30, 30)), (40, (50, 1)), (40, (1, 50))])
+@pytest.mark.parametrize("size, scales", [(40, (1, 1)), (700, (30, 30)), (40, (50, 1)), (40, (1, 50))])
 def test_log_normaliser_in_blocks(size, scales):
     """One tile and several, a block that is not full, and hidden units whose exponentials would overflow."""
     contexts, words, v, b = _random((19, H), (size, H), H, size)
