@@ -1,6 +1,10 @@
+"""Corpora are encoded as shards by one process or several, also after an interruption."""
+
 import collections
+import functools
 import itertools
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +13,12 @@ import pytest
 import keras_nplm.data.corpora.chunks as chunks
 import keras_nplm.data.tokenizers as tokenizers
 import keras_nplm.data.word_counts as word_counts
-from keras_nplm import Corpus, EncodedCorpus, InputError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import Corpus, EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.tokenizers import NUMBER, STEPS, TOKENIZERS, is_number, load_forms, lower
+from keras_nplm.data.worker_pool import run_in_processes
 from keras_nplm.training.prepare import prepare_directory
 
 SENTENCES = {"train": [["the", "cat"], ["a"], ["the", "dog", "the"]], "validation": [["cat"]], "test": [["dog", "a"]]}
@@ -156,3 +161,17 @@ def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, wr
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
     with pytest.raises(InputError, match=r"corpus.json"):
         EncodedCorpus.load(tmp_path / "ids")
+
+
+def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes, write_text):
+    paths = [write_text(tmp_path / f"{name}.txt", b"the cat sat on it\n" * 4) for name in "abc"]
+    (tmp_path / "b.txt").write_bytes(b"the cat sat on it\n" * 3 + b"the </s>\n")
+    corpus = open_corpus(train=paths[1:2], validation=paths[:1], test=paths[2:], tokenizer="whitespace")
+    with pytest.raises(InputError, match="reserved token </s>"):
+        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
+
+
+def test_a_worker_process_that_dies_is_a_runtime_failure():
+    for make_task in (functools.partial(signal.raise_signal, 9), len):  # killed, or a mistake of ours
+        with pytest.raises(RunError, match="A worker process that read the text died .exit status -?[0-9]+"):
+            list(run_in_processes(make_task, [(), ()], processes=2))
