@@ -74,11 +74,8 @@ def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> 
         return array.astype(np.int32)
     is_text = array.dtype.kind in "UST" or isinstance(next(iter(array.flat), None), str)
     received = "strings" if is_text and array.ndim else f"{_describe(ids)}, {array.dtype} {list(array.shape)}"
-    fix = (
-        "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
-        if is_text
-        else "pass an array of token ids."
-    )
+    text_fix = "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
+    fix = text_fix if is_text else "pass an array of token ids."
     check_argument(argument, holds and array.dtype.kind in "iu", "token ids, an array of integers", received, fix)
     fits = int(array.min()) >= -(1 << 31) and int(array.max()) < 1 << 31
     check_argument(argument, fits, "ids of 32 bits", f"{array.min()} to {array.max()}", fix)

@@ -105,10 +105,8 @@ class EncodedCorpus:
             total += sum(counts.values())
             yield counts
         if total != described["unk_tokens"]:
-            raise InputError(
-                f"The out-of-vocabulary words of the {split} split in {self.directory} do not match corpus.json. "
-                f"{_ENCODE_AGAIN}"
-            )
+            text = f"The out-of-vocabulary words of the {split} split in {self.directory}"
+            raise InputError(f"{text} do not match corpus.json. {_ENCODE_AGAIN}")
 
     def shards(self, split: str) -> ShardedIds:
         """Open the ids of a split without reading them into memory."""
@@ -119,10 +117,8 @@ class EncodedCorpus:
             check_is_file(path)
         held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
         if held != wanted * DTYPE.itemsize:
-            raise InputError(
-                f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids where corpus.json says "
-                f"{wanted}. {_ENCODE_AGAIN}"
-            )
+            text = f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids"
+            raise InputError(f"{text} where corpus.json says {wanted}. {_ENCODE_AGAIN}")
         return ShardedIds(paths, self.vocabulary_size)
 
     def for_training(self) -> np.ndarray | ShardedIds | Resampled:
@@ -150,10 +146,8 @@ class EncodedCorpus:
         if boundary == "stream":
             sentences = self.splits["train"]["sentences"]
             ends = [sentences] if len(texts) == 1 else [text.frequencies()[EOS_ID] for text in texts]
-        return sum(
-            count_resampled(share, len(text) - number)
-            for text, share, number in zip(texts, self._shares, ends, strict=True)
-        )
+        numbers = [len(text) - number for text, number in zip(texts, ends, strict=True)]
+        return sum(map(count_resampled, self._shares, numbers))
 
     def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:
         """Count the ids of each of K training texts, int64 [K, |V|], and list their shares, float64 [K]."""

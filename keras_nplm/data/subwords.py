@@ -81,9 +81,8 @@ class Subwords:
         normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
         # of a character that is no piece, in the search of a unigram model
         self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
-        used = [
-            pair for pair in enumerate(proto.pieces) if pair[1].type in (types.NORMAL, types.USER_DEFINED, types.BYTE)
-        ]
+        kinds = (types.NORMAL, types.USER_DEFINED, types.BYTE)
+        used = [pair for pair in enumerate(proto.pieces) if pair[1].type in kinds]
         kept = sorted(used, key=lambda pair: pair[1].type == types.BYTE)
         self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
@@ -237,10 +236,8 @@ def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
         (byte_names == _BYTE_NAMES, "a model with byte fallback"),
     ):
         if not holds:
-            raise InputError(
-                f"{path} must be {wanted}. Received: a different file. Fix: use a file "
-                "that `spm_train --byte_fallback` wrote."
-            )
+            fix = "use a file that `spm_train --byte_fallback` wrote."
+            raise InputError(f"{path} must be {wanted}. Received: a different file. Fix: {fix}")
     return proto
 
 
@@ -293,9 +290,8 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
     try:
         sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
     except RuntimeError as error:
-        raise InputError(
-            f"SentencePiece cannot train on this text: {summarize_error(error)}. Fix: give more text."
-        ) from error
+        reason = summarize_error(error)
+        raise InputError(f"SentencePiece cannot train on this text: {reason}. Fix: give more text.") from error
     return model.getvalue()
 
 

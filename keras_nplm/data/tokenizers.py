@@ -126,11 +126,7 @@ def get_separator(name: str) -> str:
 
 
 def get_tokenizer(
-    name: str,
-    forms: Mapping[str, str] | None = None,
-    subwords: Any = None,
-    *,
-    apart: bool = False,
+    name: str, forms: Mapping[str, str] | None = None, subwords: Any = None, *, apart: bool = False
 ) -> Callable[[str], list[str]]:
     """Return the tokenizer with a name, as in `"words+lower+numbers"`: a function from a line to its normalised tokens.
 

@@ -13,7 +13,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.experiments import log_probs, paper
 from keras_nplm.experiments.rows import Row, is_made, make_rows
 from keras_nplm.experiments.studies import dynamic
-from keras_nplm.experiments.tables import SPLITS, Table
+from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
@@ -75,20 +75,6 @@ def test_misuse_is_refused_in_one_line_before_work(arguments, message, capsys, t
     assert main(arguments.split()) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1 and not [*tmp_path.glob("paper/rows/*")]
-
-
-def test_columns_find_format_and_leave_out_figures():
-    columns = [("name", "name", ""), ("test", "dynamic.test", ".1f"), ("paper", "paper.1", ""), ("n", len, "d")]
-    rows = [
-        {"name": "a", "dynamic": {"test": 2.25}, "paper": [3, 4]},
-        {"name": "b", "failure": "absent"},
-        {"name": "c"},
-    ]
-    table = Table("rows", columns, "Of {what}", lambda row: row["name"] < "c")
-    lines = table.format({"rows": rows, "what": "all"}).splitlines()
-    assert lines[0] == "### Of all"
-    assert lines[4:] == ["| a | 2.2 | 4 | 3 |", "| b | not measured: absent |  |  |", "| c |  |  | 1 |"]
-    assert len(table.format({"rows": rows, "what": ""}, page=True).splitlines()) == 6 and table.format({}) == ""
 
 
 def test_mixtures_are_weighted_sums_with_fitted_weights():
