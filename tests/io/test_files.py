@@ -126,38 +126,28 @@ def test_a_file_is_identified_by_its_content_and_read_once(tmp_path, monkeypatch
         checksums.identify_content(tmp_path / "none")
 
 
-def _store(array):
-    return lambda path: np.savez(path, ids=array)
-
-
-def _describe(numbers):
-    """Write an array of so many numbers, whose header says 3."""
+def _store(array, header=None, change=bytes):
+    """Write an array, perhaps with a header of more or fewer numbers, and change the bytes of the file."""
 
     def write(path):
         with open_archive_to_write(path) as archive:
-            archive.write("ids", np.dtype(np.int64), (3,), [np.arange(numbers)])
-
-    return write
-
-
-def _damage(change):
-    def write(path):
-        write_arrays(path, {"ids": np.arange(1000)})
+            archive.write("ids", array.dtype, (header or len(array),), [array])
         path.write_bytes(change(path.read_bytes()))
 
     return write
 
 
+IDS = np.arange(1000)
 ODD_ARCHIVES = [
     (lambda path: np.savez(path, other=np.ones(2)), "a.npz must hold the arrays ids. Received: other"),
     (_store(np.array([np.nan])), "`ids` in .*a.npz must be below infinity"),
-    (_store(np.array(["x"])), "`ids` in .*a.npz must hold numbers"),
-    (_store(np.array([{}], object)), "a.npz is not a whole NumPy archive"),
+    (lambda path: np.savez(path, ids=np.array(["x"])), "`ids` in .*a.npz must hold numbers"),
+    (lambda path: np.savez(path, ids=np.array([{}], object)), "a.npz is not a whole NumPy archive"),
     (lambda path: np.savez_compressed(path, ids=np.zeros(100_000)), "parts of .*a.npz must be stored uncompressed"),
-    (_describe(4), "(longer|another size) than its header"),
-    (_describe(2), "a.npz is not a whole NumPy archive"),
-    (_damage(lambda data: data[:-9]), "a.npz is not a whole NumPy archive"),
-    (_damage(lambda data: data[:500] + b"\xff" + data[501:]), "a.npz is not a whole NumPy archive"),
+    (_store(IDS, header=999), "(longer|another size) than its header"),
+    (_store(IDS, header=1001), "a.npz is not a whole NumPy archive"),
+    (_store(IDS, change=lambda data: data[:-9]), "a.npz is not a whole NumPy archive"),
+    (_store(IDS, change=lambda data: data[:500] + b"\xff" + data[501:]), "a.npz is not a whole NumPy archive"),
 ]
 
 

@@ -40,6 +40,10 @@ def test_energies_and_their_gradients(function):
         found = function(contexts, words, variable)
         total = tf.reduce_sum(found * upstream)
     np.testing.assert_allclose(found, a @ v, rtol=1e-4, atol=1e-5)
+    if function is energies:  # dropout of hidden units gives each context a v of its own
+        own = _random((7, H))[0]
+        expected = np.einsum("ijk,ik->ij", a, own)
+        np.testing.assert_allclose(energies(contexts, words, tf.constant(own)), expected, rtol=1e-4, atol=1e-5)
     gradients = tape.gradient(total, [contexts, words, variable.value])
     expected = slope.sum(axis=1), slope.sum(axis=0), np.einsum("ij,ijk->k", upstream, a)
     for gradient, wanted in zip(gradients, expected, strict=True):
