@@ -21,11 +21,7 @@ _FIXES = {
 def check_items(
     items: Any, argument: str = "lines", kind: Any = str, wanted: str = "a list or an iterator of strings"
 ) -> Iterator[Any]:
-    """Check an argument that takes several strings, or items of a different class `kind`, and iterate over them.
-
-    Any list, array, generator or open text file will do. Strings, files and dictionaries could be iterated over, too,
-    but their items are characters, bytes or keys: these are refused.
-    """
+    """Check an argument that takes several items of a class, and iterate over them; one string or a dict is refused."""
     is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(items, "columns")
     holds = isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one
     check_argument(argument, holds, wanted, _describe(items), _find_fix(items))

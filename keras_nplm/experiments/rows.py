@@ -55,10 +55,7 @@ def read_row(row: Row, directory: Path) -> dict:
 
 
 def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None) -> None:
-    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages.
-
-    Finished rows are kept, and an interrupted training continues from its checkpoint. The caller locks the directory.
-    """
+    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages."""
     jobs = min(2, count_processes()) if jobs is None else jobs
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):

@@ -30,10 +30,7 @@ _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", di
 
 @contextlib.contextmanager
 def replace_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Write a file atomically: yield a temporary path beside `path`, and rename it to `path` at the end of the block.
-
-    After an error `path` keeps its old content. The temporary path has the suffix of `path`.
-    """
+    """Write a file atomically: yield a temporary path with its suffix, and rename it to `path` without an error."""
     path = Path(path)
     check_output_path(path)
     if not path.name or (path.exists() and not path.is_file()):
@@ -146,10 +143,7 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
 def read_arrays(
     path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = (), mapped: bool = False
 ) -> dict:
-    """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be empty, by their names.
-
-    `mapped` arrays are read-only views of a memory map. Values are numbers below infinity.
-    """
+    """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be empty; or map them."""
     check_is_file(path)
     try:
         with open_archive(path) as archive:

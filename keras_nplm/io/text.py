@@ -133,10 +133,7 @@ def _find_kind(data: bytes, kinds: dict[str, tuple[bytes, ...]]) -> str | None:
 
 @contextlib.contextmanager
 def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterator[BinaryIO]:
-    """Open a text file or a pipe as a buffered binary stream, decompressed if it is a gzip, zstd, xz or bzip2 archive.
-
-    An open buffered `stream`, such as `sys.stdin.buffer`, is read in place of the file, and stays open.
-    """
+    """Open a text file, a pipe or an open `stream` as a buffered binary stream, decompressed if it is an archive."""
     kind = None
     try:
         if stream is None:

@@ -60,8 +60,7 @@ class TfdsChunk(Chunk):
 def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[str, TextSplit]:
     """Prepare a TFDS set, such as `"wiki40b/en:1.3.0"`, and return train, validation and test.
 
-    Each line of each example is a sentence. The last 5% of the training split serve as a missing split. `data_dir` is
-    the directory of the prepared set, or of its archives, or where these are downloaded to; default: TFDS's own.
+    Each line of each example is a sentence. The last 5% of the training split serve as a missing split.
     """
     builder = _prepare_builder(name, data_dir)
     available = builder.info.splits

@@ -165,10 +165,7 @@ def measure_groups(groups: Iterable[list[Contender]], rounds: int, warm_up: int 
 
 
 def _measure_group(group: list[Contender], rounds: int, warm_up: int) -> list[dict]:
-    """Return the rows of contenders that take turns, after rounds that are not measured.
-
-    A contender whose process fails has no further turn, and the others are not compared with it.
-    """
+    """Return the rows of contenders that take turns; one whose process fails has no further turn."""
     if any(contender.flops for contender in group):
         group = [*group, Contender(_PEAK, multiply_matrices())]
     measured, failures = {contender.name: [] for contender in group}, {}

@@ -223,10 +223,7 @@ def measure_perplexity(model: TorchLSTM, ids: np.ndarray, *dynamic: Any) -> floa
 
 def tune_dynamic(model: TorchLSTM, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
     """Return the settings of dynamic evaluation with the lowest perplexity on a text, found as for our network."""
-
-    def evaluate(settings: DynamicSettings, tokens: int) -> np.ndarray:
-        return read_text(model, ids[:tokens], settings, mean_squares)
-
+    evaluate = lambda settings, tokens: read_text(model, ids[:tokens], settings, mean_squares)  # noqa: E731
     return SettingsSearch(evaluate, len(ids)).find_best()
 
 

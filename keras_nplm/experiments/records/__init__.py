@@ -73,10 +73,7 @@ def _format_benchmark(name: str, report: Mapping, page: bool = False) -> str:
 def record_report(
     name: str, report: Mapping, directory: Path = _DIRECTORY, page: Path = _PAGE, readme: Path = _README
 ) -> None:
-    """Store a report with its date, processor and versions, and write the page and the table of results again.
-
-    Benchmarks that did not run keep their rows.
-    """
+    """Store a report with its machine, and write both pages again. Benchmarks that did not run keep their rows."""
     check_can_record(page)
     path, report, measured = directory / f"{name}.json", dict(report), _describe_machine()
     if name == "benchmark":
@@ -97,9 +94,7 @@ def record_report(
 def check_can_record(page: Path = _PAGE) -> None:
     """Refuse to record without the directory of the page: only a checkout has it, an installed package does not."""
     if not page.parent.is_dir():
-        raise InputError(
-            f"`--record` needs a checkout of the project, which has {page.parent}. Fix: `pip install -e .` there."
-        )
+        raise InputError(f"`--record` needs a checkout, which has {page.parent}. Fix: `pip install -e .` there.")
 
 
 def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:
