@@ -85,7 +85,7 @@ _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def split_words(line: str) -> list[str]:
-    """Split a line into punctuation marks and words, which are `\\w+` with single `'`, `’` or `-` between such runs."""
+    """Split a line into punctuation marks and words: runs of `\\w`, with single `'`, `’` or `-` between them."""
     return _WORDS.findall(line)
 
 

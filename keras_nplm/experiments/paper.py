@@ -56,14 +56,12 @@ _MLP1_SIZES = 60, 50  # m, h
 _BESIDE: list[Column] = [("paper: validation", "paper.0", ""), ("test", "paper.1", ""), *split_columns(header="ours: ")]
 
 
+def _format_weights(mixture: dict) -> str:
+    return ", ".join(map("{:.3f} {}".format, mixture["weights"], mixture["components"]))
+
+
 def _format_neighbours(pairs: list) -> str:
     return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
-
-
-def _format_weights(mixture: dict) -> str:
-    return ", ".join(
-        f"{weight:.3f} {name}" for weight, name in zip(mixture["weights"], mixture["components"], strict=True)
-    )
 
 
 _ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds", "cpu_seconds", format_seconds)]

@@ -67,7 +67,8 @@ def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, wh
     assert (first != second).mean() > 0.9 and (second != third).mean() > 0.9
     keras.utils.set_random_seed(7)  # the global seed must not matter
     np.testing.assert_array_equal(epochs(1), [first, second, third])
-    if where == "shards":  # a pool mixes the n-grams of its blocks, in an order of its own
+    if where == "shards":  # a pool mixes the n-grams of its blocks, in an order of its own, other blocks each epoch
+        assert len({frozenset(((epoch[:400] - 4) // 100).tolist()) for epoch in (first, second, third)}) > 1
         assert len(set((first[:400] - 4) // 100)) == 4 and abs(np.corrcoef(first[1:400], first[:399])[0, 1]) < 0.2
         assert ((first[:400] - 4) % 100 != (first[400:] - 4) % 100).mean() > 0.9
 

@@ -57,17 +57,15 @@ def load_report(name: str) -> dict:
 
 def format_report(name: str, report: Mapping, page: bool = False) -> str:
     """Return the tables of a report as Markdown, with `page` as on the page of measured results."""
-    if name == "benchmark":
-        ran = dict.fromkeys(row["benchmark"] for row in report["rows"])
-        return join_paragraphs(*(_format_benchmark(each, report, page) for each in ran))
-    return load_study(_MODULES[name]).format(report, page=page)
-
-
-def _format_benchmark(name: str, report: Mapping, page: bool = False) -> str:
-    declared = load_study(f"benchmark.{name}")
-    title, text = declared.split_text()
-    table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == name]})
-    return join_paragraphs(f"### `{name}`: {title}", text if page else "", table)
+    if name != "benchmark":
+        return load_study(_MODULES[name]).format(report, page=page)
+    parts = []
+    for each in dict.fromkeys(row["benchmark"] for row in report["rows"]):
+        declared = load_study(f"benchmark.{each}")
+        title, text = declared.split_text()
+        table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == each]})
+        parts.append(join_paragraphs(f"### `{each}`: {title}", text if page else "", table))
+    return join_paragraphs(*parts)
 
 
 def record_report(
