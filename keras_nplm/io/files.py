@@ -115,10 +115,12 @@ def _check_parts(source: object, value: str | list | dict, longest: int, depth: 
 
 def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
     """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `str`, `list` or `dict`."""
-    if not isinstance(fields, dict) or not wanted.keys() <= fields.keys():
-        received = shorten_value([*fields] if isinstance(fields, dict) else fields)
+    if not isinstance(fields, dict):
+        received = shorten_value(fields)
         raise InputError(f"{path} must hold an object with {', '.join(wanted)}. Received: {received}. {_RESTORE}")
     for name, kind in wanted.items():
+        if name not in fields:
+            raise InputError(f"{path} must have the field {name!r}. Received: {shorten_value([*fields])}. {_RESTORE}")
         value = fields[name]
         if not isinstance(value, kind) or (kind in (int, NUMBER) and not _is_number(value)):
             raise InputError(f"`{name}` in {path} must be {_NAMES[kind]}. Received: {shorten_value(value)}. {_RESTORE}")

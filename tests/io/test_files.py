@@ -77,7 +77,7 @@ def test_json_is_written_and_read_back(tmp_path):
         (b"[1]", "must hold a JSON object. Received: list"),
         (b"\xff", r"a.json is not UTF-8 text \(byte 0\)"),
         (None, "Cannot read .*a.json: No such file"),
-        (b'{"rate": 1}', "a.json must hold an object with order, rate. Received: \\['rate'\\]"),
+        (b'{"rate": 1}', "a.json must have the field 'order'. Received: \\['rate'\\]"),
         (b'{"order": true, "rate": 1}', "`order` in .*a.json must be an integer. Received: True"),
         (b'{"order": 5, "rate": NaN}', "`rate` in .*a.json must be a number. Received: nan"),
         (b'{"rate": 1, "order": "' + b"x" * 999 + b'"}', "Received: 'xxx.{50,60}…"),
