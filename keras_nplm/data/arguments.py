@@ -21,11 +21,7 @@ _FIXES = {
 def check_items(
     items: Any, argument: str = "lines", kind: Any = str, wanted: str = "a list or an iterator of strings"
 ) -> Iterator[Any]:
-    """Check an argument that takes several strings, or items of a different class `kind`, and iterate over them.
-
-    Any list, array, generator or open text file will do. Strings, files and dictionaries could be iterated over, too,
-    but their items are characters, bytes or keys: these are refused.
-    """
+    """Check an argument that takes several items of a class, and iterate over them; one string or a dict is refused."""
     is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(items, "columns")
     holds = isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one
     check_argument(argument, holds, wanted, _describe(items), _find_fix(items))
@@ -74,11 +70,8 @@ def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> 
         return array.astype(np.int32)
     is_text = array.dtype.kind in "UST" or isinstance(next(iter(array.flat), None), str)
     received = "strings" if is_text and array.ndim else f"{_describe(ids)}, {array.dtype} {list(array.shape)}"
-    fix = (
-        "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
-        if is_text
-        else "pass an array of token ids."
-    )
+    text_fix = "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
+    fix = text_fix if is_text else "pass an array of token ids."
     check_argument(argument, holds and array.dtype.kind in "iu", "token ids, an array of integers", received, fix)
     fits = int(array.min()) >= -(1 << 31) and int(array.max()) < 1 << 31
     check_argument(argument, fits, "ids of 32 bits", f"{array.min()} to {array.max()}", fix)

@@ -110,10 +110,7 @@ class BeamRunner:
 
 
 def run_item(numbered: tuple[int, bytes], directory: str) -> str:
-    """Run a task on one item, in a worker of Beam. Return the result, or the error, as a line of JSON.
-
-    An error of the task is a result, so that Beam neither repeats the item nor prints a traceback.
-    """
+    """Run a task on one item, in a worker of Beam. Return the result, or the error, as a line of JSON."""
     try:
         version = Path(directory, "version").read_text(encoding="utf-8")
         if version != keras_nplm.__version__:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import os
 import zlib
 from collections.abc import Iterator
@@ -64,8 +65,10 @@ class EncodedCorpus:
                 raise InputError(f"The {split} shards in {path} must be {name_shard(split, 0)} …. {_ENCODE_AGAIN}")
             if not 0 < described["words"] <= described["characters"]:
                 raise InputError(f"The {split} text in {path} must have a word and its characters. {_ENCODE_AGAIN}")
-            if "shares" in described:
-                _check_shares(path, described["shares"], len(names))
+            shares = described.get("shares", [[len(names), 1]])
+            if not isinstance(shares, list) or sum(map(_read_number, shares)) != len(names):
+                wanted = f"pairs of a number of shards, {len(names)} in all, and a share in (0, 1]"
+                raise InputError(f"`shares` in {path} must be {wanted}. {_ENCODE_AGAIN}")
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
@@ -102,10 +105,8 @@ class EncodedCorpus:
             total += sum(counts.values())
             yield counts
         if total != described["unk_tokens"]:
-            raise InputError(
-                f"The out-of-vocabulary words of the {split} split in {self.directory} do not match corpus.json. "
-                f"{_ENCODE_AGAIN}"
-            )
+            text = f"The out-of-vocabulary words of the {split} split in {self.directory}"
+            raise InputError(f"{text} do not match corpus.json. {_ENCODE_AGAIN}")
 
     def shards(self, split: str) -> ShardedIds:
         """Open the ids of a split without reading them into memory."""
@@ -116,17 +117,12 @@ class EncodedCorpus:
             check_is_file(path)
         held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
         if held != wanted * DTYPE.itemsize:
-            raise InputError(
-                f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids where corpus.json says "
-                f"{wanted}. {_ENCODE_AGAIN}"
-            )
+            text = f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids"
+            raise InputError(f"{text} where corpus.json says {wanted}. {_ENCODE_AGAIN}")
         return ShardedIds(paths, self.vocabulary_size)
 
     def for_training(self) -> np.ndarray | ShardedIds | Resampled:
-        """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids.
-
-        If `corpus.json` gives `shares`, the texts are `Resampled`.
-        """
+        """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids."""
         parts = texts = self._open_training_texts()
         if sum(map(len, parts)) <= IN_MEMORY:
             texts = np.split(self.ids("train"), np.cumsum(list(map(len, parts)))[:-1])
@@ -150,10 +146,8 @@ class EncodedCorpus:
         if boundary == "stream":
             sentences = self.splits["train"]["sentences"]
             ends = [sentences] if len(texts) == 1 else [text.frequencies()[EOS_ID] for text in texts]
-        return sum(
-            count_resampled(share, len(text) - number)
-            for text, share, number in zip(texts, self._shares, ends, strict=True)
-        )
+        numbers = [len(text) - number for text, number in zip(texts, ends, strict=True)]
+        return sum(map(count_resampled, self._shares, numbers))
 
     def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:
         """Count the ids of each of K training texts, int64 [K, |V|], and list their shares, float64 [K]."""
@@ -164,15 +158,7 @@ class EncodedCorpus:
         return self.shards("train").frequencies()
 
 
-def _check_shares(path: Path, shares: list, shards: int) -> None:
-    """Check that `shares` of `corpus.json` gives each shard a share."""
-    try:
-        whole = all(type(number) is int and number > 0 and is_share(share) for number, share in shares)
-        whole = whole and sum(number for number, _ in shares) == shards
-    except (TypeError, ValueError):  # other than pairs
-        whole = False
-    if not whole:
-        raise InputError(
-            f"`shares` in {path} must be pairs of a number of shards, {shards} in all, and a share in (0, 1]. "
-            f"{_ENCODE_AGAIN}"
-        )
+def _read_number(pair: object) -> float:
+    """Return the number of shards of a pair [number, share], NaN if it is no such pair."""
+    is_pair = isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int
+    return pair[0] if is_pair and pair[0] > 0 and is_share(pair[1]) else math.nan

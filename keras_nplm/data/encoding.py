@@ -91,11 +91,8 @@ def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
     subwords = corpus.subwords.make(lines)
     lacking = corpus.subwords.pieces - len(SPECIALS) - len(subwords)
     if corpus.subwords.file is None and lacking > 0:
-        print(
-            f"Note: this text has {len(subwords) + len(SPECIALS):,} subwords, fewer than --pieces "
-            f"{corpus.subwords.pieces:,}.",
-            file=sys.stderr,
-        )
+        found, wanted = len(subwords) + len(SPECIALS), corpus.subwords.pieces
+        print(f"Note: this text has {found:,} subwords, fewer than --pieces {wanted:,}.", file=sys.stderr)
     return Vocabulary.from_subwords(subwords)
 
 
@@ -126,20 +123,16 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
         InputError: a split has no sentence, or the text holds a reserved token or changed while it was read.
         RunError: the files cannot be written, a worker process died, or a different process writes the directory.
     """
+    directory = Path(directory)
     with lock_directory(directory):
-        return _encode_splits(corpus, vocabulary, Path(directory))
-
-
-def _encode_splits(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> EncodedCorpus:
-    in_files = [isinstance(split, TextSplit) for split in corpus.splits.values()]
-    if all(in_files):
-        splits = _encode_chunks(corpus, vocabulary, directory)
-    else:
-        splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
-    description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
-    write_json(directory / "corpus.json", {**description, "splits": splits})
-    (directory / _PLAN).unlink(missing_ok=True)
-    return EncodedCorpus.load(directory)
+        if all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+            splits = _encode_chunks(corpus, vocabulary, directory)
+        else:
+            splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
+        description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
+        write_json(directory / "corpus.json", {**description, "splits": splits})
+        (directory / _PLAN).unlink(missing_ok=True)
+        return EncodedCorpus.load(directory)
 
 
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
@@ -184,10 +177,8 @@ def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_siz
 
 def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:
     """Encode the missing shards of text files or TFDS sets, and return the splits of `corpus.json`."""
-    items = {
-        split: [(chunk, name_shard(split, number)) for number, chunk in enumerate(corpus.splits[split].chunks)]
-        for split in SPLITS
-    }
+    chunks = {split: corpus.splits[split].chunks for split in SPLITS}
+    items = {split: [(chunk, name_shard(split, i)) for i, chunk in enumerate(chunks[split])] for split in SPLITS}
     plan = _plan_encoding(corpus, vocabulary)
     _remove_stale_shards(directory, plan)
     todo = [
@@ -196,9 +187,8 @@ def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
         if not ((directory / shard).exists() and (directory / name_text_counts(shard)).exists())
     ]
     without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
-    run_task(
-        functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory)), todo, "Encoding"
-    )
+    task = functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory))
+    run_task(task, todo, "Encoding")
     if _plan_encoding(corpus, vocabulary) != plan:
         raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")
     splits = {}

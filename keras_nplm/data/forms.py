@@ -8,18 +8,10 @@ from pathlib import Path
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
 
-
-def get_forms_path(path: str | os.PathLike) -> Path:
-    """Return the path of the forms that belong to a vocabulary file."""
-    return _find_companion(path, "forms.tsv")
+FORMS, SUBWORDS = "forms.tsv", "sentencepiece.model"
 
 
-def get_subwords_path(path: str | os.PathLike) -> Path:
-    """Return the path of the SentencePiece model that belongs to a vocabulary file."""
-    return _find_companion(path, "sentencepiece.model")
-
-
-def _find_companion(path: str | os.PathLike, file: str) -> Path:
+def companion_path(path: str | os.PathLike, file: str) -> Path:
     """Return the path of a file that belongs to a vocabulary file: beside it, with the same beginning of its name."""
     name = Path(path).name
     stem = name.removesuffix("vocabulary.txt")

@@ -21,8 +21,7 @@ BEFORE_WORD = 3  # characters to read before the longest word, to see that a wor
 def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple[str, str]:
     """Split a text into its complete words and its last, unfinished word, normalised as the tokenizer says.
 
-    The word is empty after white space, and after a punctuation mark of the tokenizer `words`. Of a word of more than
-    `longest` characters only the end is returned.
+    Of a word of more than `longest` characters only the end is returned.
     """
     base, steps = parse_tokenizer(tokenizer_name)
     if base not in _UNFINISHED:

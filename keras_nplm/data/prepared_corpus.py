@@ -36,17 +36,9 @@ class PreparedCorpus(Corpus):
         return {name: self.record[name] for name in VOCABULARY_OPTIONS}
 
     def link(self, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
-        """Write the vocabulary and the shards to a model directory, as counting and encoding would have done.
-
-        The files are hard links where the file system allows it, and copies elsewhere.
-        """
+        """Write the vocabulary and the shards to a model directory, as counting and encoding would have done."""
         vocabulary = Vocabulary.load(self.directory / "vocabulary.txt")
         encoded = EncodedCorpus.load(self.directory / "corpus")
-        if encoded.vocabulary_size != len(vocabulary):
-            raise InputError(
-                f"{encoded.directory} must be encoded with the {len(vocabulary)} words of vocabulary.txt. Received: "
-                f"{encoded.vocabulary_size} words. Fix: prepare the text again."
-            )
         vocabulary.save(directory / "vocabulary.txt")
         for shard in itertools.chain.from_iterable(encoded.splits[split]["shards"] for split in SPLITS):
             for name in (shard, name_text_counts(shard)):

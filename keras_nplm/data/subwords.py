@@ -22,8 +22,7 @@ from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
 
 PIECES = OPTIONS["pieces"].default
-MIN_PIECES = 300  # 4 special tokens, 256 bytes and some characters
-_MAX_PIECES = 1_000_000
+MIN_PIECES = OPTIONS["pieces"].least  # 4 special tokens, 256 bytes and some characters
 PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
 _UNKNOWN_PENALTY = 10.0  # of SentencePiece's unigram model
@@ -82,9 +81,8 @@ class Subwords:
         normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
         # of a character that is no piece, in the search of a unigram model
         self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
-        used = [
-            pair for pair in enumerate(proto.pieces) if pair[1].type in (types.NORMAL, types.USER_DEFINED, types.BYTE)
-        ]
+        kinds = (types.NORMAL, types.USER_DEFINED, types.BYTE)
+        used = [pair for pair in enumerate(proto.pieces) if pair[1].type in kinds]
         kept = sorted(used, key=lambda pair: pair[1].type == types.BYTE)
         self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
@@ -105,10 +103,8 @@ class Subwords:
         Raises:
             InputError: an option is out of range, or there is not text.
         """
-        if not MIN_PIECES <= pieces <= _MAX_PIECES:
-            raise InputError(f"`pieces` must be {MIN_PIECES} to {_MAX_PIECES:,}. Received: {pieces}.")
-        if kind not in PIECES_KINDS:
-            raise InputError(f"`kind` must be one of {', '.join(PIECES_KINDS)}. Received: {kind!r}.")
+        OPTIONS["pieces"].check(pieces)
+        OPTIONS["pieces_kind"].check(kind, "kind")
         sample = _sample_lines(check_lines(lines))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:
@@ -240,10 +236,8 @@ def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
         (byte_names == _BYTE_NAMES, "a model with byte fallback"),
     ):
         if not holds:
-            raise InputError(
-                f"{path} must be {wanted}. Received: a different file. Fix: use a file "
-                "that `spm_train --byte_fallback` wrote."
-            )
+            fix = "use a file that `spm_train --byte_fallback` wrote."
+            raise InputError(f"{path} must be {wanted}. Received: a different file. Fix: {fix}")
     return proto
 
 
@@ -296,9 +290,8 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
     try:
         sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
     except RuntimeError as error:
-        raise InputError(
-            f"SentencePiece cannot train on this text: {summarize_error(error)}. Fix: give more text."
-        ) from error
+        reason = summarize_error(error)
+        raise InputError(f"SentencePiece cannot train on this text: {reason}. Fix: give more text.") from error
     return model.getvalue()
 
 

@@ -18,13 +18,9 @@ from keras_nplm.io.files import check_fields, parse_json, read_text, replace_fil
 class TextCounter:
     """Count the characters, the words and the out-of-vocabulary words of a text while it is tokenised and encoded.
 
-    Characters and words do not depend on the tokenizer, so that figures per character or per word are comparable:
-
-    - characters: Unicode code points of the lines; a run of white space counts as one, at the ends of a line as none.
-    - words: runs of characters other than white space. In scripts without spaces only characters are meaningful.
-
-    Line ends are not counted here: a model with the boundary `"sentence"` adds one character and one word for each.
-    `unknown` holds out-of-vocabulary tokens with their counts.
+    Characters are Unicode code points of the lines; a run of white space counts as one, at the ends of a line as none.
+    Words are runs of characters other than white space. Neither depends on the tokenizer. Line ends are not counted: a
+    model with the boundary `"sentence"` adds one character and one word for each.
     """
 
     def __init__(self) -> None:

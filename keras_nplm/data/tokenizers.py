@@ -23,10 +23,7 @@ def lower(text: str) -> str:
 
 
 def is_number(token: str) -> bool:
-    """Return whether a token is a number: it has a character of numeric value, and no letter.
-
-    Signs, currency symbols, points and slashes may occur. A letter makes it a word, as in `3rd`, `1960s` and `B-52`.
-    """
+    """Return whether a token has a character of numeric value and no letter: `3rd`, `1960s` and `B-52` are words."""
     return any(map(str.isnumeric, token)) and not any(map(str.isalpha, token))
 
 
@@ -54,9 +51,8 @@ def load_english_lemmas() -> Mapping[str, str]:
 def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
     """Build the table from the forms in tokenised text to the words that replace them: meetings -> meet, Went -> Go.
 
-    A chain of lemmas is followed to its end, of a circle to its first word in character order. So lemmatising twice
-    equals lemmatising once. `tokens` tokenises a text and applies the steps before lemmas. A form or a lemma that is
-    not exactly one token is skipped.
+    A chain of lemmas is followed to its end, so that lemmatising twice equals lemmatising once. `tokens` tokenises a
+    text and applies the steps before lemmas. A form or a lemma that is not exactly one token is skipped.
     """
     pairs = [(form, tokens(form), tokens(lemma)) for form, lemma in dictionary.items()]
     pairs = [(form, *found, *lemma) for form, found, lemma in pairs if len(found) == len(lemma) == 1]
@@ -89,11 +85,7 @@ _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def split_words(line: str) -> list[str]:
-    """Split a line into words and punctuation marks. Case, apostrophes and hyphens within a word are kept.
-
-    A word is a run of letters, digits and underscores, with single `'`, `’` or `-` between such runs. Each further
-    character that is not white space is a token. Tokens joined by spaces split into the same tokens again.
-    """
+    """Split a line into punctuation marks and words: runs of `\\w`, with single `'`, `’` or `-` between them."""
     return _WORDS.findall(line)
 
 
@@ -126,11 +118,7 @@ def get_separator(name: str) -> str:
 
 
 def get_tokenizer(
-    name: str,
-    forms: Mapping[str, str] | None = None,
-    subwords: Any = None,
-    *,
-    apart: bool = False,
+    name: str, forms: Mapping[str, str] | None = None, subwords: Any = None, *, apart: bool = False
 ) -> Callable[[str], list[str]]:
     """Return the tokenizer with a name, as in `"words+lower+numbers"`: a function from a line to its normalised tokens.
 

@@ -4,7 +4,6 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.corpus import Corpus
@@ -28,24 +27,20 @@ _TOKENISED = re.compile(  # markers, and tokens of the Penn Treebank, WikiText, 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> list[str]:
     """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text."""
-    found = [_describe_size(encoded, boundary)]
-    sample = [*itertools.islice(_read_lines(corpus, "train"), _SAMPLE)]
+    found = [*_describe_size(encoded, boundary)]
     if parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS:
         lines = (itertools.islice(_read_lines(corpus, split), _SEARCHED) for split in corpus.splits)
-        found.append(_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer))
+        found += filter(None, [_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer)])
+        sample = itertools.islice(_read_lines(corpus, "train"), _SAMPLE)
         words = [word for line in sample for word in line.split() if NO_SPACES.search(word)]
         if words and sum(map(len, words)) > _MAX_WORD * len(words):
             found.append("The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.")
         found += _describe_unknown(encoded)
     split = corpus.splits["train"]
-    if isinstance(split, TextSplit) and split.chunks[0].ranges:
-        path = Path(split.chunks[0].ranges[0][0])
-        if path.suffix in (".csv", ".tsv"):
-            found.append(
-                f"{path} is a table, not sentences. Fix: extract the column with the text to a file with "
-                "one sentence per line."
-            )
-    return [sentence for sentence in found if sentence]
+    path = next((path for path, *_ in split.chunks[0].ranges), "") if isinstance(split, TextSplit) else ""
+    if path.endswith((".csv", ".tsv")):
+        found.append(f"{path} is a table. Fix: extract the column with the text, one sentence per line.")
+    return found
 
 
 def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
@@ -73,20 +68,19 @@ def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
     )
 
 
-def _describe_size(encoded: EncodedCorpus, boundary: str) -> str:
+def _describe_size(encoded: EncodedCorpus, boundary: str) -> Iterator[str]:
     counts = encoded.splits["train"]
     if counts["tokens"] < _MIN_TOKENS:
-        return (
+        yield (
             f"The training text has only {counts['tokens']:,} tokens. Fix: add text, or compare with an n-gram model "
             "(`keras-nplm ngram`)."
         )
-    if boundary == "sentence" and counts["tokens"] > _MAX_LINE * counts["sentences"]:
-        mean = counts["tokens"] // counts["sentences"]
-        return (
-            f"Each line counts as one sentence, and lines have {mean:,} tokens on average. Fix: put each sentence on "
-            "its own line, or use `--boundary stream`."
+    elif boundary == "sentence" and counts["tokens"] > _MAX_LINE * counts["sentences"]:
+        yield (
+            "Each line counts as one sentence, and lines have "
+            f"{counts['tokens'] // counts['sentences']:,} tokens on average. Fix: put each sentence on its own line, "
+            "or use `--boundary stream`."
         )
-    return ""
 
 
 def _describe_unknown(encoded: EncodedCorpus) -> Iterator[str]:

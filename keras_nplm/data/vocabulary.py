@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
-from keras_nplm.data.forms import get_forms_path, get_subwords_path, read_forms, write_forms
+from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
+from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.text import split_fields
 
 if typing.TYPE_CHECKING:  # worker processes that encode text must not import Keras
@@ -145,14 +146,9 @@ class Vocabulary:
     def from_counts(
         cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`.
-
-        Only the selected words need fit in memory.
-        """
-        if min_count < 1:
-            raise InputError(f"`min_count` must be 1 or more. Received: {min_count}.")
-        if max_size is not None and max_size < 1:
-            raise InputError(f"`max_size` must be 1 or more. Received: {max_size}.")
+        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`."""
+        OPTIONS["min_count"].check(min_count)
+        OPTIONS["max_size"].check(max_size)
         kept, types = [], 0
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
@@ -170,10 +166,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Load a `vocabulary.txt`, one word a line in the order of the ids, and what lies beside it.
-
-        That is `forms.tsv`, the forms of lemmas, or `sentencepiece.model`, the model of subwords.
-        """
+        """Load a `vocabulary.txt`, one word a line in the order of the ids, with the files beside it."""
         text = read_text(path).replace("\r\n", "\n")
         if not text.endswith("\n"):
             raise InputError(f"{path} is empty or truncated: it must end with a line end. Fix: restore the file.")
@@ -182,13 +175,13 @@ class Vocabulary:
             raise InputError(
                 f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
             )
-        forms, subwords = read_forms(get_forms_path(path), words), None
-        if os.path.lexists(get_subwords_path(path)):
+        forms, subwords = read_forms(companion_path(path, FORMS), words), None
+        if os.path.lexists(model := companion_path(path, SUBWORDS)):
             from keras_nplm.data.subwords import read_subwords  # few vocabularies have them
 
-            subwords = read_subwords(get_subwords_path(path))
-        if subwords is not None and subwords.words != words[len(SPECIALS) :]:
-            raise InputError(f"{get_subwords_path(path)} does not match {path}. Fix: restore both files or retrain.")
+            subwords = read_subwords(model)
+            if subwords.words != words[len(SPECIALS) :]:
+                raise InputError(f"{model} does not match {path}. Fix: restore both files or retrain.")
         try:
             return cls(words[len(SPECIALS) :], forms, subwords)
         except InputError as error:
@@ -200,11 +193,11 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the words to `path`, one a line, and beside it `forms.tsv` or `sentencepiece.model`, if any."""
-        write_forms(get_forms_path(path), self.forms, self.words)
+        write_forms(companion_path(path, FORMS), self.forms, self.words)
         if self.subwords is None:
-            get_subwords_path(path).unlink(missing_ok=True)
+            companion_path(path, SUBWORDS).unlink(missing_ok=True)
         else:
-            self.subwords.save(get_subwords_path(path))
+            self.subwords.save(companion_path(path, SUBWORDS))
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 

@@ -27,7 +27,6 @@ def run_in_processes(
 ) -> Iterator[tuple[int | None, Any]]:
     """Run a task on each item, in this process or in several worker processes.
 
-    Each process calls `make_task`. The task is called with the values of an item, and its `finish()` after the last.
     Yields (number of the item, result), in the order in which they finish, and for each process (None, result of
     `finish()`). Raises the InputError or RunError of the task, and RunError if a worker process dies.
     """

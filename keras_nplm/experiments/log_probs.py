@@ -26,10 +26,7 @@ def load_log_probs(
     build: Build = lambda language_model: language_model.model,
     source: Path | None = None,
 ) -> Columns:
-    """Return ln P of each token under the model of a row, or under the model that `build` makes of it for each split.
-
-    `log_probs/NAME.npz` keeps the result until the row, or the file `source`, is written again.
-    """
+    """Return ln P of each token under the model that `build` makes of a row; kept until it or `source` is rewritten."""
     path, model = directory / "log_probs" / f"{name or row}.npz", directory / "rows" / row
     newest = max(file.stat().st_mtime for file in (model / "metrics.json", source) if file)
     if not path.exists() or path.stat().st_mtime < newest:

@@ -57,8 +57,7 @@ _BESIDE: list[Column] = [("paper: validation", "paper.0", ""), ("test", "paper.1
 
 
 def _format_weights(mixture: dict) -> str:
-    pairs = zip(mixture["components"], mixture["weights"], strict=True)
-    return ", ".join(f"{weight:.3f} {name}" for name, weight in pairs)
+    return ", ".join(map("{:.3f} {}".format, mixture["weights"], mixture["components"]))
 
 
 def _format_neighbours(pairs: list) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from keras_nplm.data.worker_pool import count_processes
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import read_json, replace_file
@@ -54,18 +55,15 @@ def read_row(row: Row, directory: Path) -> dict:
 
 
 def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None) -> None:
-    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages.
-
-    Finished rows are kept, and an interrupted training continues from its checkpoint. The caller locks the directory.
-    """
-    jobs = min(2, _count_cores()) if jobs is None else jobs
+    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages."""
+    jobs = min(2, count_processes()) if jobs is None else jobs
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):
         from keras_nplm.data.corpora import open_corpus
 
         open_corpus("brown", data_dir=data_dir)  # so that parallel commands do not download it at once
     (directory / "rows").mkdir(parents=True, exist_ok=True)
-    failed, threads = [], max(1, _count_cores() // jobs)
+    failed, threads = [], max(1, count_processes() // jobs)
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
         running = {pool.submit(_make, row, directory, threads, data_dir): row for row in missing}
@@ -100,7 +98,3 @@ def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
         with replace_file(model / "command.txt") as temporary:
             temporary.write_text(shlex.join(row.arguments), encoding="utf-8")
     return status
-
-
-def _count_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -47,10 +47,7 @@ def load_study(module: str) -> Study:
 def make_study(
     module: str, directory: Path, jobs: int | None = None, data_dir: str | None = None, rows: Sequence[str] = ()
 ) -> dict:
-    """Make the models of a study, by default all, that do not exist yet, and measure all that exist.
-
-    Write `studies/NAME.json`, which is returned, and its tables in `studies/NAME.md`.
-    """
+    """Make the models of a study that do not exist yet, by default all; write `studies/NAME.json` and `.md`."""
     study, path = load_study(module), directory / "studies" / module.rpartition(".")[2]
     names = [row.name for row in study.rows]
     for row in rows:

@@ -7,6 +7,7 @@ from typing import Any
 from keras_nplm.io.markdown import markdown_table
 
 SPLITS = ("validation", "test")
+format_code = "`{}`".format
 Format = str | Callable[[Any], str]  # a format specification, such as ".1f", or a function
 Column = tuple[str, str | Callable[[dict], Any], Format]  # header; path of the figure, such as "dynamic.test"; format
 
@@ -46,16 +47,8 @@ def split_columns(prefix: str = "", header: str = "", form: Format = ".1f") -> l
     return [(header + SPLITS[0], prefix + SPLITS[0], form), (SPLITS[1], prefix + SPLITS[1], form)]
 
 
-def format_code(text: str) -> str:
-    return f"`{text}`"
-
-
 def format_seconds(seconds: float) -> str:
     return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
-
-
-def format_weights(weights: Sequence[float]) -> str:
-    return ", ".join(f"{weight:.2f}" for weight in weights)
 
 
 def join_paragraphs(*paragraphs: str) -> str:

@@ -46,10 +46,7 @@ def _describe_array(dtype: np.dtype, shape: tuple[int, ...], start: int) -> byte
 
 
 def map_array(path: str | os.PathLike, archive: zipfile.ZipFile, name: str) -> np.ndarray | None:
-    """Return an array of an uncompressed `.npz` archive as a read-only memory map, and check its checksum.
-
-    Return None for an empty array, and for one that is not aligned, as in archives of other writers.
-    """
+    """Map an array of an uncompressed `.npz` archive, and check its checksum; None if it is empty or not aligned."""
     with archive.open(f"{name}.npy") as part:
         if np.lib.format.read_magic(part) != (1, 0):
             return None

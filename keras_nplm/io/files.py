@@ -30,10 +30,7 @@ _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", di
 
 @contextlib.contextmanager
 def replace_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Write a file atomically: yield a temporary path beside `path`, and rename it to `path` at the end of the block.
-
-    After an error `path` keeps its old content. The temporary path has the suffix of `path`.
-    """
+    """Write a file atomically: yield a temporary path with its suffix, and rename it to `path` without an error."""
     path = Path(path)
     check_output_path(path)
     if not path.name or (path.exists() and not path.is_file()):
@@ -119,8 +116,8 @@ def _check_parts(source: object, value: str | list | dict, longest: int, depth: 
 def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
     """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `str`, `list` or `dict`."""
     if not isinstance(fields, dict):
-        wanted_names, received = ", ".join(wanted), shorten_value(fields)
-        raise InputError(f"{path} must hold an object with {wanted_names}. Received: {received}. {_RESTORE}")
+        received = shorten_value(fields)
+        raise InputError(f"{path} must hold an object with {', '.join(wanted)}. Received: {received}. {_RESTORE}")
     for name, kind in wanted.items():
         if name not in fields:
             raise InputError(f"{path} must have the field {name!r}. Received: {shorten_value([*fields])}. {_RESTORE}")
@@ -148,10 +145,7 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
 def read_arrays(
     path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = (), mapped: bool = False
 ) -> dict:
-    """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be empty, by their names.
-
-    `mapped` arrays are read-only views of a memory map. Values are numbers below infinity.
-    """
+    """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be empty; or map them."""
     check_is_file(path)
     try:
         with open_archive(path) as archive:

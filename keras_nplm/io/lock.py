@@ -29,8 +29,8 @@ class LockedError(InputError):
 def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
     """Lock a directory for writing until the end of the block; create it if it is absent.
 
-    A nested call of the same thread, for the directory or one below it, does nothing. At the end of the block `.lock`
-    is removed, and so are the directories that the call created, if they are empty.
+    A nested call of the same thread, for the directory or one below it, does nothing. The lock, and directories that
+    the call created and that are empty, are removed at the end.
     """
     check_output_path(directory)
     directory = os.path.abspath(directory)

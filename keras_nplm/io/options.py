@@ -120,7 +120,7 @@ token                str    word              word|character
     unit that is predicted and counted
 tokenizer            str    words             words|whitespace|sentencepiece
     tokenizer of text; sentencepiece: subwords
-pieces               int    8000              300..
+pieces               int    8000              300..1000000
     number of subwords
 pieces_kind          str    unigram           unigram|bpe *
     kind of the sentencepiece model

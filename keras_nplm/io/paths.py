@@ -64,10 +64,7 @@ def find_lock(path: str) -> str | None:
 def output_error(
     path: str | os.PathLike, error: OSError, note: str = "", *, was_writable: bool = False
 ) -> InputError | RunError:
-    """Return the error of a failed write: InputError if the path is wrong, RunError if the disk or system failed.
-
-    `note` is one more sentence. A path that `was_writable` before cannot be wrong.
-    """
+    """Return the error of a failed write: InputError if the path is wrong, RunError if the disk or system failed."""
     reason = f"Cannot write {_shorten(path)}: {error.strerror or error}.{note and ' '}{note}"
     if error.errno == errno.ENAMETOOLONG:
         return InputError(f"{reason} Fix: choose a shorter path.")

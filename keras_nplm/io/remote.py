@@ -100,10 +100,9 @@ def fetch_files(pattern: str) -> list[Path]:
 def open_output(path: str | os.PathLike, *, resume: bool = False, writes: bool = True) -> Iterator[Path]:
     """Open an output directory. For a remote one, yield a local directory that is uploaded, also after an error.
 
-    `upload` and the end of the block upload changed files, in the order in which they were written, config.json and
-    metrics.json last, and remove the files that the block removed. One process of a machine at a time writes a URL.
-    With `resume` a run is downloaded from there; otherwise the directory has an empty file in place of each remote one.
-    Workers other than the chief do not write: they get the place of the copy that `fetch` makes.
+    Changed files are uploaded in the order in which they were written, config.json and metrics.json last. With `resume`
+    a run is downloaded from there; otherwise the directory has an empty file in place of each remote one. Workers that
+    do not write get the place of the copy that `fetch` makes.
     """
     if not is_remote(path) or not writes:
         yield _find_copy(_normalise(path)) if is_remote(path) else Path(path)

@@ -16,11 +16,7 @@ def check_averages(averages_after: Sequence[int]) -> None:
 
 
 def number_of_blocks(order: int, averages_after: Sequence[int]) -> int:
-    """Count the vectors of m components in x: n-1 words, or the near words and one average for each span.
-
-    >>> number_of_blocks(61, ()), number_of_blocks(61, (4, 20))
-    (60, 6)
-    """
+    """Count the vectors of m components in x: n-1 words, or the near words and one average for each span."""
     return averages_after[0] + len(averages_after) if averages_after else order - 1
 
 

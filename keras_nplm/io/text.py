@@ -26,7 +26,6 @@ SPACES = " \t\r\n"  # between the words of a file format, as in KenLM: any other
 MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
 _READ = 1 << 9  # compressed bytes at a time, which expand to 16 MiB at most
-_CHECK_NAME = "Fix: check the name and its permissions."
 _MEMORY = 1 << 29  # bytes for the dictionary of an .xz file
 _ARCHIVES = {
     "gzip": (b"\x1f\x8b",),
@@ -66,7 +65,7 @@ def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:
 
 
 def _cannot_read(path: str | os.PathLike, error: OSError) -> InputError:
-    return InputError(f"Cannot read {path}: {error.strerror or error}. {_CHECK_NAME}")
+    return InputError(f"Cannot read {path}: {error.strerror or error}. Fix: check the name and its permissions.")
 
 
 def read_text(path: str | os.PathLike) -> str:
@@ -134,10 +133,7 @@ def _find_kind(data: bytes, kinds: dict[str, tuple[bytes, ...]]) -> str | None:
 
 @contextlib.contextmanager
 def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterator[BinaryIO]:
-    """Open a text file or a pipe as a buffered binary stream, decompressed if it is a gzip, zstd, xz or bzip2 archive.
-
-    An open buffered `stream`, such as `sys.stdin.buffer`, is read in place of the file, and stays open.
-    """
+    """Open a text file, a pipe or an open `stream` as a buffered binary stream, decompressed if it is an archive."""
     kind = None
     try:
         if stream is None:

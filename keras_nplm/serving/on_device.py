@@ -8,7 +8,7 @@ from types import ModuleType
 
 import tensorflow as tf
 
-from keras_nplm.data.forms import get_forms_path, get_subwords_path
+from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
 from keras_nplm.io.errors import InputError, RunError, import_extra
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file
@@ -112,6 +112,6 @@ def _write_with_vocabulary(language_model: LanguageModel, target: Path, converte
     with replace_file(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
-    beside = [] if language_model.vocabulary.forms is None else [get_forms_path(vocabulary)]
-    beside += [] if language_model.vocabulary.subwords is None else [get_subwords_path(vocabulary)]
+    beside = [] if language_model.vocabulary.forms is None else [companion_path(vocabulary, FORMS)]
+    beside += [] if language_model.vocabulary.subwords is None else [companion_path(vocabulary, SUBWORDS)]
     return [target, vocabulary, *beside]

@@ -47,7 +47,7 @@ ROWS = [
     ("study fly", "`NAME` must be one of configurations, default, dynamic"),
     ("rescore {model} nbest --name a=b", "`name` must be one word"),
     ("ngram --train {text} --output {tmp}/m --pieces 400", "`--pieces` must be left out without subwords"),
-    (f"{SUBWORDS} --pieces 299", "300 or more"),
+    (f"{SUBWORDS} --pieces 299", "300 to 1,000,000"),
     (f"{SUBWORDS} --min-count 2", "`--min-count` cannot be combined with subwords"),
     (f"{SUBWORDS} --token character", "cannot be combined with `--token character`"),
     (f"{SUBWORDS} --normalise lemmas", "no step but +lower"),

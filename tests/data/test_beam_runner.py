@@ -18,8 +18,7 @@ from keras_nplm.training.prepare import prepare_corpus
 needs_beam = pytest.mark.skipif(
     importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed: pip install '.[beam]'"
 )
-DIRECT = ["--runner", "DirectRunner"]
-SEVERAL = [*DIRECT, "--pipeline-options", "direct_running_mode=multi_processing", "direct_num_workers=2"]
+WORKERS = "--pipeline-options direct_running_mode=multi_processing direct_num_workers=2"
 
 
 @pytest.fixture
@@ -33,30 +32,24 @@ def _read_files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def _prepare_both(tmp_path, source: list[str], runner: list[str]) -> dict[str, bytes]:
-    """Prepare a text locally and by Beam, and compare all files."""
-    assert main(["prepare", *source, "--output", str(tmp_path / "local")]) == 0
-    assert main(["prepare", *source, "--output", str(tmp_path / "beam"), *runner]) == 0
-    files = _read_files(tmp_path / "beam")
-    assert files == _read_files(tmp_path / "local")
-    return files
-
-
 @needs_beam
-@pytest.mark.parametrize("flags", ["--max-size 9", "--tokenizer sentencepiece --pieces 330 --normalise lower"])
-def test_beam_writes_the_bytes_of_the_local_path(tmp_path, text, flags):
-    files = _prepare_both(tmp_path, ["--train", text, *flags.split()], DIRECT)
-    assert sum(name.endswith(".ids") for name in files) > 9
-
-
-@needs_beam
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:label\\(\\) is deprecated:DeprecationWarning")  # of protobuf 6, in TFDS
-@pytest.mark.parametrize("flags", ["--train {text}", "--corpus tfds:python_reference --tokenizer whitespace"])
-def test_workers_of_beam_write_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, flags):
+@pytest.mark.parametrize(
+    "flags, options",
+    [
+        ("--train {text} --max-size 9", ""),
+        ("--train {text} --tokenizer sentencepiece --pieces 330 --normalise lower", ""),
+        pytest.param("--train {text}", WORKERS, marks=pytest.mark.long),
+        pytest.param("--corpus tfds:python_reference --tokenizer whitespace", WORKERS, marks=pytest.mark.long),
+    ],
+)
+def test_beam_writes_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, flags, options):
     if "tfds" in flags:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
-    _prepare_both(tmp_path, flags.format(text=text).split(), SEVERAL)
+    prepare = ["prepare", *flags.format(text=text).split(), "--output"]
+    assert main([*prepare, str(tmp_path / "local")]) == 0
+    assert main([*prepare, str(tmp_path / "beam"), "--runner", "DirectRunner", *options.split()]) == 0
+    assert _read_files(tmp_path / "beam") == _read_files(tmp_path / "local")
 
 
 # Without Beam

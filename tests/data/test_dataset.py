@@ -45,12 +45,11 @@ def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where,
     for shuffle, below in ((True, None), (False, 15)):
         expected = [ngram for ngram in list_ngrams(text, 4, boundary) if below is None or ngram[-1] < below]
         dataset = ngram_dataset(ids, 4, 4, boundary=boundary, shuffle=shuffle, targets_below=below)
-        for _ in range(2):
-            found = _collect(dataset)
-            assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
-        batches = list(dataset)
+        batches = _list_batches(dataset)
+        found = [ngram for batch in batches for ngram in batch]
+        assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
         assert len(batches) == dataset.cardinality() == -(-len(expected) // 4)
-        assert batches[0][0].dtype == batches[0][1].dtype == "int32"
+        assert {spec.dtype for spec in dataset.element_spec} == {tf.int32}
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -68,7 +67,8 @@ def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, wh
     assert (first != second).mean() > 0.9 and (second != third).mean() > 0.9
     keras.utils.set_random_seed(7)  # the global seed must not matter
     np.testing.assert_array_equal(epochs(1), [first, second, third])
-    if where == "shards":  # a pool mixes the n-grams of its blocks, in an order of its own
+    if where == "shards":  # a pool mixes the n-grams of its blocks, in an order of its own, other blocks each epoch
+        assert len({frozenset(((epoch[:400] - 4) // 100).tolist()) for epoch in (first, second, third)}) > 1
         assert len(set((first[:400] - 4) // 100)) == 4 and abs(np.corrcoef(first[1:400], first[:399])[0, 1]) < 0.2
         assert ((first[:400] - 4) % 100 != (first[400:] - 4) % 100).mean() > 0.9
 
@@ -86,9 +86,7 @@ def test_no_thread_tunes_the_pipeline(first_epoch):
     assert dataset.options().autotune.enabled is False
 
 
-@pytest.mark.parametrize(
-    "where, first_epoch", [("memory", None), ("shards", 0), ("resampled memory", 0), ("resampled shards", None)]
-)
+@pytest.mark.parametrize("where, first_epoch", [("shards", 0), ("resampled memory", 0), ("resampled shards", None)])
 def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, where, first_epoch):
     ids = place_ids(np.arange(4, 76), where.split()[-1])
     text = Resampled([(ids, 0.6)]) if "resampled" in where else ids
@@ -115,30 +113,21 @@ def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, whe
 @pytest.mark.parametrize("where", PLACES)
 def test_all_bits_of_a_seed_count(place_ids, where):
     ids = place_ids(np.arange(4, 40), where)
-    seeds = (0, 1, 1 << 8, 1 << 31, 1 << 32, (1 << 64) + 1, -1) if where == "memory" else (0, 1 << 8, 1 << 32, -1)
+    seeds = (np.int64(0), 1 << 8, (1 << 64) + 1, -1) if where == "memory" else (0, 1 << 8, 1 << 32, -1)
     orders = {tuple(_targets(ngram_dataset(ids, 3, 80, seed=seed)).tolist()) for seed in seeds}
-    assert len(orders) == len(seeds)
-    assert {tuple(_targets(ngram_dataset(ids, 3, 80, seed=np.int64(0))).tolist())} <= orders
-    far = [_targets(ngram_dataset(ids, 3, 80, first_epoch=epoch).take(1)).tolist() for epoch in (0, 256, 512)]
-    assert far[0] != far[1] != far[2] != far[0]
+    orders |= {tuple(_targets(ngram_dataset(ids, 3, 80, first_epoch=256).take(1)).tolist())}
+    assert len(orders) == len(seeds) + 1
 
 
-@pytest.mark.parametrize(
-    "where, boundary, shuffle, drop_remainder, below",
-    [
-        ("memory", "sentence", True, True, None),
-        ("shards", "sentence", True, False, 60),
-        pytest.param("memory", "stream", True, True, 60, marks=pytest.mark.long),
-    ],
-)
-def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, boundary, shuffle, drop_remainder, below):
+@pytest.mark.parametrize("where, drop_remainder, below", [("memory", True, None), ("shards", False, 60)])
+def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, drop_remainder, below):
     ids = np.random.default_rng(0).integers(3, 99, 150)
     ids[60:70] = 3  # blocks without a word
-    ids, options = place_ids(ids, where), dict(order=3, batch_size=4, boundary=boundary, shuffle=shuffle, seed=3)
+    ids, options = place_ids(ids, where), dict(order=3, batch_size=4, boundary="sentence", seed=3)
     options |= dict(drop_remainder=drop_remainder, targets_below=below)
     batches = int(ngram_dataset(ids, **options).cardinality())
     whole = _list_batches(ngram_dataset(ids, first_epoch=0, **options).take(3 * batches))
-    for first_batch in (0, 1, batches // 2, batches - 1):
+    for first_batch in (1, batches // 2):
         later = ngram_dataset(ids, first_epoch=1, first_batch=first_batch, **options).take(2 * batches - first_batch)
         assert _list_batches(later) == whole[batches + first_batch :]
 
@@ -157,11 +146,10 @@ def test_parts_of_workers_are_the_batches_of_one(place_ids, boundary, drop_remai
     assert all(len(batch) == 2 for part in parts for batch in part[: len(whole) - 1])
 
 
-@pytest.mark.parametrize("boundary, shuffle", [("stream", True)])
-def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, boundary, shuffle):
+def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams):
     ids = np.array([token if token % 5 else 3 for token in range(4, 100)] + [3])
-    options = dict(order=3, batch_size=6, boundary=boundary, shuffle=shuffle)
-    expected, shards = list_ngrams(ids, 3, boundary), place_ids(ids, "shards")
+    options = dict(order=3, batch_size=6, boundary="stream")
+    expected, shards = list_ngrams(ids, 3, "stream"), place_ids(ids, "shards")
     parts = [ngram_dataset(shards, part=(w, 3), **options) for w in range(3)]
     assert sorted(row for dataset in parts for row in _collect(dataset)) == sorted(expected)
     steps, options = len(expected) // 6, options | dict(first_epoch=0, drop_remainder=True)

@@ -1,3 +1,5 @@
+"""Encoded corpora and their shards: read in parts, damage is refused."""
+
 import json
 
 import numpy as np
@@ -43,8 +45,10 @@ def test_parts_are_the_ids_of_a_split(encoded, monkeypatch):
 
 def test_damaged_shards_are_refused(encoded):
     shard = encoded.directory / "train.00000.ids"
-    whole = shard.read_bytes()
+    whole, opened = shard.read_bytes(), encoded.shards("train")
     shard.write_bytes(whole[:-4])
+    with pytest.raises(InputError, match=r"train.00000.ids was truncated"):
+        opened.read(0, 24)
     with pytest.raises(InputError, match=r"hold 23 ids where corpus.json says 24"):
         encoded.ids("train")
     shard.write_bytes(whole + b"\3\0\0\0")
@@ -82,3 +86,13 @@ def test_an_invalid_corpus_json_is_refused(encoded, change, message):
     path.write_text(json.dumps(description))
     with pytest.raises(InputError, match=message):
         EncodedCorpus.load(encoded.directory)
+
+
+def test_ids_are_read_across_shards(tmp_path, write_shards):
+    ids = np.random.default_rng(0).integers(0, 99, 100)
+    shards = write_shards(tmp_path, ids, [0, 30, 30, 70])
+    assert len(shards) == 100
+    for start, stop in [(0, 100), (29, 31), (30, 70), (99, 100), (5, 5)]:
+        np.testing.assert_array_equal(shards.read(start, stop), ids[start:stop])
+    np.testing.assert_array_equal(np.concatenate(list(shards.parts(7))), ids)
+    np.testing.assert_array_equal(shards.frequencies()[:99], np.bincount(ids, minlength=99))

@@ -1,7 +1,10 @@
+"""Corpora are encoded as shards by one process or several, also after an interruption."""
+
 import collections
-import contextlib
+import functools
 import itertools
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.tokenizers import NUMBER, STEPS, TOKENIZERS, is_number, load_forms, lower
+from keras_nplm.data.worker_pool import run_in_processes
 from keras_nplm.training.prepare import prepare_directory
 
 SENTENCES = {"train": [["the", "cat"], ["a"], ["the", "dog", "the"]], "validation": [["cat"]], "test": [["dog", "a"]]}
@@ -45,22 +49,6 @@ def test_a_shard_holds_the_ids_of_all_sentences(tmp_path, monkeypatch, corpus, v
     assert (encoded.name, encoded.tokenizer, encoded.vocabulary_size) == ("small", "whitespace", 7)
 
 
-def test_full_disk_is_noticed_at_the_last_byte(tmp_path, corpus, vocabulary):
-    """The disk takes all files but the shards, which are smaller than the buffer of a file."""
-    resource = pytest.importorskip("resource")
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr("keras_nplm.data.encoding.write_json", lambda *_: None)
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        context.setattr("keras_nplm.data.encoding.lock_directory", lambda _: contextlib.nullcontext())
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8, limits[1]))
-        try:
-            with pytest.raises(RunError, match=r"Cannot write .*train.00000.ids: File too large"):
-                encode_corpus(corpus, vocabulary, tmp_path / "ids")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert not list((tmp_path / "ids").iterdir())
-
-
 def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_odd_texts):
     files, options = [write_odd_texts(tmp_path)], dict(fractions=(0.7, 0.2, 0.1))
     corpus = open_corpus(train=files, **options)
@@ -69,21 +57,17 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
     encode_corpus(corpus, vocabulary, tmp_path / "several")
 
     monkeypatch.setattr(chunks, "count_processes", lambda: 1)
-    calls, split = [], TOKENIZERS["words"]
-    monkeypatch.setitem(TOKENIZERS, "words", lambda line: calls.append(line) or split(line))
     alone = open_corpus(train=files, **options)
-    assert alone == corpus and not calls
-    lines = list(filter(str.strip, read_lines(sorted(tmp_path.glob("*.txt*")))))
-    cut = round(len(lines) * 0.7)
-    assert count_vocabulary(alone, min_count=2) == vocabulary and calls == lines[:cut]
+    assert alone == corpus and count_vocabulary(alone, min_count=2) == vocabulary
     encoded = encode_corpus(alone, vocabulary, tmp_path / "one")
-    assert calls[cut:] == lines  # no line is tokenised more than once a pass
     assert _read_bytes(tmp_path / "one") == _read_bytes(tmp_path / "several")
 
-    tokens = list(map(split, lines))
+    lines = list(filter(str.strip, read_lines(sorted(tmp_path.glob("*.txt*")))))
+    tokens = list(map(TOKENIZERS["words"], lines))
     assert list(itertools.chain.from_iterable(map(corpus.sentences, SPLITS))) == tokens
-    assert vocabulary == Vocabulary.build(tokens[:cut], min_count=2)
-    np.testing.assert_array_equal(encoded.ids("train"), encode_sentences(tokens[:cut], vocabulary))
+    train = tokens[: round(len(lines) * 0.7)]
+    assert vocabulary == Vocabulary.build(train, min_count=2)
+    np.testing.assert_array_equal(encoded.ids("train"), encode_sentences(train, vocabulary))
 
 
 @pytest.mark.parametrize("steps", [["lower", "numbers"], STEPS])
@@ -104,9 +88,6 @@ def test_a_vocabulary_of_normalised_words_has_their_forms(tmp_path, monkeypatch,
     assert vocabulary.words[4:] == expected
     forms = {"cats": "cat", "sat": "sit", "sits": "sit", "polish": "pole", "dogs": "dog"}
     assert vocabulary.forms == (forms if "lemmas" in steps else None)
-    encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
-    for split in SPLITS:
-        np.testing.assert_array_equal(encoded.ids(split), encode_sentences(corpus.sentences(split), vocabulary))
     load_forms.cache_clear()
 
 
@@ -180,3 +161,17 @@ def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, wr
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
     with pytest.raises(InputError, match=r"corpus.json"):
         EncodedCorpus.load(tmp_path / "ids")
+
+
+def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes, write_text):
+    paths = [write_text(tmp_path / f"{name}.txt", b"the cat sat on it\n" * 4) for name in "abc"]
+    (tmp_path / "b.txt").write_bytes(b"the cat sat on it\n" * 3 + b"the </s>\n")
+    corpus = open_corpus(train=paths[1:2], validation=paths[:1], test=paths[2:], tokenizer="whitespace")
+    with pytest.raises(InputError, match="reserved token </s>"):
+        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
+
+
+def test_a_worker_process_that_dies_is_a_runtime_failure():
+    for make_task in (functools.partial(signal.raise_signal, 9), len):  # killed, or a mistake of ours
+        with pytest.raises(RunError, match="A worker process that read the text died .exit status -?[0-9]+"):
+            list(run_in_processes(make_task, [(), ()], processes=2))

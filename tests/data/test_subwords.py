@@ -22,8 +22,6 @@ LINES = [
 ] * 9
 ODD = ["", "  a  b ", "▁", "a▁b c▁ ▁▁", "<s> </s> <unk> <pad> <0x41> <U+00A0>", "\0", "\n\t\r\u2028\xa0", "\U0010ffff▅"]
 
-RARE = "".join(chr(0x4E00 + i) for i in range(500))  # most of them become bytes
-
 
 @pytest.fixture(scope="module", params=module.PIECES_KINDS)
 def subwords(request) -> Subwords:
@@ -31,7 +29,7 @@ def subwords(request) -> Subwords:
 
 
 @given(st.sampled_from([*ODD, *LINES[:5]]) | st.text() | st.text(" ▁▅a\u0301\xa0\u3000<0x41>Us/\0我"))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_any_line_is_restored_without_unk(subwords, line):
     vocabulary = Vocabulary.from_subwords(subwords)
     pieces, ids = subwords.encode(line), subwords.encode_ids(line)
@@ -55,7 +53,12 @@ def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_pat
 @pytest.mark.parametrize("kind", module.PIECES_KINDS)
 @pytest.mark.parametrize(
     "lines",
-    [["<s> <0x41> <unk> <pad> <U+00A0>"] * 50, ["▁ ▅ a▁b\ta"] * 9, ["我们" * 9000], ["a"], ["a\0b"] * 9, [RARE] * 3],
+    [
+        ["<s> <0x41> <unk> <pad> <U+00A0>"] * 50,
+        ["▁ ▅ a▁b\ta\0b"] * 9,
+        ["a"],
+        ["".join(map(chr, range(0x4E00, 0x4FF0)))],
+    ],
 )
 def test_odd_text_can_be_trained_on(lines, kind):
     subwords = Subwords.train(lines, MIN_PIECES, kind)
@@ -78,18 +81,15 @@ def test_a_model_of_a_different_author_is_read():
         assert subwords.encode("cat")[0].startswith("▁")
 
 
-def _restore(ids: np.ndarray, vocabulary: Vocabulary) -> list[str]:
-    parts = np.split(ids, np.flatnonzero(ids == 3) + 1)[:-1]
-    return [vocabulary.subwords.decode(vocabulary.decode(part[:-1])) for part in parts]
-
-
 def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path):
     (tmp_path / "text.txt").write_text("\n \n".join(LINES), encoding="utf-8")
     options = dict(tokenizer="sentencepiece", subwords=SubwordOptions(pieces=320))
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], **options)
     vocabulary = count_vocabulary(corpus)
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
-    assert [*corpus.sentences("train")] == _restore(encoded.ids("train"), vocabulary) == LINES[:36]
+    parts = np.split(encoded.ids("train"), np.flatnonzero(encoded.ids("train") == 3) + 1)[:-1]
+    restored = [vocabulary.subwords.decode(vocabulary.decode(part[:-1])) for part in parts]
+    assert [*corpus.sentences("train")] == restored == LINES[:36]
     assert encoded.splits["test"]["unk_tokens"] == 0 and encoded.tokenizer == "sentencepiece"
 
 

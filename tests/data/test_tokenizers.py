@@ -29,18 +29,14 @@ TEXT = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'$.,²²\t\x85\u2028<>")
 
 
 def test_lower_case_follows_the_table_of_single_characters():
-    for code in range(sys.maxunicode + 1):
-        character = chr(code)
+    for character in map(chr, range(sys.maxunicode + 1)):
         lowered = lower(character)
-        if lowered == character == character.lower():
-            continue
-        assert len(lowered) == 1 and lower(lowered) == lowered
-        if character != "İ":  # `str.lower` makes two characters of it
-            assert lowered == character.lower()
-        for test in (str.isalnum, str.isalpha, str.isnumeric, str.isspace):  # so tokens and numbers do not change
-            assert test(lowered) == test(character)
-    assert lower("İ") == "i" and unicodedata.name("İ").endswith("I WITH DOT ABOVE")
-    assert lower("ΌΣΟΣ") == "όσοσ" != "ΌΣΟΣ".lower()
+        if not lowered == character == character.lower():
+            assert len(lowered) == 1 and lower(lowered) == lowered
+            assert lowered == character.lower() or character == "İ"  # `str.lower` makes two characters of it
+            for test in (str.isalnum, str.isalpha, str.isnumeric, str.isspace):  # so tokens and numbers do not change
+                assert test(lowered) == test(character)
+    assert lower("İ") == "i" and lower("ΌΣΟΣ") == "όσοσ" != "ΌΣΟΣ".lower()
 
 
 @given(TEXT)

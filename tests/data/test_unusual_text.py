@@ -19,13 +19,11 @@ CHINESE = "我今天去北京大学看书，然后回家。"
     [
         (PROSE * 200, {}, []),
         (["我 今天 去 北京 大学 看书 ， 然后 回家 。"] * 2000, {"tokenizer": "whitespace"}, []),
-        ([CHINESE] * 2000, {"tokenizer": "characters"}, []),
         (PARAGRAPHS, {"boundary": "stream"}, []),
         (PARAGRAPHS, {}, ["lines have 264 tokens on average"]),
         (PROSE * 20, {}, ["only 1,152 tokens. Fix: add text, or compare .*keras-nplm ngram"]),
         (UNKNOWN, {"min_count": 2}, ["20% of the train tokens are out of.*--tokenizer sentencepiece", "20%", "20%"]),
         ([CHINESE] * 4000, {}, ["without spaces"]),
-        (["ภาษาไทยไม่มีช่องว่างระหว่างคำ"] * 6000, {}, ["without spaces"]),
         (PROSE * 200, {"name": "text.csv"}, ["text.csv is a table"]),
     ],
 )

@@ -1,4 +1,7 @@
+"""Words are counted in bounded memory, and get ids by frequency; forms are saved with them."""
+
 import collections
+import itertools
 
 import numpy as np
 import pytest
@@ -6,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 
 words = st.text(alphabet="abcd", min_size=1, max_size=2)
@@ -39,3 +43,18 @@ def test_forms_are_saved_with_the_vocabulary(tmp_path):
     assert vocabulary.with_words(["dromedary"]).forms == vocabulary.forms
     Vocabulary(["the"]).save(path)  # removes the old forms
     assert Vocabulary.load(path).forms is None
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "é", "\ud800", "x y", "\n"]), max_size=9)), st.integers(1, 4))
+def test_counts_on_disk_equal_those_of_a_counter(tmp_path_factory, sentences, limit):
+    counts = WordCounts(tmp_path_factory.mktemp("runs"))
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr("keras_nplm.data.word_counts.TYPES_IN_MEMORY", limit)
+        for sentence in sentences:
+            counts.update(sentence)
+    expected = collections.Counter(itertools.chain.from_iterable(sentences))
+    pairs = list(counts.pairs())
+    assert len(pairs) == len(expected) and dict(pairs) == expected
+    spilled = any(len(set(itertools.chain(*sentences[:i]))) > limit for i in range(len(sentences) + 1))
+    assert bool(counts.runs) == spilled

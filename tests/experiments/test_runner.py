@@ -13,7 +13,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.experiments import log_probs, paper
 from keras_nplm.experiments.rows import Row, is_made, make_rows
 from keras_nplm.experiments.studies import dynamic
-from keras_nplm.experiments.tables import SPLITS, Table
+from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
@@ -64,13 +64,10 @@ def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
     "arguments, message",
     [
         ("study magic", "`NAME` must be one of configurations, default"),
-        ("study arpa", "Received: 'arpa'"),
         ("benchmark magic", "`NAME` must be one of training, scoring"),
         ("benchmark --rounds 0", "`rounds` must be 1 or more"),
-        ("benchmark quality --seconds 0,9", "`seconds` must be 1 or more. Received: '0,9'"),
         ("benchmark quality --seconds 300,200", "`seconds` must be"),
         ("paper --rows mlp11", "must be names of mlp1, mlp3"),
-        ("paper --jobs 0", "`jobs` must be 1 or more"),
     ],
 )
 def test_misuse_is_refused_in_one_line_before_work(arguments, message, capsys, tmp_path, monkeypatch):
@@ -78,20 +75,6 @@ def test_misuse_is_refused_in_one_line_before_work(arguments, message, capsys, t
     assert main(arguments.split()) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1 and not [*tmp_path.glob("paper/rows/*")]
-
-
-def test_columns_find_format_and_leave_out_figures():
-    columns = [("name", "name", ""), ("test", "dynamic.test", ".1f"), ("paper", "paper.1", ""), ("n", len, "d")]
-    rows = [
-        {"name": "a", "dynamic": {"test": 2.25}, "paper": [3, 4]},
-        {"name": "b", "failure": "absent"},
-        {"name": "c"},
-    ]
-    table = Table("rows", columns, "Of {what}", lambda row: row["name"] < "c")
-    lines = table.format({"rows": rows, "what": "all"}).splitlines()
-    assert lines[0] == "### Of all"
-    assert lines[4:] == ["| a | 2.2 | 4 | 3 |", "| b | not measured: absent |  |  |", "| c |  |  | 1 |"]
-    assert len(table.format({"rows": rows, "what": ""}, page=True).splitlines()) == 6 and table.format({}) == ""
 
 
 def test_mixtures_are_weighted_sums_with_fitted_weights():
@@ -105,14 +88,14 @@ def test_mixtures_are_weighted_sums_with_fitted_weights():
 
 
 def test_neighbours_and_map_are_those_of_the_word_vectors(monkeypatch):
-    vocabulary = Vocabulary([*(f"w{chr(97 + i)}" for i in range(26)), "class", "1984", "may"])
+    vocabulary = Vocabulary([*(f"w{chr(97 + i)}" for i in range(9)), "class", "1984", "may"])
     language_model = LanguageModel(NPLM(len(vocabulary), order=3, embedding_dim=8, hidden_units=2), vocabulary, "words")
     monkeypatch.setattr(paper, "_QUERIES", ("class", "zyzzyva", "may"))
-    monkeypatch.setattr(paper, "_MAP_WORDS", 27)
+    monkeypatch.setattr(paper, "_MAP_WORDS", 10)
     report = paper._find_neighbours(language_model)
     expected = [[other, round(cosine, 3)] for other, cosine in language_model.nearest("may", 6)]
     assert report["nearest"][1] == {"word": "may", "neighbours": expected} and len(report["nearest"]) == 2
-    assert [word for word, *_ in report["map"]] == vocabulary.words[4:31]
+    assert [word for word, *_ in report["map"]] == vocabulary.words[4:14]
     assert np.abs([point for _, *point in report["map"]]).max() == 1
 
 
@@ -120,29 +103,21 @@ def test_neighbours_and_map_are_those_of_the_word_vectors(monkeypatch):
 def text(tmp_path_factory) -> str:
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("".join(f"{' '.join(f'w{i}' for i in rng.zipf(1.3, 9) % 60)}\n" for _ in range(400)))
+    path.write_text("".join(f"{' '.join(f'w{i}' for i in rng.zipf(1.3, 9) % 60)}\n" for _ in range(150)))
     return str(path)
 
 
 @pytest.mark.long
-def test_table_1_is_made_resumed_and_reported(tmp_path, text, monkeypatch, capsys):
-    network = f"train --config mlp1 {TINY} --train {text}"
-    ngram = f"ngram --boundary stream --train {text} --order"
+def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
     rows = (
-        Row("mlp1", "MLP1", network, (284, 268), ("MLP2", 275, 257)),
-        Row("trigram", "trigram", f"{ngram} 3"),
-        Row("broken", "broken", f"{ngram} 1"),
+        Row("mlp1", "MLP1", f"train --config mlp1 {TINY} --train {text}", (284, 268), ("MLP2", 275, 257)),
+        Row("trigram", "trigram", f"ngram --boundary stream --train {text} --order 3"),
     )
     monkeypatch.setattr(paper, "PAPER_ROWS", rows)
     monkeypatch.setattr(paper, "STUDY", dataclasses.replace(paper.STUDY, rows=rows))
-    command = ["paper", "--output", str(tmp_path), "--json"]
-    assert main(command) == 1
-    error = capsys.readouterr().err
-    assert "1 row(s) failed: broken" in error and "mlp1: made" in error
-    assert main([*command, "--rows", "mlp1"]) == 0  # all rows that exist are reported
-    output = capsys.readouterr()
+    assert main(["paper", "--output", str(tmp_path), "--json"]) == 0
     report = json.loads((tmp_path / "studies" / "paper.json").read_text())
-    assert "mlp1: made" not in output.err and report.items() <= json.loads(output.out).items()
+    assert report.items() <= json.loads(capsys.readouterr().out).items()
     figures = {row["name"]: row for row in report["rows"]}
     half, fitted = (mixture for mixture in report["mixtures"] if mixture["title"].startswith("MLP2"))
     assert {*figures} == {"mlp1", "trigram"} and half["paper"] == [275, 257]

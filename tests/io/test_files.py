@@ -39,16 +39,13 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
     "path, message",
     [
         ("a.txt/model", r"must not lie below a file\. Received: .*a.txt/model, but .*a.txt is a file or .*\. Fix"),
-        ("circle/a.txt", "must not lie below a file"),
         ("dangling/a.txt", "must not lie below a file.*dangling is a file or a link to nowhere"),
         ("new/a.txt\0b", r"must not hold a NUL character\. Received: .*a.txt\\x00b'\. Fix"),
         ("new/" + "x" * 300, r"Cannot write .*: File name too long\. Fix: choose a shorter path"),
-        ("new/" * 2000, r"Cannot write .*: File name too long"),
     ],
 )
 def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
     (tmp_path / "a.txt").touch()
-    (tmp_path / "circle").symlink_to(tmp_path / "circle")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     names = sorted(tmp_path.iterdir())
     for write in (replace_file, lock_directory):
@@ -75,36 +72,22 @@ def test_json_is_written_and_read_back(tmp_path):
     "content, message",
     [
         (b"{", "a.json is not valid JSON .line 1"),
-        (b"[" * 100_000, "a.json must be nested at most 64 levels deep"),
-        (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "at most 64 levels deep. Received: more levels"),
+        (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "nested at most 64 levels deep. Received: more levels"),
         (b'{"a": "' + b"x" * (1 << 24) + b'"}', "a.json must have at most 16,777,216 bytes. Received: 16,777,225. Fix"),
         (b"[1]", "must hold a JSON object. Received: list"),
         (b"\xff", r"a.json is not UTF-8 text \(byte 0\)"),
         (None, "Cannot read .*a.json: No such file"),
+        (b'{"rate": 1}', "a.json must have the field 'order'. Received: \\['rate'\\]"),
+        (b'{"order": true, "rate": 1}', "`order` in .*a.json must be an integer. Received: True"),
+        (b'{"order": 5, "rate": NaN}', "`rate` in .*a.json must be a number. Received: nan"),
+        (b'{"rate": 1, "order": "' + b"x" * 999 + b'"}', "Received: 'xxx.{50,60}…"),
     ],
 )
 def test_invalid_json_is_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        read_json(tmp_path / "a.json")
-
-
-@pytest.mark.parametrize(
-    "fields, message",
-    [
-        ([], "a.json must hold an object with order, rate. Received: \\[\\]"),
-        ({"rate": 1}, "a.json must have the field 'order'. Received: \\['rate'\\]"),
-        ({"order": True, "rate": 1}, "`order` in a.json must be an integer. Received: True"),
-        ({"order": 1 << 70, "rate": 1}, "`order` in a.json must be an integer"),
-        ({"order": 5, "rate": float("nan")}, "`rate` in a.json must be a number. Received: nan"),
-        ({"order": "x" * 999, "rate": 1}, "Received: 'xxx.{50,60}…"),
-    ],
-)
-def test_fields_of_a_wrong_type_are_refused(fields, message):
-    with pytest.raises(InputError, match=message):
-        check_fields("a.json", fields, {"order": int, "rate": NUMBER})
-    check_fields("a.json", {"order": 5, "rate": 1, "more": None}, {"order": int, "rate": NUMBER})
+        check_fields(tmp_path / "a.json", read_json(tmp_path / "a.json"), {"order": int, "rate": NUMBER})
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -143,40 +126,28 @@ def test_a_file_is_identified_by_its_content_and_read_once(tmp_path, monkeypatch
         checksums.identify_content(tmp_path / "none")
 
 
-def _store(array, **options):
-    return lambda path: np.savez(path, ids=array, **options)
-
-
-def _describe(numbers):
-    """Write an array of so many numbers, whose header says 3."""
+def _store(array, header=None, change=bytes):
+    """Write an array, perhaps with a header of more or fewer numbers, and change the bytes of the file."""
 
     def write(path):
         with open_archive_to_write(path) as archive:
-            archive.write("ids", np.dtype(np.int64), (3,), [np.arange(numbers)])
-
-    return write
-
-
-def _damage(change):
-    def write(path):
-        write_arrays(path, {"ids": np.arange(1000)})
+            archive.write("ids", array.dtype, (header or len(array),), [array])
         path.write_bytes(change(path.read_bytes()))
 
     return write
 
 
+IDS = np.arange(1000)
 ODD_ARCHIVES = [
     (lambda path: np.savez(path, other=np.ones(2)), "a.npz must hold the arrays ids. Received: other"),
     (_store(np.array([np.nan])), "`ids` in .*a.npz must be below infinity"),
-    (_store(np.array(["x"])), "`ids` in .*a.npz must hold numbers"),
-    (_store(np.array([1], ">i4")), "`ids` in .*a.npz must hold numbers in native byte order"),
-    (_store(np.array([{}], object)), "a.npz is not a whole NumPy archive"),
+    (lambda path: np.savez(path, ids=np.array(["x"])), "`ids` in .*a.npz must hold numbers"),
+    (lambda path: np.savez(path, ids=np.array([{}], object)), "a.npz is not a whole NumPy archive"),
     (lambda path: np.savez_compressed(path, ids=np.zeros(100_000)), "parts of .*a.npz must be stored uncompressed"),
-    (_describe(4), "(longer|another size) than its header"),
-    (_describe(2), "a.npz is not a whole NumPy archive"),
-    (_damage(lambda data: b""), "a.npz is not a whole NumPy archive"),
-    (_damage(lambda data: data[:-9]), "a.npz is not a whole NumPy archive"),
-    (_damage(lambda data: data[:500] + b"\xff" + data[501:]), "a.npz is not a whole NumPy archive"),
+    (_store(IDS, header=999), "(longer|another size) than its header"),
+    (_store(IDS, header=1001), "a.npz is not a whole NumPy archive"),
+    (_store(IDS, change=lambda data: data[:-9]), "a.npz is not a whole NumPy archive"),
+    (_store(IDS, change=lambda data: data[:500] + b"\xff" + data[501:]), "a.npz is not a whole NumPy archive"),
 ]
 
 

@@ -36,11 +36,11 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
     assert not list((tmp_path / "model").iterdir())
 
 
-@pytest.mark.parametrize("content", [pytest.param(MARKER, marks=pytest.mark.long), "{}", ""])
+@pytest.mark.parametrize("content", [MARKER, ""])
 def test_a_lock_without_signs_is_replaced(tmp_path, monkeypatch, capsys, content):
-    monkeypatch.setattr(lock, "LEASE", 3.0)
-    monkeypatch.setattr(lock, "HEARTBEAT", 0.2)
-    (tmp_path / ".lock").write_text(content.replace("{}", "3.0"))
+    monkeypatch.setattr(lock, "LEASE", 1.0)
+    monkeypatch.setattr(lock, "HEARTBEAT", 0.1)
+    (tmp_path / ".lock").write_text(content.replace("{}", "1.0"))
     os.utime(tmp_path / ".lock", (0, 0))
     with lock_directory(tmp_path):
         assert ("for a sign of the process that locked" in capsys.readouterr().err) == bool(content)
@@ -62,21 +62,6 @@ def test_an_error_releases_the_lock(tmp_path):
     (tmp_path / "a").touch()
     with pytest.raises(InputError, match="Cannot write .*a: File exists"), lock_directory(tmp_path / "a"):
         pass
-
-
-def test_a_full_disk_leaves_no_lock(tmp_path):
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
-    try:
-        with (
-            pytest.raises(RunError, match="Cannot write .*model: .* Fix: free some"),
-            lock_directory(tmp_path / "model"),
-        ):
-            pass
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("replaced", [False, True])

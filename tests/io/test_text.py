@@ -63,8 +63,6 @@ def test_text_of_unknown_origin_is_shown_as_text():
         (b"the cat\rthe dog\r", "must end with LF or CR LF. Received: CR alone"),
         (b"PK\3\4...", "Received: a zip archive"),
         (b"mmap lm http://kheafield.com/code format version 5\n\0", "Received: a binary model of KenLM"),
-        (b"\x7fELF\1\1\r" + bytes(600), "must not hold NUL characters"),
-        (lzma.compress(b"the cat\n" * 99)[:-9], "is not a whole xz archive"),
     ],
 )
 def test_files_that_are_no_text_are_named(tmp_path, data, message):
@@ -86,16 +84,11 @@ def test_archives_are_known_by_their_first_bytes(tmp_path, compress, name):
     assert list(read_lines(tmp_path / name)) == ["the cat", "§\xa05\x85\u2028", "a\x0b\x0cb"]
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_long_work_shows_a_bar_and_short_work_nothing(monkeypatch, is_terminal):
-    screen = io.StringIO()
-    screen.isatty = lambda: is_terminal
-    monkeypatch.setattr(sys, "stderr", screen)
-    with progress.open_progress("Encoding", total=100) as bar:
-        bar.update(100)
-    assert not screen.getvalue()
-    monkeypatch.setattr(progress, "_SECONDS_ON_A_TERMINAL" if is_terminal else "_SECONDS_IN_A_LOG", 1e-9)
-    with progress.open_progress("Encoding", total=100) as bar:
-        bar.update(25)
-        bar.update(25)
-    assert "Encoding:  50%" in screen.getvalue()
+def test_long_work_shows_a_bar_and_short_work_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    for seconds, shown in ((15.0, False), (1e-9, True)):
+        monkeypatch.setattr(progress, "_SECONDS_IN_A_LOG", seconds)
+        with progress.open_progress("Encoding", total=100) as bar:
+            bar.update(25)
+            bar.update(25)
+        assert ("Encoding:  50%" in sys.stderr.getvalue()) == shown

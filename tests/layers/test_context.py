@@ -1,4 +1,4 @@
-"""Context layers against sums of the feature vectors in NumPy."""
+"""Context layers against sums of the feature vectors in NumPy; the lookup and its sparse gradients."""
 
 import itertools
 
@@ -9,7 +9,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import AveragedContext, ContextEmbedding, TanhHidden
+from keras_nplm import AveragedContext, ContextEmbedding
+from keras_nplm.layers.lookup import rows, sum_repeated_rows
 
 V, M = 11, 3
 
@@ -18,19 +19,6 @@ def _contexts(order: int, size: int = 7) -> np.ndarray:
     contexts = np.random.default_rng(1).integers(1, V, (size, order - 1)).astype(np.int32)
     contexts[0, 0] = 0
     return contexts
-
-
-def test_sketch_that_does_not_concatenate_is_a_different_model():
-    """Dense on a rank-3 embedding predicts at every position, from one word each."""
-    contexts = _contexts(4)
-    embed, hidden = ContextEmbedding(V, M), TanhHidden(5)
-    ours = hidden(embed(contexts))
-    assert ours.shape == (7, 5)
-    sketch = keras.Sequential([keras.layers.Embedding(V, M), keras.layers.Dense(5, activation="tanh")])
-    assert sketch(contexts).shape == (7, 3, 5)
-    swapped = contexts[:, ::-1]
-    assert not np.allclose(hidden(embed(swapped)), ours)  # the order of the context matters
-    np.testing.assert_array_equal(np.asarray(sketch(swapped))[:, ::-1], sketch(contexts))  # there it does not
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -98,3 +86,25 @@ def test_dropout_leaves_out_whole_words_or_components(option):
     assert set(np.unique(ratio.round(4))) == {0.0, 2.0} and 0.4 < (ratio > 0).mean() < 0.6
     assert ((ratio > 0) == (ratio[:, :, :1] > 0)).all() == (option == "word_dropout")
     np.testing.assert_array_equal(embed(contexts), np.tile(embed.C.numpy()[5], (50, 40)))  # not outside training
+
+
+@pytest.mark.parametrize("sum_gradient", [False, True])
+def test_rows_have_a_sparse_gradient_and_ids_are_clipped(sum_gradient):
+    variable = keras.Variable(np.arange(8.0).reshape(4, 2), autocast=False)
+    with tf.GradientTape() as tape:
+        found = rows(variable, np.array([1, 3, 1, 99]), sum_gradient)
+        total = tf.reduce_sum(found)
+    assert found.numpy()[:, 0].tolist() == [2, 6, 2, 6]
+    gradient = tape.gradient(total, variable.value)
+    assert isinstance(gradient, tf.IndexedSlices)
+    assert gradient.indices.numpy().tolist() == ([1, 3] if sum_gradient else [1, 3, 1, 3])
+    assert tf.convert_to_tensor(gradient).numpy()[:, 0].tolist() == [0, 2, 0, 2]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_repeated_rows_are_summed(jit):
+    ids, values = np.array([7, 3, 7, 0, 7], np.int32), np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    distinct, sums = tf.function(sum_repeated_rows, jit_compile=jit)(tf.constant(ids), tf.constant(values))
+    assert sorted(distinct.numpy()) == [0, 3, 7]
+    for row, found in zip(distinct.numpy(), sums.numpy(), strict=True):
+        np.testing.assert_allclose(found, values[ids == row].sum(axis=0), rtol=1e-6)

@@ -15,7 +15,7 @@ def _random(*shapes) -> list[np.ndarray]:
     return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.parametrize("size, scales", [(40, (1, 1)), (700, (1, 1)), (700, (30, 30)), (40, (50, 1)), (40, (1, 50))])
+@pytest.mark.parametrize("size, scales", [(40, (1, 1)), (700, (30, 30)), (40, (50, 1)), (40, (1, 50))])
 def test_log_normaliser_in_blocks(size, scales):
     """One tile and several, a block that is not full, and hidden units whose exponentials would overflow."""
     contexts, words, v, b = _random((19, H), (size, H), H, size)
@@ -40,6 +40,10 @@ def test_energies_and_their_gradients(function):
         found = function(contexts, words, variable)
         total = tf.reduce_sum(found * upstream)
     np.testing.assert_allclose(found, a @ v, rtol=1e-4, atol=1e-5)
+    if function is energies:  # dropout of hidden units gives each context a v of its own
+        own = _random((7, H))[0]
+        expected = np.einsum("ijk,ik->ij", a, own)
+        np.testing.assert_allclose(energies(contexts, words, tf.constant(own)), expected, rtol=1e-4, atol=1e-5)
     gradients = tape.gradient(total, [contexts, words, variable.value])
     expected = slope.sum(axis=1), slope.sum(axis=0), np.einsum("ij,ijk->k", upstream, a)
     for gradient, wanted in zip(gradients, expected, strict=True):
@@ -53,10 +57,3 @@ def test_energies_without_a_loop():
     np.testing.assert_allclose(unrolled(z), all_energies(z, t, v), atol=1e-5)
     operations = {operation.type for operation in unrolled.get_concrete_function(z).graph.get_operations()}
     assert not operations & {"While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"}
-
-
-def test_energies_with_one_v_per_context():
-    """As dropout of hidden units makes it."""
-    z, t, v = _random((7, H), (4, H), (7, H))
-    expected = np.einsum("ijk,ik->ij", np.tanh(z[:, None] + t), v)
-    np.testing.assert_allclose(energies(*map(tf.constant, (z, t, v))), expected, rtol=1e-5, atol=1e-5)

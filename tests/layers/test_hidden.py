@@ -54,13 +54,6 @@ def test_hidden_layer_is_its_formula(layer):
     np.testing.assert_allclose(layer(X), _deep(layer, X), atol=1e-5)
 
 
-def test_scale_of_the_last_normalisation_starts_small():
-    layer = DeepHidden(H, residual_blocks=1, layer_norm=True)
-    layer.build((None, W))
-    np.testing.assert_array_equal(layer.norm.gamma, np.full(H, 0.25))
-    np.testing.assert_array_equal(layer.blocks[0].norm.gamma, np.ones(H))
-
-
 @pytest.mark.parametrize("kind", [TanhHidden, ResidualBlock])
 def test_dropout_leaves_out_hidden_units_or_what_a_block_adds(kind):
     keras.utils.set_random_seed(0)

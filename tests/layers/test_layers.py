@@ -6,7 +6,6 @@ import pytest
 
 import keras_nplm as nplm
 from keras_nplm.layers.build import build_hidden, build_output
-from keras_nplm.layers.deep_hidden import ACTIVATIONS
 from keras_nplm.layers.outputs import OUTPUTS
 
 V, W = 30, 6
@@ -54,13 +53,10 @@ def test_weight_decay_is_on_matrices_only(kind, options):
 
 def test_names_of_hidden_layers():
     assert type(build_hidden("tanh", 5)) is nplm.TanhHidden
-    for name in ACTIVATIONS[1:]:
-        layer = build_hidden(name, 5, weight_decay=0.1, dropout=0.2)
-        assert type(layer) is nplm.DeepHidden and layer.name == "hidden"
-        assert (layer.activation, layer.weight_decay, layer.dropout) == (name, 0.1, 0.2)
-    assert build_hidden(None, 5) is None and build_hidden("tanh", 0) is None
-    given = keras.layers.Dense(5)
-    assert build_hidden(given, 100) is given
+    layer = build_hidden("gelu", 5, weight_decay=0.1, dropout=0.2)
+    assert type(layer) is nplm.DeepHidden and layer.name == "hidden"
+    assert (layer.activation, layer.weight_decay, layer.dropout) == ("gelu", 0.1, 0.2)
+    assert build_hidden(None, 5) is None and build_hidden("tanh", 0) is None and build_hidden(layer, 100) is layer
 
 
 @pytest.mark.parametrize("name, kind", OUTPUTS.items())

@@ -32,7 +32,7 @@ def _oracle(kernel, bias, targets, q, upstream):
 
 @pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("whole", [0, 1 << 22])
-@pytest.mark.parametrize("size, shift", [(30, 0), (1300, 0), (1300, 200), (1300, -200)])
+@pytest.mark.parametrize("size, shift", [(30, 0), (1300, 200), (1300, -200)])
 def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, monkeypatch):
     """One tile and several. Logits whose exponentials overflow or underflow."""
     monkeypatch.setattr(softmax, "_WHOLE", whole)

@@ -28,12 +28,8 @@ def find_archive(data_dir: str | None = None) -> Path:
 def read_split(archive: Path, split: str, *, marks: bool = False) -> Iterator[list[str]]:
     """Read the sentences of one split of the Brown corpus, as lists of tokens.
 
-    The files ca01 … cr09 in the order of their names are one running text, split as in the paper. `train` ends with
-    the first sentence that reaches 800,000 tokens (800,001 tokens), `validation` with the first that reaches 1,000,000
-    (200,021 tokens), and `test` is the rest (161,170 tokens). Part-of-speech tags are removed. Case and punctuation
-    are kept. `marks` adds the tokens `<text>` and `<paragraph>` before the first sentence of each, as in the paper.
-
-    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 4.
+    The files ca01 … cr09 in the order of their names are one running text, split as in section 4 of the paper. Case and
+    punctuation are kept. `marks` adds the tokens `<text>` and `<paragraph>` before the first sentence of each.
     """
     first, last = _RANGES[split]
     tokens = 0

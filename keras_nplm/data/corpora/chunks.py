@@ -129,10 +129,9 @@ def get_chunk_runner() -> Any:
 
 
 def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -> tuple[list, list]:
-    """Run a task on items (chunk, …), in parallel processes if the text is large; see `run_in_processes`.
+    """Run a task on items (chunk, …), by the runner of `run_chunks_by`, or in parallel processes if the text is large.
 
-    Within `run_chunks_by` the runner does the work. Returns the results of the calls in the order of the items, and the
-    results of `finish()`, one a process or, by a runner, one an item.
+    Returns the results in the order of the items, and those of `finish()`, one a process or, by a runner, one an item.
     """
     if runner := get_chunk_runner():
         return runner.run(make_task, items)

@@ -9,16 +9,16 @@ from keras_nplm.data.tokenizers import split_words
 
 # A line of a table, or a line that underlines a title.
 _RULE = re.compile(r"""\s*([*=\-^~"])\1{2,}\s*|\s*[+|].*[+|]\s*""")
+_SPLITS = {0: "test", 1: "test", 2: "validation", 3: "validation"}  # the same in every version of Python
 _SENTENCE_END = re.compile(r"""(?<=[.!?])["”)*]*\s+(?=["“(*\[]*[A-Z])""")
 
 
 def read_split(split: str) -> Iterator[list[str]]:
     """Read the sentences of one split of `pydoc_data.topics`, the text of `help("assert")`, as lists of tokens.
 
-    About 65,000 tokens of English. Paragraphs are joined and split into sentences, then into words and punctuation
-    marks (`split_words`). Tables, grammar rules, interactive sessions and underlines are left out. A paragraph
-    that several topics repeat is kept once. The split is by whole topics, by a checksum of the topic's name: about
-    80/10/10 per cent of the tokens. The text belongs to the running Python: its figures differ between versions.
+    About 65,000 tokens of English prose, without tables, grammar rules and interactive sessions; a paragraph that
+    several topics repeat is kept once. The split is by whole topics: about 80/10/10 per cent of the tokens. The text
+    belongs to the running Python: its figures differ between versions.
     """
     seen: set[str] = set()
     for topic, text in sorted(pydoc_data.topics.topics.items()):
@@ -26,13 +26,8 @@ def read_split(split: str) -> Iterator[list[str]]:
             if paragraph in seen:
                 continue
             seen.add(paragraph)
-            if _find_split(topic) == split:
+            if _SPLITS.get(zlib.crc32(topic.encode()) % 20, "train") == split:
                 yield from map(split_words, _SENTENCE_END.split(paragraph))
-
-
-def _find_split(topic: str) -> str:
-    """Find the split of a topic: the same on every machine and for every version of Python."""
-    return {0: "test", 1: "test", 2: "validation", 3: "validation"}.get(zlib.crc32(topic.encode()) % 20, "train")
 
 
 def _read_paragraphs(text: str) -> Iterator[str]:

@@ -54,7 +54,6 @@ class TextSplit:
     """A split of a corpus in text files or in a prepared TFDS set. Calling it iterates over its tokenised sentences.
 
     With the tokenizer `sentencepiece` the sentences are lines, since subwords are not known before they are trained.
-
     """
 
     chunks: Sequence[Chunk]

@@ -9,8 +9,7 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.checksums import UrlInfo
 
 from keras_nplm.data.corpora import brown, python_reference
-
-_SPLITS = ("train", "validation", "test")
+from keras_nplm.data.corpus import SPLITS
 
 
 class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
@@ -57,7 +56,7 @@ class Brown(_SentenceBuilder):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.marks
-        return {split: self._generate_examples(brown.read_split(archive, split, marks=marks)) for split in _SPLITS}
+        return {split: self._generate_examples(brown.read_split(archive, split, marks=marks)) for split in SPLITS}
 
 
 class PythonReference(_SentenceBuilder):
@@ -74,4 +73,4 @@ class PythonReference(_SentenceBuilder):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         del dl_manager
-        return {split: self._generate_examples(python_reference.read_split(split)) for split in _SPLITS}
+        return {split: self._generate_examples(python_reference.read_split(split)) for split in SPLITS}

@@ -14,6 +14,7 @@ import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm.data.corpora.chunks import Chunk
 from keras_nplm.data.corpora.download import check_host
 from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.text import SPACES, decode_lines
 
@@ -37,9 +38,7 @@ class TfdsChunk(Chunk):
     def lines(self) -> Iterator[str]:
         """Read the lines of the examples that are not blank, each example as `decode_lines` reads a file."""
         if self.directory not in _BUILDERS:
-            with _refuse_errors(
-                f"TFDS cannot read {self.directory}", "prepare the set again where all workers see it."
-            ):
+            with _refuse_errors(f"TFDS cannot read {self.directory}", "prepare it again where all workers see it."):
                 _BUILDERS[self.directory] = tfds.builder_from_directory(self.directory)
         # files one after the other, so that the order does not depend on where the examples are cut
         config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
@@ -61,27 +60,19 @@ class TfdsChunk(Chunk):
 def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[str, TextSplit]:
     """Prepare a TFDS set, such as `"wiki40b/en:1.3.0"`, and return train, validation and test.
 
-    Each line of each example is a sentence. The last 5% of the training split serve as a missing split. `data_dir` is
-    the directory of the prepared set, or of its archives, or where these are downloaded to; default: TFDS's own.
+    Each line of each example is a sentence. The last 5% of the training split serve as a missing split.
     """
     builder = _prepare_builder(name, data_dir)
     available = builder.info.splits
     if "train" not in available:
         raise InputError(f"The TFDS set {name!r} must have a training split. Received: {', '.join(available)}.")
-    end = 100
-    ranges = {}
+    end, ranges = 100, {}
     for split in ("validation", "test"):
-        if split in available:
-            ranges[split] = split, 0, 100
-        else:
-            ranges[split] = "train", end - _VALIDATION_SHARE, end
-            end -= _VALIDATION_SHARE
+        ranges[split] = (split, 0, 100) if split in available else ("train", end - _VALIDATION_SHARE, end)
+        end -= 0 if split in available else _VALIDATION_SHARE
     ranges["train"] = "train", 0, end
     feature, _BUILDERS[str(builder.data_dir)] = _list_text_features(builder)[0], builder
-    return {
-        split: TextSplit(_cut_examples(builder, feature, *ranges[split]), tokenizer)
-        for split in ("train", "validation", "test")
-    }
+    return {split: TextSplit(_cut_examples(builder, feature, *ranges[split]), tokenizer) for split in SPLITS}
 
 
 def _cut_examples(builder: tfds.core.DatasetBuilder, feature: str, split: str, low: int, high: int) -> list[Chunk]:
@@ -107,9 +98,8 @@ def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilde
     download = f"Downloading {tfds.units.Size(size)} and preparing" if size else "Preparing"
     print(f"{download} the TFDS set {name} in {builder.data_dir}", file=sys.stderr)
     with _refuse_errors(f"TFDS cannot prepare {name!r}"), contextlib.redirect_stdout(io.StringIO()):
-        builder.download_and_prepare(
-            download_dir=data_dir, download_config=tfds.download.DownloadConfig(manual_dir=data_dir)
-        )
+        manual = tfds.download.DownloadConfig(manual_dir=data_dir)
+        builder.download_and_prepare(download_dir=data_dir, download_config=manual)
     return builder
 
 

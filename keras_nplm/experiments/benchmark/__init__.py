@@ -48,11 +48,7 @@ SPEED_COLUMNS: list[Column] = [
 
 
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
-    """Return the rows of benchmarks, `rounds`, and of the machine `cpu` and `tensorflow`.
-
-    Rows have `benchmark`, `name`, and `failure` or figures: `rate` per CPU second (median), `low`, `high`;
-    `share_of_peak`, `milliseconds` [p50, p99] and `ratio_to` of each peer [median, low, high] where they are known.
-    """
+    """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; and the machine."""
     import tensorflow as tf
 
     rows = [{"benchmark": name} | row for name in names for row in load_study(f"benchmark.{name}").measure(settings)]

@@ -42,11 +42,6 @@ def is_installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None or shutil.which(name) is not None
 
 
-def _read_child_seconds() -> float:
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return children.ru_utime + children.ru_stime
-
-
 @dataclasses.dataclass
 class Contender:
     """Work that is timed in turns with the other contenders of its group."""
@@ -92,16 +87,14 @@ class Process(Contender):
                 self._connection.send(None)
             answer = self._connection.recv()
         except (EOFError, ConnectionError):
-            raise PeerError(self._describe_end()) from None
+            self.child.join()
+            status, line = self.child.exitcode, _quote_last_line(self._errors.read())
+            raise PeerError(
+                f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}{line}"
+            ) from None
         if isinstance(answer, str):
             raise PeerError(answer)
         return answer
-
-    def _describe_end(self) -> str:
-        self.child.join()
-        if (status := self.child.exitcode) < 0:
-            return f"killed by {signal.Signals(-status).name}"
-        return f"exit status {status}{_quote_last_line(self._errors.read())}"
 
     def close(self) -> None:
         """Kill the process."""
@@ -149,7 +142,7 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         return {"ngrams": tokens, "peak_memory": peak}
 
-    return Contender(name, work, clock=_read_child_seconds)
+    return Contender(name, work, clock=lambda: sum(os.times()[2:4]))  # of its processes
 
 
 def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: bool = False) -> Contender:
@@ -172,10 +165,7 @@ def measure_groups(groups: Iterable[list[Contender]], rounds: int, warm_up: int 
 
 
 def _measure_group(group: list[Contender], rounds: int, warm_up: int) -> list[dict]:
-    """Return the rows of contenders that take turns, after rounds that are not measured.
-
-    A contender whose process fails has no further turn, and the others are not compared with it.
-    """
+    """Return the rows of contenders that take turns; one whose process fails has no further turn."""
     if any(contender.flops for contender in group):
         group = [*group, Contender(_PEAK, multiply_matrices())]
     measured, failures = {contender.name: [] for contender in group}, {}

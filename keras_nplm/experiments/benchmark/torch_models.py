@@ -252,7 +252,9 @@ def _build_step(
     model: TorchModel, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]
 ) -> Callable[[Tensor], None]:
     """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients `rms` scales."""
-    groups, scales = _group_weights(model), {}
+    kinds, scales = {"embed": "embedding", "output": "output"}, {}
+    groups = {weight: kinds.get(name.partition(".")[0], "hidden") for name, weight in model.named_parameters()}
+    groups[model.output.head.bias] = "biases"
     if settings.rule == "rms":
         roots = [square.sqrt() for square in mean_squares]
         positive = torch.cat([root[root > 0] for root in roots])
@@ -276,13 +278,6 @@ def _build_step(
         optimizer.step()
 
     return take_step
-
-
-def _group_weights(model: TorchModel) -> dict[Tensor, str]:
-    """Return each parameter with its group, one of `keras_nplm.models.dynamic.settings.GROUPS`."""
-    groups = {"embed": "embedding", "output": "output"}  # others are of the hidden layers
-    named = {weight: groups.get(name.partition(".")[0], "hidden") for name, weight in model.named_parameters()}
-    return named | {model.output.head.bias: "biases"}
 
 
 def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:

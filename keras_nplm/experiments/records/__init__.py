@@ -57,26 +57,21 @@ def load_report(name: str) -> dict:
 
 def format_report(name: str, report: Mapping, page: bool = False) -> str:
     """Return the tables of a report as Markdown, with `page` as on the page of measured results."""
-    if name == "benchmark":
-        ran = dict.fromkeys(row["benchmark"] for row in report["rows"])
-        return join_paragraphs(*(_format_benchmark(each, report, page) for each in ran))
-    return load_study(_MODULES[name]).format(report, page=page)
-
-
-def _format_benchmark(name: str, report: Mapping, page: bool = False) -> str:
-    declared = load_study(f"benchmark.{name}")
-    title, text = declared.split_text()
-    table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == name]})
-    return join_paragraphs(f"### `{name}`: {title}", text if page else "", table)
+    if name != "benchmark":
+        return load_study(_MODULES[name]).format(report, page=page)
+    parts = []
+    for each in dict.fromkeys(row["benchmark"] for row in report["rows"]):
+        declared = load_study(f"benchmark.{each}")
+        title, text = declared.split_text()
+        table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == each]})
+        parts.append(join_paragraphs(f"### `{each}`: {title}", text if page else "", table))
+    return join_paragraphs(*parts)
 
 
 def record_report(
     name: str, report: Mapping, directory: Path = _DIRECTORY, page: Path = _PAGE, readme: Path = _README
 ) -> None:
-    """Store a report with its date, processor and versions, and write the page and the table of results again.
-
-    Benchmarks that did not run keep their rows.
-    """
+    """Store a report with its machine, and write both pages again. Benchmarks that did not run keep their rows."""
     check_can_record(page)
     path, report, measured = directory / f"{name}.json", dict(report), _describe_machine()
     if name == "benchmark":
@@ -97,9 +92,7 @@ def record_report(
 def check_can_record(page: Path = _PAGE) -> None:
     """Refuse to record without the directory of the page: only a checkout has it, an installed package does not."""
     if not page.parent.is_dir():
-        raise InputError(
-            f"`--record` needs a checkout of the project, which has {page.parent}. Fix: `pip install -e .` there."
-        )
+        raise InputError(f"`--record` needs a checkout, which has {page.parent}. Fix: `pip install -e .` there.")
 
 
 def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:

@@ -19,7 +19,7 @@ from keras_nplm.experiments.log_probs import (
 from keras_nplm.experiments.paper import find_row
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table, format_weights, split_columns
+from keras_nplm.experiments.tables import Table, split_columns
 from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
 
 _TRAIN = "train --config modern-pointer --held-out-mass 0"
@@ -44,15 +44,13 @@ MIXTURES = {
 }
 _DECAYS, _FLATNESS = (200, 500, 1000), (0.05, 0.1, 0.2)
 _MIXTURE = [("model", "title", ""), *split_columns(), ("test, to Kneser-Ney", "change", "+.1%")]
-TABLE = Table("mixtures", [*_MIXTURE, ("weights", "weights", format_weights)], "Dynamic evaluation: {settings}")
-
-
-def _build_caches() -> dict[str, dict[str, Build]]:
-    """Return what makes the candidates of each kind of cache."""
-    unigram = {f"unigram-cache-{d}": lambda m, d=d: UnigramCache(len(m.vocabulary), "stream", d, 2000) for d in _DECAYS}
-    ngram = {f"ngram-cache-{d}": lambda m, d=d: NgramCache(len(m.vocabulary), "stream", d, 2000) for d in _DECAYS}
-    continuous = {f"continuous-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in _FLATNESS}
-    return dict(zip(_CACHES, (unigram, ngram, continuous), strict=True))
+_WEIGHTS = ("weights", lambda row: ", ".join(map("{:.2f}".format, row["weights"])), "")
+TABLE = Table("mixtures", [*_MIXTURE, _WEIGHTS], "Dynamic evaluation: {settings}")
+_CANDIDATES: list[dict[str, Build]] = [  # of each kind of cache, by name
+    {f"unigram-cache-{d}": lambda m, d=d: UnigramCache(len(m.vocabulary), "stream", d, 2000) for d in _DECAYS},
+    {f"ngram-cache-{d}": lambda m, d=d: NgramCache(len(m.vocabulary), "stream", d, 2000) for d in _DECAYS},
+    {f"continuous-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in _FLATNESS},
+]
 
 
 def _measure(directory: Path) -> dict:
@@ -60,7 +58,7 @@ def _measure(directory: Path) -> dict:
     columns = {name: load_log_probs(directory, name) for name in (*_STATIC, *_NGRAM_MODELS)}
     for name, dynamic in zip(_STATIC, _DYNAMIC, strict=True):
         columns[dynamic] = load_dynamic_log_probs(directory, name, first)
-    for cache, candidates in _build_caches().items():  # the best next to the dynamic network
+    for cache, candidates in zip(_CACHES, _CANDIDATES, strict=True):  # the best next to the dynamic network
         loaded = [load_log_probs(directory, first, name, build) for name, build in candidates.items()]
         pairs = [{"": columns[_DYNAMIC[0]], "cache": candidate} for candidate in loaded]
         columns[cache] = min(pairs, key=lambda pair: measure_mixture(pair, [*pair])["validation"])["cache"]

@@ -60,16 +60,13 @@ TABLES = (Table("changes", [*_CHANGE, *_SECONDS], on_page=lambda row: row["name"
 
 
 def _measure(directory: Path) -> dict:
-    changes = [_measure_change(name, directory) for name in NETWORKS]
-    for change in changes:
-        change["change"] = float(np.mean(change["validation"]) - np.mean(changes[0]["validation"]))
+    changes = []
+    for name, rows in NETWORKS.items():
+        seeds = [read_row(row, directory) for row in rows]
+        figures = {key: [row[key] for row in seeds] for key in (*SPLITS, "training_cpu_seconds", "cpu_seconds")}
+        changes.append({"name": name} | {key: seeds[0][key] for key in ("title", "command", "parameters")} | figures)
+        changes[-1]["change"] = float(np.mean(figures["validation"]) - np.mean(changes[0]["validation"]))
     return {"changes": changes}
-
-
-def _measure_change(name: str, directory: Path) -> dict:
-    seeds = [read_row(row, directory) for row in NETWORKS[name]]
-    figures = {key: [row[key] for row in seeds] for key in (*SPLITS, "training_cpu_seconds", "cpu_seconds")}
-    return {"name": name} | {key: seeds[0][key] for key in ("title", "command", "parameters")} | figures
 
 
 STUDY = Study(__doc__, TABLES, ROWS, _measure)

@@ -1,10 +1,18 @@
+"""Text files are read whole, however they are cut or compressed; damage and long lines are refused."""
+
 import io
 import itertools
+import tracemalloc
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.corpora.chunks as chunks
+import keras_nplm.io.text as io_text
+from keras_nplm import InputError
+from keras_nplm.data.corpora.text_files import cut_files, read_lines
 from keras_nplm.io.text import decode_lines
 
 LINES = ["The cat sat.", "", "  ", "it's 猫 été", "\u2028 x", "a" * 40, "\u00a0", "the cat", "<unk> the"]
@@ -29,3 +37,48 @@ def test_chunks_have_all_lines_of_a_file_once(tmp_path_factory, lines, end, clos
     assert found == list(decode_lines(io.BytesIO(text), "text"))
     assert len(cut) <= len(text) // size + 1
     assert [line for chunk in cut for line in chunk.lines()] == [line for line in found if line.strip(" \t")]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst", ".xz", ".bz2"])
+def test_a_damaged_or_truncated_archive_is_refused(tmp_path, write_text, suffix):
+    path = Path(write_text(tmp_path / f"text{suffix}", b"".join(b"line %d\n" % i for i in range(20_000))))
+    whole = path.read_bytes()
+    assert len(list(read_lines([path]))) == 20_000
+    flipped = whole[:999] + b"\xff" * 50 + whole[1049:]
+    for damaged in (whole[:-9], whole[: len(whole) // 3], flipped):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=f"text{suffix} is not a whole (gzip|zstd|xz|bzip2) archive"):
+            list(read_lines([path]))
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match=f"text{suffix} is empty"):
+        list(read_lines([path]))
+
+
+def _lines_of(path: Path) -> list[str]:
+    return [line for chunk in cut_files([path]) for line in chunk.lines()]
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".gz"])
+def test_a_line_that_is_too_long_is_named(tmp_path, write_text, monkeypatch, suffix):
+    monkeypatch.setattr(io_text, "MAX_LINE_BYTES", 20)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)  # a piece of its own for the line
+    path = tmp_path / f"text{suffix}"
+    write_text(path, b"short\n" * 9 + b"x" * 19 + b"\nshort\n" + b"y" * 20)
+    assert _lines_of(path)[9:] == ["x" * 19, "short", "y" * 20]
+    write_text(path, b"short\n" * 9 + b"x" * 20 + b"\nshort\n")
+    with pytest.raises(
+        InputError, match=f"text{suffix}, (line 10|byte 54): a line must have at most 20 bytes. .* Fix: "
+    ):
+        _lines_of(path)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_memory_is_bounded_however_small_an_archive_is(tmp_path, write_text, suffix):
+    path = Path(write_text(tmp_path / f"text{suffix}", b"a" * 63_999_999 + b"\n"))
+    assert path.stat().st_size < 70_000
+    tracemalloc.start()
+    with pytest.raises(InputError, match="line 1: a line must have at most 16,777,216 bytes"):
+        next(read_lines([path]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 52 * 2**20

@@ -1,9 +1,16 @@
+"""Corpora by name and from text files, their splits and their downloads."""
+
+import hashlib
+import itertools
+import types
+import urllib.error
 import urllib.request
 
 import pytest
 
-from keras_nplm import InputError, open_corpus
+from keras_nplm import InputError, Vocabulary, open_corpus
 from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.corpora.download import download_file
 
 
 def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkeypatch, capfd):
@@ -47,3 +54,59 @@ def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
         open_corpus(resample=[(0.5, web)])
     corpus = open_corpus(resample=[(0.5, web)], validation=news, test=news)
     assert corpus.splits["train"].shares == ((1, 0.5),)
+
+
+@pytest.mark.parametrize("name, file", [("brown/plain", "brown.zip"), ("tfds:tiny_shakespeare", "input.txt")])
+def test_without_a_network_the_error_names_url_and_data_dir(tmp_path, monkeypatch, name, file):
+    def no_network(*args, **kwargs):
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
+    monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path / "prepared"))
+    with pytest.raises(InputError, match=f"{file} is needed .*no network.*fetch it from http.*--data-dir"):
+        open_corpus(name, data_dir=str(tmp_path))
+
+
+def test_a_download_is_kept_if_its_checksum_is_right(tmp_path):
+    content = b"an archive"
+    (tmp_path / "remote.zip").write_bytes(content)
+    url, path = (tmp_path / "remote.zip").as_uri(), tmp_path / "data" / "local.zip"
+    with pytest.raises(InputError, match="data/local.zip is damaged: .* fetch it again from file:"):
+        download_file(url, "0" * 64, path)
+    assert not path.exists()
+    download_file(url, hashlib.sha256(content).hexdigest(), path)
+    assert path.read_bytes() == content and [*path.parent.iterdir()] == [path]
+    with pytest.raises(InputError, match="other.zip is needed and cannot be downloaded .*No such file.* --data-dir"):
+        download_file(url.replace("remote", "other"), "0" * 64, tmp_path / "other.zip")
+
+
+def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
+    corpus = open_corpus("brown", data_dir=str(brown_directory))
+    sentences = {split: list(corpus.sentences(split)) for split in SPLITS}
+    sizes = {split: (len(lines), sum(map(len, lines))) for split, lines in sentences.items()}
+    assert sizes == {"train": (35_523, 800_001), "validation": (11_690, 200_021), "test": (10_127, 161_170)}
+    whole = list(itertools.chain.from_iterable(sentences.values()))
+    assert len({token for sentence in whole for token in sentence}) == 56_057
+    assert len(Vocabulary.build(whole, min_count=4)) == 4 + 17_904
+    checksum = hashlib.sha256("\n".join(map(" ".join, whole)).encode()).hexdigest()
+    assert checksum == "28b2f182e6b966d0fae3b5f93f466a713e8461a8247444be21a1760789c7a870"
+
+
+def test_a_damaged_archive_is_refused(tmp_path):
+    (tmp_path / "brown.zip").write_bytes(b"not a zip file")
+    with pytest.raises(InputError, match="brown.zip is damaged: its sha256 must be 9b27.* Fix: delete the file"):
+        open_corpus("brown/plain", data_dir=str(tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name, first", [("plain", "The"), ("marks", "<text>")])
+def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory, name, first):
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_cls("brown")(config=name)
+    manager = types.SimpleNamespace(download=lambda url: brown_directory / "brown.zip")
+    corpus = open_corpus(f"brown/{name}", data_dir=str(brown_directory))
+    for split, examples in builder._split_generators(manager).items():
+        texts = [example["text"].split() for _, example in examples]
+        assert texts == list(corpus.sentences(split))
+        assert texts[0][0] == first or split != "train"

@@ -57,27 +57,24 @@ def test_a_prepared_set_is_found_as_tfds_finds_it(prepared, name, version):
     assert [list(corpus.sentences(split))[-1] for split in SPLITS] == [[split, version] for split in SPLITS]
 
 
-def test_examples_have_the_lines_of_files(prepared, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text(f"{TEXT}\ntest 1.2.0", encoding="utf-8", newline="")
-    expected = list(open_corpus(**{s: [str(path)] for s in SPLITS}, tokenizer="sentencepiece").sentences("test"))
+def test_examples_have_the_lines_of_files(prepared):
     corpus = open_corpus("tfds:my_set", tokenizer="sentencepiece", data_dir=prepared)
+    expected = ["one", "two\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight", "last", "test 1.2.0"]
     assert list(corpus.sentences("test")) == expected
-    assert expected == ["one", "two\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight", "last", "test 1.2.0"]
 
 
 def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
     """Chunks of a set of several files become shards; the ids are those of the sentences, file by file."""
-    _store(tmp_path, "texts", "1.0.0", {"train": [f"line {i}\nthe end of {i}" for i in range(200)]}, shards=5)
+    _store(tmp_path, "texts", "1.0.0", {"train": [f"line {i}\nthe end of {i}" for i in range(60)]}, shards=3)
     whole = open_corpus("tfds:texts", data_dir=str(tmp_path))
-    assert len(list(tmp_path.rglob("*.tfrecord*"))) == 5
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
+    assert len(list(tmp_path.rglob("*.tfrecord*"))) == 3
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 500)
     cut = open_corpus("tfds:texts", data_dir=str(tmp_path))
     numbers = [len(split.chunks) for split in cut.splits.values()]
-    assert min(numbers) > 0 and numbers[0] > 5
+    assert min(numbers) > 0 and numbers[0] > 3
     sentences = {split: list(whole.sentences(split)) for split in SPLITS}
     assert sorted(itertools.chain(*sentences.values())) == sorted(
-        words for i in range(200) for words in (["line", str(i)], ["the", "end", "of", str(i)])
+        words for i in range(60) for words in (["line", str(i)], ["the", "end", "of", str(i)])
     )
     encoded, vocabulary = prepare_corpus(cut, tmp_path / "prepared")
     assert len(encoded.splits["train"]["shards"]) == numbers[0]
@@ -90,7 +87,6 @@ def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
     "name, message",
     [
         ("lm1b/no_such_config", "TFDS cannot open 'lm1b/no_such_config' .* Fix: choose a text set of https://"),
-        ("../x", "TFDS cannot open '../x' "),
         ("", "TFDS cannot open '' "),
         ("mnist", "'mnist' must have a text feature. Received: image, label."),
         ("wiki40b/en", "Fix: `pip install apache_beam`."),
@@ -98,11 +94,8 @@ def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
     ],
 )
 def test_a_set_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkeypatch, name, message):
-    class HostError(Exception):
-        """An error that is no subclass of those which Python has for files and connections."""
-
     def fail(*args, **kwargs):
-        raise HostError("cannot connect\nmore lines")
+        raise Exception("cannot connect\nmore lines")  # libraries have kinds of their own
 
     def no_network(*args, **kwargs):
         raise urllib.error.URLError("no network")

@@ -1,11 +1,11 @@
-"""Negative samples: how often words are sampled, the proposal, held-out words in the place of targets."""
+"""Negative samples: how often words are sampled, the proposal, held-out words as targets. Dropout of energies."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NoiseContrastive, SampledSoftmax
+from keras_nplm import NPLM, NoiseContrastive, SampledSoftmax
 
 V = 30
 
@@ -65,3 +65,13 @@ def test_targets_are_replaced_by_held_out_words():
     replaced = np.asarray(output._replace_by_held_out(np.full(20_000, 4, np.int32)))
     assert np.mean(replaced != 4) == pytest.approx(0.2, abs=0.01)
     assert set(replaced) == {4, *range(20, V)}
+
+
+def test_dropout_leaves_out_the_same_hidden_units_for_all_words():
+    prob = NPLM(40, 4, 3, 5, output="energy", dropout=0.5).prob
+    assert prob.hidden_units == 5 and {bias.name for bias in prob.biases} == {"b", "d"}
+    x = np.ones((400, 9), np.float32)
+    (_, trained), (_, plain) = prob.project(x, training=True), prob.project(x)
+    np.testing.assert_array_equal(plain, prob.v)
+    ratio = (trained / prob.v).numpy().round(4)
+    assert set(np.unique(ratio)) == {0.0, 2.0} and 0.45 < (ratio > 0).mean() < 0.55
