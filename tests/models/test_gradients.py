@@ -1,5 +1,7 @@
 """Optimisers and clipping receive each row's whole gradient, however often a word occurs in a batch."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ OPTIMIZERS = {
     "adafactor": lambda **clip: keras.optimizers.Adafactor(0.05, **clip),
     "lazy sgd": lambda **clip: LazySGD(0.5, **clip),
 }
-CLIPS = ({}, {"clipnorm": 0.02}, {"global_clipnorm": 0.02}, {"clipvalue": 0.005})
+CLIPS = ({"clipnorm": 0.02}, {"global_clipnorm": 0.02}, {"clipvalue": 0.005})
 
 
 def _build_model(output="full") -> NPLM:
@@ -51,8 +53,14 @@ def _dense_updates(model: NPLM, optimizer, steps: int) -> list[np.ndarray]:
     return [weight.numpy() for weight in weights]
 
 
-@pytest.mark.parametrize("clip", CLIPS, ids=lambda clip: "".join(clip) or "not clipped")
-@pytest.mark.parametrize("name", OPTIMIZERS)
+def _assert_weights(model: NPLM, expected: list[np.ndarray]) -> None:
+    for weight, value in zip(model.trainable_weights, expected, strict=True):
+        np.testing.assert_allclose(weight.numpy(), value, atol=2e-6, err_msg=weight.path)
+
+
+@pytest.mark.parametrize(
+    "name, clip", [*((name, {}) for name in OPTIMIZERS), *itertools.product(("momentum", "adam", "lazy sgd"), CLIPS)]
+)
 def test_update_equals_that_of_a_dense_gradient(name, clip):
     reference = _dense_updates(_build_model(), OPTIMIZERS[name](**clip), steps=2)
     model, optimizer = _build_model(), OPTIMIZERS[name](**clip)
@@ -61,8 +69,7 @@ def test_update_equals_that_of_a_dense_gradient(name, clip):
     model.compile(optimizer, run_eagerly=True)
     for _ in range(2):
         model.train_on_batch(CONTEXTS, TARGETS)
-    for expected, weight in zip(reference, model.trainable_weights, strict=True):
-        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)
+    _assert_weights(model, reference)
 
 
 class Scaled(keras.layers.Dense):
@@ -91,8 +98,7 @@ def test_sampled_outputs_update_as_with_a_dense_gradient(output):
     model = _build_model(output)
     model.compile(keras.optimizers.Adam(0.05), run_eagerly=True)
     model.train_on_batch(CONTEXTS, TARGETS)
-    for expected, weight in zip(reference, model.trainable_weights, strict=True):
-        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)
+    _assert_weights(model, reference)
 
 
 def test_embedding_in_a_stock_model_updates_each_row_once():
@@ -119,8 +125,7 @@ def test_optimizer_within_a_loss_scale_is_reached():
     scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adagrad(0.1), initial_scale=2.0)
     model.compile(scaled, run_eagerly=True)
     model.train_on_batch(CONTEXTS, TARGETS)
-    for expected, weight in zip(reference, model.trainable_weights, strict=True):
-        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)
+    _assert_weights(model, reference)
 
 
 def test_network_as_a_layer_of_a_stock_model_updates_rows_once():
@@ -130,22 +135,21 @@ def test_network_as_a_layer_of_a_stock_model_updates_rows_once():
     model = keras.Model(inputs, network(inputs))
     model.compile(keras.optimizers.Adagrad(0.1), "sparse_categorical_crossentropy")
     model.train_on_batch(CONTEXTS, TARGETS)
-    np.testing.assert_allclose(network.embed.C.numpy(), reference[0], atol=2e-6)
+    _assert_weights(network, reference)
 
 
-@pytest.mark.parametrize("output", ["nce", "energy", "nce, tied"])
+@pytest.mark.parametrize("output", ["energy", "nce, tied"])
 def test_optimizer_of_an_own_training_loop_can_sum_rows(output):
-
-    def build() -> NPLM:
+    models = []
+    for _ in range(2):
         keras.utils.set_random_seed(1)
-        return _build_model(NoiseContrastive(V, num_sampled=5, tied=True) if output == "nce, tied" else output)
-
-    model = build()
-    reference = _dense_updates(model, keras.optimizers.Adagrad(0.1), steps=1)
-    model, optimizer = build(), keras.optimizers.Adagrad(0.1)
+        tied = NoiseContrastive(V, num_sampled=5, tied=True, seed=1) if output == "nce, tied" else output
+        models.append(_build_model(tied))
+    keras.utils.set_random_seed(1)
+    (twin, model), optimizer = models, keras.optimizers.Adagrad(0.1)
+    reference = _dense_updates(twin, keras.optimizers.Adagrad(0.1), steps=1)
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(model.prob.training_loss(model.features(CONTEXTS, training=True), TARGETS)[0])
     gradients = sum_gradients(tape.gradient(loss, model.trainable_weights))
     optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
-    for expected, weight in zip(reference, model.trainable_weights, strict=True):
-        np.testing.assert_allclose(weight.numpy(), expected, atol=2e-6, err_msg=weight.path)
+    _assert_weights(model, reference)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, InputError, Mixture, Shortlist, Uniform
+from keras_nplm import NPLM, Mixture, Shortlist, Uniform
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.layers.outputs import OUTPUTS, FullSoftmax
 from keras_nplm.models.base import NextWordModel
@@ -152,21 +152,6 @@ def test_coverage_counts_the_end_of_sentence_if_predicted():
     assert measure_coverage(ids, LISTED) == 4 / 5
 
 
-# The network
-
-
-@both_forms
-def test_network_is_a_distribution_over_its_list(outside_output):
-    model, contexts = _network(3, outside_output), _contexts(3)
-    assert model.embed.C.shape == (V, 3) and model.prob.kernel.shape == (LISTED + outside_output, 4)
-    found = np.exp(model.next_log_probs(contexts))
-    np.testing.assert_allclose(found[:, :LISTED], _network_in_numpy(model, contexts)[:, :LISTED], rtol=1e-5)
-    assert not found[:, LISTED:].any()
-    targets = np.arange(len(contexts)) % V
-    one_by_one = np.exp(model.log_prob(contexts, targets))
-    np.testing.assert_allclose(one_by_one, found[np.arange(len(contexts)), targets], rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     "output", ["full", *(pytest.param(name, marks=pytest.mark.long) for name in ("nce", "sampled"))]
 )
@@ -186,39 +171,8 @@ def test_words_outside_train_the_outside_output(output):
         np.testing.assert_array_equal(one, other)
 
 
-def test_update_follows_the_gradient_of_the_formula():
-    """Against finite differences of -ln P_N(output) in NumPy, of a bias in the list and of that of the outside."""
-    contexts, targets = _contexts(3)[:32], np.random.default_rng(5).integers(4, V, 32)
-    model = _network(3, True)
-    model.compile(optimizer=keras.optimizers.SGD(1.0))
-    before, expected = np.array(model.prob.b), []
-    for output in range(LISTED + 1):
-        values = []
-        for step in (1e-3, -1e-3):
-            model.prob.b.assign(before + step * (np.arange(LISTED + 1) == output))
-            p = _network_in_numpy(model, contexts)
-            values.append(-np.log(p[np.arange(32), np.minimum(targets, LISTED)]).mean())
-        expected.append((values[0] - values[1]) / 2e-3)
-    model.prob.b.assign(before)
-    model.fit(contexts, targets, batch_size=32, verbose=0)
-    np.testing.assert_allclose(before - np.array(model.prob.b), expected, atol=1e-5)
-
-
 def test_target_without_an_output_stops_training():
     model = _network(3, False)
     model.compile(optimizer="sgd")
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`target_ids` must be 0 to 7.*targets_below="):
         model.fit(np.array([[4, 5]]), np.array([LISTED]), verbose=0)
-
-
-@both_forms
-def test_first_biases_are_those_of_the_unigram_model(outside_output):
-    counts = np.array([0, 5, 0, 0, 40, 30, 20, 10, 8, 6, 4, 2, 0])
-    model = _network(3, outside_output)
-    model.set_unigram(counts)
-    model.prob.kernel.assign(np.zeros(model.prob.kernel.shape))
-    expected = np.append(counts[:LISTED], counts[LISTED:].sum() if outside_output else [])
-    p = np.exp(model.next_output_log_probs(np.array([[4, 5]])))[0]
-    np.testing.assert_allclose(p, expected / expected.sum(), atol=1e-6)
-    with pytest.raises(InputError, match="`counts` must be"):
-        model.set_unigram(counts[1:])
