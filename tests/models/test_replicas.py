@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, InputError, LazySGD
-from keras_nplm.models.replicas import has_several_workers, read_cluster, read_workers
+from keras_nplm import NPLM, InputError
+from keras_nplm.models.replicas import read_cluster, read_workers
 
 V = 11
 
@@ -29,13 +29,6 @@ def test_options_that_fail_on_replicas_are_refused(options, message):
         model.check_replicable()
 
 
-def test_any_optimizer_and_clipping_may_have_replicas():
-    model = NPLM(V, 3, 2, 3, output="nce")
-    for optimizer in ("adam", LazySGD(0.1), keras.optimizers.SGD(clipnorm=1), keras.optimizers.Adagrad(clipvalue=1)):
-        model.compile(optimizer)
-        model.check_replicable()
-
-
 def test_compile_checks_under_a_strategy():
     with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
         model = NPLM(V, 3, 2, 3)
@@ -43,23 +36,6 @@ def test_compile_checks_under_a_strategy():
         assert model.jit_compile is False
         with pytest.raises(InputError, match="`steps_per_execution` must be 1 under tf.distribute"):
             model.compile("sgd", steps_per_execution=2)
-
-
-def test_one_replica_has_the_whole_weight():
-    model, mean = NPLM(V, 3, 2, 3), tf.constant(2.0)
-    model.compile("sgd")
-    assert model.weight_by_examples(mean, tf.ones(5)) is mean
-    assert model.add_worker_dimension({"loss": 1.0}) == {"loss": 1.0}
-    assert not has_several_workers(tf.distribute.get_strategy())
-
-
-def test_build_reads_no_batch_of_the_data():
-    """Keras builds from a batch, which replicas have in parts."""
-    model = NPLM(V, 3, 2, 3)
-    model.compile("sgd", metrics=["accuracy"])
-    model._maybe_symbolic_build(iterator=iter([]))
-    data = tf.data.Dataset.from_tensor_slices((np.ones((4, 2), np.int32), np.ones(4, np.int32))).batch(2)
-    assert {"accuracy", "loss", "perplexity"} == set(model.fit(data, shuffle=False, verbose=0).history)
 
 
 CLUSTER = {"cluster": {"worker": ["one:1", "two:2"]}, "task": {"type": "worker", "index": 1}}

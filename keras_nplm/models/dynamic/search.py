@@ -18,9 +18,9 @@ _WORTH = 0.995  # a smaller chunk, or a second copy, must lower the perplexity t
 class SettingsSearch:
     """A search of the settings with the lowest perplexity. A rate of 0 is a candidate. Each setting is measured once.
 
-    `evaluate` returns ln P of each token for settings and a number of tokens. The rate of each rule, and the factors of
-    the rate for groups of weights, are chosen on the beginning of the text. A finer rate, the chunk and a second copy
-    are chosen on the whole text: the best steps for a short text are too large for a long one.
+    `evaluate` returns ln P of each token for settings and a number of tokens. The rate of each rule and the factors are
+    chosen on the beginning of the text, the rest on all of it: the best steps for a short text are too large for a long
+    one.
     """
 
     def __init__(

@@ -6,8 +6,7 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predict
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary, row_blocks
-from keras_nplm.models.mixture import Mixture
+from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
@@ -32,11 +31,9 @@ def approximate(
 
         c(h w) = sum over the text's contexts C that end in h of P(w | C),    P(w | h) = c(h w) / c(h)
 
-    c(h w) is the count that the model expects where the text has c(h). At the model's own order P(w | h) is the model's
-    probability. At a lower order it is the expectation over the longer contexts, down to the unigrams. The n-grams of
-    the text are listed, and other n-grams with an expected count above `min_expected_count`. The remaining mass of a
-    context goes to the other words in proportion to the shorter context. The model's probability of ids that are never
-    predicted is dropped. `prune` then selects n-grams, and `fit_unigrams` fits the unigrams below them.
+    c(h w) is the count that the model expects where the text has c(h). The n-grams of the text are listed, and other
+    n-grams with an expected count above `min_expected_count`. `prune` then selects n-grams, and `fit_unigrams` fits the
+    unigrams below them.
 
     Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models into back-off
     language models for efficient decoding in automatic speech recognition.
@@ -51,13 +48,12 @@ def approximate(
 
 
 def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
-    """Fit the unigrams of a back-off model so that its word frequencies are given marginals.
+    """Fit the unigrams of a back-off model so that its word frequencies are given marginals, ln P(w) [|V|].
 
         p(w) sum_{v: v w unlisted} P(v) γ(v) = P(w) - sum_{v: v w listed} P(v) P(w | v)
 
-    The unigram of w is used only after words v for which v w is not listed. So it is fitted to the rest of P(w) there,
-    as Kneser-Ney's lower orders are, and not to all of P(w). Frequent words are listed after most words and get less,
-    rare words get more. A share of 0.02 of the text is assumed to follow words that list no n-gram.
+    The unigram of w is used only after words v for which v w is not listed, as in Kneser-Ney's lower orders. A share of
+    0.02 of the text is assumed to follow words that list no n-gram.
 
     Reference: Kneser & Ney (1995), Improved backing-off for m-gram language modeling.
     """
@@ -79,10 +75,7 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
 def _find_distinct_contexts(
     ids: np.ndarray, order: int, boundary: str, vocabulary_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct contexts of a text, int32 [D, n-1], and how often each occurs, int64 [D].
-
-    They are sorted by the last word, then by the word before, and so on: contexts with a common end are adjacent.
-    """
+    """Return the distinct contexts, int32 [D, n-1], sorted from the last word backwards, and their numbers [D]."""
     tokens, positions = ngram_positions(ids, order, boundary)
     path = np.zeros(len(positions), np.int64)  # the number of the words so far, from the last word backwards
     for length in range(1, order):
@@ -107,7 +100,7 @@ def _expect_counts(
     tables = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]]
     progress = open_progress("Expected counts", len(contexts), " contexts")
     for block in row_blocks(len(contexts), max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))):
-        counts = _next_probabilities(model, contexts[block])  # [B, |V|]
+        counts = np.exp(model.next_log_probs(contexts[block]).astype(np.float32, copy=False))  # [B, |V|]
         counts[:, never] = 0
         counts *= (frequencies[block] / counts.sum(axis=1))[:, None].astype(np.float32)
         unigram += counts.sum(axis=0)
@@ -119,22 +112,8 @@ def _expect_counts(
     return unigram, tables
 
 
-def _next_probabilities(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
-    """Return P(w | context) for every word w, float32 [B, |V|]; for a mixture without the costly logarithms."""
-    if not isinstance(model, Mixture):
-        return np.exp(model.next_log_probs(context_ids).astype(np.float32, copy=False))
-    p = np.zeros((len(context_ids), model.vocabulary_size), np.float32)
-    weights = model.weights[model.find_bins(context_ids)].astype(np.float32)
-    for column, part in zip(weights.T, model.models, strict=True):
-        p += column[:, None] * _next_probabilities(part, cut_contexts(part, context_ids))
-    return p
-
-
 class _ExpectedCounts:
-    """The listed n-grams of one order, with their expected counts: the n-grams of the text, and all above `min_count`.
-
-    The counts of a context are sums over adjacent rows, in one block or several: the last sum stays open.
-    """
+    """The n-grams of one order, with their expected counts: those of the text, and all above `min_count`."""
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
         self._text_keys, self._size, self._min_count = text_keys, vocabulary_size, min_count
@@ -142,10 +121,7 @@ class _ExpectedCounts:
         self._node, self._sum = -1, np.zeros(vocabulary_size)
 
     def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray) -> None:
-        """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1.
-
-        `above` are the flat places of counts above `min_count`.
-        """
+        """Add counts, [B, |V|], in contexts `nodes` [B] or -1; `above` are flat places of counts above `min_count`."""
         first = np.flatnonzero(np.diff(nodes, prepend=-2))
         length = np.diff(first, append=len(nodes))
         is_run = length > 1

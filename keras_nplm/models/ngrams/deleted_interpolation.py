@@ -21,9 +21,8 @@ class DeletedInterpolation(NextWordModel):
 
         P(w | h) = α_0(l) / |V'| + α_1(l) c(w) / T + α_2(l) c(w_1 w) / c(w_1 •) + α_3(l) c(w_2 w_1 w) / c(w_2 w_1 •)
 
-    An unseen context has the relative frequencies of the next shorter context, so that every component is a
-    distribution. l is the bin of the context's training frequency (see `FrequencyBins`). V' are the words that are
-    ever predicted. `keys` and `counts` are of the n-grams of orders 2 … n; `weights` are α, float64 [bins, n + 1].
+    An unseen context has the relative frequencies of the next shorter context. l is the bin of the context's training
+    frequency (see `FrequencyBins`). `keys` and `counts` are of orders 2 … n; `weights` are α, float64 [bins, n + 1].
 
     Reference: Jelinek & Mercer (1980); Bengio et al. (2003), section 4.1.
     """
@@ -132,13 +131,6 @@ def deleted_interpolation(
         boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
         back_off: whether an unseen context takes its bin from its last words. False is the paper's choice, which costs
             4% of perplexity on Brown.
-
-    Example:
-
-    >>> text = np.array([4, 5, 6, 4, 5, 4, 6, 4, 5, 3])
-    >>> model = deleted_interpolation(text, text[::-1], vocabulary_size=8, order=3, boundary="stream")
-    >>> int(np.exp(model.next_log_probs(np.array([[6, 4]])))[0].argmax())
-    5
     """
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
     bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
