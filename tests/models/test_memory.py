@@ -35,8 +35,9 @@ def _use(name: str, size: int, directory) -> list[weakref.ref]:
     contexts, targets = ngrams[:, :-1], ngrams[:, -1]
     network.compile("adam")
     network.fit(contexts, targets, validation_data=(contexts, targets), batch_size=16, verbose=0)
-    network.predict(contexts, verbose=0), network.log_prob(contexts, targets), network.next_log_probs(contexts)
-    if name != "half":
+    network.log_prob(contexts, targets), network.next_log_probs(contexts)
+    if name not in ("half", "nce"):
+        network.predict(contexts, verbose=0)
         network.compile("sgd", loss="sparse_categorical_crossentropy")
         network.fit(contexts, targets, batch_size=16, verbose=0)
     squares = measure_mean_squares(network, ngrams, 8)

@@ -31,6 +31,7 @@ class Clipped(keras.layers.Layer):
 
 
 def _networks() -> dict[str, dict]:
+    sampled = dict(num_sampled=5, self_normalisation=0.1, seed=3, rank=3)
     return {
         "names": dict(hidden_units=H, embedding_dim=M, dropout=0.2, word_dropout=0.1, embedding_dropout=0.1),
         "averaged, deep, direct": dict(
@@ -42,15 +43,11 @@ def _networks() -> dict[str, dict]:
         "registered layer": dict(embedding_dim=H, hidden=Clipped()),
         "no hidden layer": dict(embedding_dim=M, hidden=None, direct_connections=True, boundary="stream"),
         "given embedding": dict(context=ContextEmbedding(V, M, weight_decay=0.1, dropout=0.1), hidden_units=H),
-        "held out": dict(output=FullSoftmax(V, held_out_mass=0.2, self_normalisation=0.1), weight_decay=0.1),
-        "tied": dict(output=FullSoftmax(V, tied=True), embedding_dim=M),
-        "pointer": dict(pointer=True, output=NoiseContrastive(V, num_sampled=5, rank=3, seed=3), word_dropout=0.1),
-        "short-list": dict(output=FullSoftmax(V, shortlist_size=9, outside_output=True)),
+        "pointer": dict(pointer=True, output=NoiseContrastive(V, **sampled), word_dropout=0.1),
+        "short-list": dict(output=FullSoftmax(V, shortlist_size=9, outside_output=True), weight_decay=0.1),
         "adaptive": dict(output=AdaptiveSoftmax(V, cutoffs=(7, 16))),
         "sampled": dict(output=SampledSoftmax(V, num_sampled=5, proposal="log-uniform", seed=3)),
-        "nce": dict(
-            output=NoiseContrastive(V, num_sampled=5, held_out_mass=0.2, self_normalisation=0.1, seed=3, rank=3)
-        ),
+        "nce": dict(output=NoiseContrastive(V, held_out_mass=0.2, **sampled)),
         "energy": dict(output=EnergyOutput(V, H, dropout=0.2, num_sampled=5, seed=3), embedding_dim=M),
         "energy by name": dict(output="energy", hidden_units=H, dropout=0.2),
     }
