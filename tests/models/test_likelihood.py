@@ -310,15 +310,6 @@ def test_biases_are_all_weights_without_decay(name):
     assert {id(weight) for weight in spared} == {id(weight) for weight in vectors} != set()
 
 
-def test_ids_out_of_range_give_a_loss_that_is_nan():
-    model, (contexts, targets) = _randomised(Flatter(V, 4, 3, 5)), _batch()  # trained on what `call` returns
-    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    assert np.isfinite(model.evaluate(contexts, targets[:, None], verbose=0)[0])  # targets of rank 2 are the same
-    for wrong in (V, -1):
-        assert np.isnan(model.evaluate(contexts, np.full_like(targets, wrong), verbose=0)[0])
-        assert np.isnan(model.evaluate(np.full_like(contexts, wrong), targets, verbose=0)[0])
-
-
 def test_jit_compilation_is_off_on_a_cpu():
     model = NPLM(V, 4, 3, 5)
     model.compile("sgd")
