@@ -104,9 +104,8 @@ def _expect_counts(
         counts[:, never] = 0
         counts *= (frequencies[block] / counts.sum(axis=1))[:, None].astype(np.float32)
         unigram += counts.sum(axis=0)
-        above = np.flatnonzero(counts > min_count)
         for table, numbers in zip(tables, nodes[:, block], strict=True):
-            table.add(numbers, counts, above)
+            table.add(numbers, counts)
         progress.update(len(counts))
     progress.close()
     return unigram, tables
@@ -120,33 +119,25 @@ class _ExpectedCounts:
         self._keys, self._counts = [], []
         self._node, self._sum = -1, np.zeros(vocabulary_size)
 
-    def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray) -> None:
-        """Add counts, [B, |V|], in contexts `nodes` [B] or -1; `above` are flat places of counts above `min_count`."""
+    def add(self, nodes: np.ndarray, counts: np.ndarray) -> None:
+        """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1."""
         first = np.flatnonzero(np.diff(nodes, prepend=-2))
-        length = np.diff(first, append=len(nodes))
-        is_run = length > 1
-        is_run[[0, -1]] = True  # their sums may begin in an earlier block, or continue in the next
-        run = np.repeat(np.arange(len(first)), length)
-        part_of = np.zeros((np.count_nonzero(is_run), len(counts)), np.float32)
-        part_of[np.cumsum(is_run)[run] - 1, np.arange(len(counts))] = is_run[run]
-        sums, ends = part_of @ counts, nodes[first[is_run]]
+        sums, ends = np.add.reduceat(counts, first, axis=0), nodes[first]
         last = sums[-1].astype(np.float64)
         if ends[0] == self._node:
             last += self._sum if len(ends) == 1 else 0
             sums[0] += self._sum
         else:
             self._list_open()
-        self._list(np.where(is_run[run], -1, nodes), counts, above)
         self._list(ends[:-1], sums[:-1])
         self._node, self._sum = int(ends[-1]), last
 
     def _list_open(self) -> None:
         self._list(np.array([self._node]), self._sum[None].astype(np.float32))
 
-    def _list(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray | None = None) -> None:
+    def _list(self, nodes: np.ndarray, counts: np.ndarray) -> None:
         """List the n-grams of complete rows: not those with -1."""
-        above = np.flatnonzero(counts > self._min_count) if above is None else above
-        rows, words = np.divmod(above, self._size)
+        rows, words = np.divmod(np.flatnonzero(counts > self._min_count), self._size)
         has_node = nodes[rows] >= 0
         self._append(nodes, counts, rows[has_node], words[has_node])
         rows = np.flatnonzero(nodes >= 0)
