@@ -26,11 +26,7 @@ _VALIDATION_BATCH = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Adaptation:
-    """The result of `adapt_network`.
-
-    `share` is α. A rate of 0: no training lowered the held-out perplexity, so the weights are unchanged. `before` and
-    `after` are perplexities of the held-out text, on which rate, epochs and share were chosen.
-    """
+    """The result of `adapt_network`: the chosen rate, epochs and α, and perplexities of the held-out text."""
 
     rate: float
     epochs: int
@@ -55,11 +51,10 @@ def adapt_network(
 
         θ' = fine-tune(θ_0, text),    θ = θ_0 + α (θ' - θ_0)
 
-    `Model.fit` trains with SGD at a constant rate, and stops at the first epoch that does not lower the held-out
-    perplexity (early stopping). The rate is 0.1. If the first epoch is the best, a third of the rate is tried, too; if
-    the last epoch is the best, three times the rate. α is 0.25, 0.5, 0.75 or 1: the smallest whose held-out perplexity
-    is within 2% of the lowest. A smaller α forgets less of the old text. If nothing lowers the held-out perplexity, the
-    weights stay as they are. The result is not compiled. The same seed gives the same weights.
+    Training with SGD stops at the first epoch that does not lower the held-out perplexity. If the first epoch is the
+    best, a third of the rate is tried, too; if the last is, three times the rate. α is the smallest share whose
+    held-out perplexity is within 2% of the lowest: it forgets less of the old text. If nothing helps, the weights stay
+    as they are.
 
     Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of the weights.
     """

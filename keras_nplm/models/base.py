@@ -37,14 +37,9 @@ class NextWordModel:
         return ""
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(target | context), the log-probability of given target words.
+        """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first, and int [B].
 
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-            target_ids: int [B].
-
-        Returns:
-            float [B], nats; -inf for a word that the model never predicts.
+        -inf for a word that the model never predicts.
         """
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
         blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
@@ -52,14 +47,7 @@ class NextWordModel:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(w | context) for every word w, the distribution over the next word.
-
-        Args:
-            context_ids: int [B, n-1], oldest word first.
-
-        Returns:
-            float [B, |V|], nats; exp of a row sums to 1; -inf for words that the model never predicts.
-        """
+        """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums to 1."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         if len(context_ids) <= DISTRIBUTION_ROWS:
             return self._next_log_probs(context_ids)
@@ -94,10 +82,7 @@ def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
 
 
 def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:
-    """Return the boundary of models, which must be one and the same, and equal to `boundary` where that is given.
-
-    A model without a `boundary` takes every boundary. The result is None where no boundary is known.
-    """
+    """Return the boundary of models, which must be one, and equal to `boundary` where given; None if none is known."""
     boundaries = [getattr(model, "boundary", None) for model in models]
     known = {name for name in boundaries if name is not None}
     if len(known) > 1:

@@ -178,14 +178,6 @@ class ContinuousCache(_Cache):
         flatness: θ, 0 or more. 0 gives all cached words the same weight.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + n.
 
-    Example:
-
-    >>> from keras_nplm import NPLM
-    >>> network = NPLM(8, order=2, embedding_dim=2, hidden_units=3, boundary="stream")
-    >>> p = np.exp(ContinuousCache(network, flatness=1.0, length=3).next_log_probs([[4, 5, 4, 6]]))[0]
-    >>> p.sum().round(6), np.flatnonzero(p).tolist()
-    (np.float64(1.0), [4, 5, 6])
-
     Reference: Grave, Joulin & Usunier (2017), Improving neural language models with a continuous cache.
     """
 

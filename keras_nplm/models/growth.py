@@ -10,10 +10,7 @@ from keras_nplm.models.nplm import NPLM
 
 @dataclasses.dataclass(frozen=True)
 class NewRows:
-    """The weights of J words that are added to a network, and their shares of all tokens.
-
-    `C` is float [J, m], `kernel` float [J, w] (of a tied output `C` again), `b` and `frequencies` float [J].
-    """
+    """Weights of J new words, C [J, m], kernel [J, w] (C if tied) and b [J], and their shares of all tokens [J]."""
 
     C: np.ndarray
     kernel: np.ndarray
@@ -35,9 +32,7 @@ def check_growable(model: object) -> None:
 def grow(model: NPLM, rows: NewRows) -> NPLM:
     """Return the network with more words, not compiled. Old words keep their ids and weights, new words follow them.
 
-    The distributions that training samples from grow, too. A sampled output's proposal gives new words their
-    frequencies. The distribution over words that are rare in training (see `Output.set_unigram`) gives each the
-    greatest share that a word has there. So the new network can be trained further.
+    The distributions that training samples from grow, too (see `Output.grow_from`): it can be trained further.
     """
     check_growable(model)
     config = model.get_config()
@@ -57,12 +52,9 @@ def grow(model: NPLM, rows: NewRows) -> NPLM:
 
 
 def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log-probabilities after words were added, from those before and the new words' logits y_j, [B, J].
+    """Return ln P of old words (shape of `log_prob`, [B] or [B, N]) and of new words with the logits y_j, [B, J].
 
         Z_new = Z + sum_j exp(y_j),    P_new(i) = P(i) Z / Z_new,    P_new(j) = exp(y_j) / Z_new
-
-    `log_prob` is float [B] for one word i per context, or [B, N] for several. Returns ln P_new(i | context), shaped as
-    `log_prob`, and ln P_new(j | context), [B, J].
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5, out-of-vocabulary words.
     """

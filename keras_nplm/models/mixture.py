@@ -122,13 +122,6 @@ def fit_mixture(
 
     Raises:
         InputError: the text is empty, or a word of the text has probability 0 in every model.
-
-    Example:
-
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> models = [kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3), Uniform(8)]
-    >>> fit_mixture(models, np.array([4, 5, 6, 7, 3])).weights.sum().round(6)
-    np.float64(1.0)
     """
     candidates = [list(model) if isinstance(model, list | tuple) else [model] for model in models]
     equal = np.full((bins.number if bins else 1, len(models)), 1 / max(len(models), 1))

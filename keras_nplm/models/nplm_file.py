@@ -34,9 +34,8 @@ _LONGEST = 1000  # characters of its strings, items of its lists
 def load_network(path: Path) -> NPLM:
     """Load a network from a `.keras` file, not compiled.
 
-    Keras creates objects of the classes and sizes that a file names. So the file is checked first. It may name the
-    layers of this package, and layers that the program has registered. It must hold its weights itself, and as many
-    as its configuration describes. A layer of Keras itself, such as `Dense`, is refused.
+    Keras creates objects of the classes and sizes that a file names. So the file is checked first: it may name layers
+    of this package and registered ones, and must hold as many weights as its configuration describes.
     """
     check_is_file(path)
     try:

@@ -23,13 +23,10 @@ class SelfNormalised(NextWordModel):
         a = tanh(d + sum_k T_k[w_k]),    T_k = C H_k,    y = b + U a (+ W x)
 
     H_k is the block of H for position k of the context. The tables T_k, [n-1, |V|, h], are computed once. Then the
-    hidden layer is n-1 lookups, and the score of an n-gram is one dot product: no matrix product, no [B, |V|].
-    Averaged positions share a table. Residual blocks and layer normalisation are computed from a. The weights are
-    copied when the object is made. With direct connections, or without a hidden layer, x is looked up in C as well.
-    For the energy output z = d + sum_k T_k[w_k] is looked up, and so is the target's part: y = b + v · tanh(z + T[w]).
-
-    Use it for networks trained so that log Z is near 0: with `NoiseContrastive`, or with `self_normalisation`.
-    `evaluate_with_ln_z` reports log Z.
+    hidden layer is n-1 lookups, and the score of an n-gram is one dot product: no matrix product, no [B, |V|]. Averaged
+    positions share a table. The energy output looks up its target's part: y = b + v · tanh(z + T[w]). The weights are
+    copied. Use it for networks trained with `NoiseContrastive` or `self_normalisation`; `evaluate_with_ln_z` reports
+    log Z.
 
     Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical machine translation,
     sections 2.4 and 2.5.
@@ -112,10 +109,7 @@ class SelfNormalised(NextWordModel):
         return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
 
     def features(self, context_ids: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
-        """Return the features of the output layer, a or [a; x], float32 [B, w], for int [B, n-1] in range.
-
-        `buffers`, float32 [2, B or more, h], is memory to compute in. The result may lie in the first of the two.
-        """
+        """Return the features of the output layer, float32 [B, w], perhaps in `buffers`, float32 [2, B or more, h]."""
         features = []
         if self.tables is not None:
             features.append(self.transform(self._before_tanh(context_ids, buffers)))

@@ -35,16 +35,6 @@ class Shortlist(NextWordModel):
         background: any language model over the same vocabulary and with the same boundary. A model of a lower order
             gets the last words of a context. For a back-off model P_S is a look-up.
 
-    Example:
-
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> from keras_nplm import NPLM, FullSoftmax
-    >>> background = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 7, 3]), vocabulary_size=8, order=3)
-    >>> output = FullSoftmax(8, shortlist_size=2)
-    >>> model = Shortlist(NPLM(8, order=2, embedding_dim=2, hidden_units=3, output=output), background)
-    >>> np.exp(model.next_log_probs(np.array([[4, 5], [7, 7]]))).sum(axis=1).round(5)
-    array([1., 1.])
-
     Reference: Schwenk (2007), Continuous space language models, section 3.2; Park, Liu, Gales & Woodland (2010),
     Improved neural network based language modelling and adaptation, for the output o.
     """

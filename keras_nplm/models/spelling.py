@@ -32,9 +32,8 @@ class SpellingModel:
 
         P(c_1 … c_k | <unk>) = P(</s> | c_{k-4} … c_k) prod_i P(c_i | c_{i-5} … c_{i-1})
 
-    P is an interpolated Kneser-Ney model of order 6 over characters and the end of the word. A character that one
-    training word has, or none, is spelled as an escape and then uniformly: P(escape | context) / number of all other
-    Unicode code points. The probabilities of all strings sum to 1.
+    P is a Kneser-Ney model of order 6 over characters. A rare character, which at most one training word has, is an
+    escape and then uniformly one of all other Unicode code points. The probabilities of all strings sum to 1.
 
     Reference: Brown et al. (1992), An estimate of an upper bound for the entropy of English.
     """
@@ -50,8 +49,8 @@ class SpellingModel:
     ) -> "SpellingModel":
         """Estimate the spelling of words outside a vocabulary.
 
-        The training words are the out-of-vocabulary words of the training text, with their counts, and the vocabulary.
-        65,536 words suffice: the most frequent out-of-vocabulary words, then the rarest words of the vocabulary.
+        It learns from 65,536 words: frequent out-of-vocabulary words with their counts, then the vocabulary's rarest
+        words.
         """
         counts: Counter[str] = Counter()
         for part in check_items(unknown_words, "unknown_words", Mapping, "an iterable of dictionaries of counts"):

@@ -56,11 +56,8 @@ def compute_text_figures(log_prob: float, size: TextSize) -> dict[str, float | i
         bits per character  = -(ln P(tokens) + ln P(spellings)) / (ln 2 · characters)
         perplexity per word = exp(-(ln P(tokens) + ln P(spellings)) / words)
 
-    ln P(spellings) is the sum over the `<unk>` tokens of ln P(spelling | <unk>): a word model pays for all of its text.
-    Two costs are not included: a tokenizer of words loses the spacing of its text, and normalisation the difference
-    between the text and the normalised text.
-
-    Reference: Gao et al., Language Model Evaluation Harness (https://github.com/EleutherAI/lm-evaluation-harness).
+    ln P(spellings) is the sum of ln P(spelling | <unk>): a word model pays for all of its text. Not included is the
+    cost of spacing that a tokenizer of words loses, and of normalisation.
     """
     figures: dict[str, Any] = {"bits_per_character": None, "perplexity_per_word": None}
     if size.missing is None and size.characters and size.words and size.spelling_log_prob is not None:

@@ -30,10 +30,8 @@ def _network(boundary: str) -> NPLM:
 
 @functools.cache
 def _compute_features(context: tuple[int, ...]) -> np.ndarray:
-    """Return a = tanh(d + H x) in NumPy; the networks of both boundaries have the same weights."""
-    network = _network("stream")
-    x = np.concatenate([np.asarray(network.embed.C)[word] * (word > 0) for word in context])  # <pad> is 0
-    return np.tanh(np.asarray(network.hidden.d) + x @ np.asarray(network.hidden.H))
+    """Return h of one context; the networks of both boundaries have the same weights."""
+    return np.asarray(_network("stream").compute_features(np.array([context], np.int32)))[0]
 
 
 def _build(kind: str, boundary: str, length: int = LENGTH) -> caches._Cache:

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from keras_nplm import (
     NPLM,
-    AdaptiveSoftmax,
     AveragedContext,
     ContextEmbedding,
     FullSoftmax,
@@ -43,17 +42,12 @@ def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
     atol = 1e-4 if dtype == "float64" else 0.02  # some processors round bfloat16 less often in a graph
     np.testing.assert_allclose(np.log(probabilities)[np.arange(64), TARGETS], chosen, atol=atol)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=True)
     ngrams, settings = np.column_stack([CONTEXTS, TARGETS]), DynamicSettings(rule="rms", chunk=16)
     dynamic = DynamicNPLM(model, settings, measure_mean_squares(model, ngrams, 16))
     assert np.isfinite(dynamic.log_prob(CONTEXTS, TARGETS)).all()
     history = model.fit(CONTEXTS, TARGETS, validation_data=(CONTEXTS, TARGETS), verbose=0).history
     assert np.isfinite([value for values in history.values() for value in values]).all()
-
-
-def test_float16_is_refused_by_name():
-    with pytest.raises(InputError, match=r"`dtype` must be float32, .* Received: float16"):
-        NPLM(V, ORDER, dtype="float16")
 
 
 def test_export_needs_no_signature(tmp_path):
@@ -67,19 +61,13 @@ def test_export_needs_no_signature(tmp_path):
 
 
 def test_layers_accept_float_ids_and_any_integer():
-    embed = ContextEmbedding(V, 5)
+    embed = ContextEmbedding(300, 5)  # more words than a byte has
     expected = np.asarray(embed(CONTEXTS))
     for dtype in ("float32", "int64", "uint8", "int16"):
         np.testing.assert_array_equal(np.asarray(embed(CONTEXTS.astype(dtype))), expected)
     inputs = keras.Input((ORDER - 1,))  # of floats, Keras's default
-    model = keras.Model(inputs, FullSoftmax(V)(TanhHidden(7)(embed(inputs))))
-    assert model(CONTEXTS).shape == (64, V)
-
-
-def test_symbolic_dtype_of_an_output_is_that_of_its_values():
-    features = keras.KerasTensor((None, 6), "bfloat16")
-    output = FullSoftmax(V, dtype="mixed_bfloat16")
-    assert output(features).dtype == "float32" == keras.backend.standardize_dtype(output(np.ones((2, 6))).dtype)
+    model = keras.Model(inputs, FullSoftmax(300)(TanhHidden(7)(embed(inputs))))
+    assert model(CONTEXTS).shape == (64, 300)
 
 
 @pytest.mark.parametrize("from_logits", [False, True])
@@ -89,16 +77,15 @@ def test_perplexity_is_a_metric_of_any_model(from_logits):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
     model.compile("sgd", loss, metrics=[Perplexity(from_logits=from_logits)])
     x = RNG.normal(size=(64, 4)).astype(np.float32)
-    result = model.evaluate(x, TARGETS, verbose=0, return_dict=True)
-    np.testing.assert_allclose(np.log(result["perplexity"]), result["loss"], rtol=1e-5)
-    stop = keras.callbacks.EarlyStopping("val_perplexity", patience=1)  # finds by itself that lower is better
-    model.fit(x, TARGETS, validation_data=(x, TARGETS), epochs=2, callbacks=[stop], verbose=0)
+    stop = keras.callbacks.EarlyStopping("perplexity", patience=1)  # finds by itself that lower is better
+    history = model.fit(x, TARGETS, batch_size=64, callbacks=[stop], verbose=0).history
+    np.testing.assert_allclose(np.log(history["perplexity"]), history["loss"], rtol=1e-5)
     assert stop.monitor_op is keras.ops.less
 
 
 def test_callbacks_know_that_lower_perplexity_is_better(tmp_path):
     model = _build_model()
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=True)
     stop = keras.callbacks.EarlyStopping("val_perplexity", patience=1)
     keep = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", monitor="val_perplexity", save_best_only=True)
     model.fit(CONTEXTS, TARGETS, callbacks=[stop, keep], validation_data=(CONTEXTS, TARGETS), epochs=2, verbose=0)
@@ -106,53 +93,20 @@ def test_callbacks_know_that_lower_perplexity_is_better(tmp_path):
     assert stop.mode == keep.mode == "auto"  # the caller's callbacks are not edited
 
 
-def test_perplexity_does_not_drift_over_many_tokens():
-    perplexity = Perplexity()
-    perplexity.total.assign(1e8 * np.log(100))
-    perplexity.count.assign(1e8)
-    for _ in range(100):
-        perplexity.update_state(np.full(10, np.log(100), np.float32))
-    assert float(perplexity.count) == 1e8 + 1000
-    assert float(perplexity.result()) == pytest.approx(100, rel=1e-6)
-
-
-@pytest.mark.parametrize("options", [{}, {"context": AveragedContext(V, 6, averages_after=(1,))}])
-def test_context_of_wrong_width_is_refused(options):
-    with pytest.raises(
-        InputError, match=r"`context_ids` must be \[B, 3\]. Received: \[2, 2\]. Fix: give the n-1 words"
-    ):
-        NPLM(V, ORDER, 6, 8, **options)(np.zeros((2, 2), np.int32))
-
-
-@pytest.mark.parametrize("wrong", [V, -1])
-def test_ids_out_of_range_stop_training(wrong):
+def test_ids_out_of_range_stop_training():
     model = _build_model()
     model.compile("sgd")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`context_ids` must be 0 to 29.*{wrong}"):
-        model.fit(np.where(CONTEXTS[0, 0] == CONTEXTS, wrong, CONTEXTS), TARGETS, verbose=0)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`target_ids` must be 0 to 29.*{wrong}"):
-        model.evaluate(CONTEXTS, np.full_like(TARGETS, wrong), verbose=0)
-
-
-def test_layer_built_for_a_different_width_is_refused():
-    output = FullSoftmax(V, name="prob")
-    NPLM(V, ORDER, 6, 8, output=output)
-    NPLM(V, ORDER, 5, 8, output=output)  # shared: its features have the same width
-    with pytest.raises(InputError, match="`layer` must be one for inputs of width 9. Received: prob, .* width 8. Fix"):
-        NPLM(V, ORDER, 6, 9, output=output)
-
-
-def test_adaptive_cluster_without_predicted_words_is_finite():
-    output = AdaptiveSoftmax(10, cutoffs=(1, 3))  # ids 1 and 2 are <unk> and <s>; 0 is <pad>
-    output.build((None, 4))
-    output.initialise_from_unigram(np.array([0.0, 0, 0, 0.1, 0.2, 0.1, 0.2, 0.2, 0.1, 0.1]), np.zeros(10))
-    np.testing.assert_allclose(np.sum(output(np.ones((2, 4), "float32")), axis=1), 1, rtol=1e-5)
+    for wrong in (V, -1):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`context_ids` must be 0 to 29.*{wrong}"):
+            model.fit(np.where(CONTEXTS[0, 0] == CONTEXTS, wrong, CONTEXTS), TARGETS, verbose=0)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`target_ids` must be 0 to 29.*{wrong}"):
+            model.evaluate(CONTEXTS, np.full_like(TARGETS, wrong), verbose=0)
 
 
 @pytest.mark.parametrize("output", ["sampled", "nce"])
 def test_vocabulary_of_two_words_trains(output):
     model = NPLM(2, 2, 3, 4, output=output)
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=True)
     loss = model.fit(np.array([[0], [1]]), np.array([1, 1]), verbose=0).history[model.prob.loss_name]
     assert np.isfinite(loss).all()
 
@@ -167,78 +121,16 @@ def test_averages_of_many_words_are_exact_in_half_precision():
     np.testing.assert_allclose(x, exact, rtol=2**-8, atol=1e-4)  # rounded once, not 256 times
 
 
-def test_one_hot_targets_need_a_loss_of_their_own():
-    model = _build_model()
-    model.compile("sgd")
-    with pytest.raises(InputError, match=r"`y` must be \[B\] or \[B, 1\] ids.*categorical_crossentropy"):
-        model.fit(CONTEXTS, np.eye(V)[TARGETS], verbose=0)
-    model.compile("sgd", loss="categorical_crossentropy")
-    assert np.isfinite(model.fit(CONTEXTS, np.eye(V)[TARGETS], verbose=0).history["loss"]).all()
-
-
-def test_small_integer_types_train_with_large_vocabularies():
-    model = NPLM(300, ORDER, 4, 4)
-    model.compile("sgd")
-    loss = model.fit(CONTEXTS.astype(np.uint8), TARGETS.astype(np.uint8), verbose=0).history["loss"]
-    assert np.isfinite(loss).all()
-
-
 def test_frozen_model_and_positional_callbacks_fit():
     model = _build_model()
     model.trainable = False
-    model.compile("sgd")
-    stop = keras.callbacks.EarlyStopping("perplexity")
+    model.compile("sgd", loss="categorical_crossentropy", run_eagerly=True)
     before = [weight.numpy() for weight in model.weights]
-    model.fit(CONTEXTS, TARGETS, 32, 1, 0, [stop])
+    stop = keras.callbacks.EarlyStopping("perplexity")
+    history = model.fit(CONTEXTS, np.eye(V)[TARGETS].astype(np.float32), 32, 1, 0, [stop]).history
+    np.testing.assert_allclose(np.log(history["perplexity"]), history["loss"], rtol=1e-5)
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
-
-
-@pytest.mark.parametrize(
-    "name, fix",
-    [
-        ("averages_after", r"pass `context=AveragedContext\(…, averages_after=…\)`"),
-        ("residual_blocks", r"pass `hidden=DeepHidden\(…, residual_blocks=…\)`"),
-        ("num_sampled", r"pass `output=NoiseContrastive\(…, num_sampled=…\)`"),
-        ("tied", r"pass `output=FullSoftmax\(…, tied=…\)`"),
-        ("embeding_dim", r"see help\(NPLM\)"),
-    ],
-)
-def test_unknown_arguments_name_the_layer_that_has_them(name, fix):
-    with pytest.raises(InputError, match=rf"`{name}` must be left out: .* Received: 2. Fix: {fix}"):
-        NPLM(V, ORDER, **{name: 2})
-
-
-def test_network_within_time_distributed():
-    inputs = keras.Input((5, ORDER - 1), dtype="int32")
-    outputs = keras.layers.TimeDistributed(_build_model())(inputs)
-    assert keras.Model(inputs, outputs)(CONTEXTS[:10].reshape(2, 5, ORDER - 1)).shape == (2, 5, V)
-
-
-@pytest.mark.parametrize("contexts", [CONTEXTS[0], CONTEXTS[None]])
-def test_contexts_of_another_rank_are_refused(contexts):
-    with pytest.raises(InputError, match=r"`context_ids` must be \[B, 3\]. Received: \[.*3\]. Fix"):
-        _build_model()(contexts)
-
-
-@pytest.mark.parametrize("data, name", [((CONTEXTS,), "y"), (({"context_ids": CONTEXTS}, TARGETS), "x")])
-def test_data_without_targets_or_by_name_is_refused(data, name):
-    model = _build_model()
-    model.compile("sgd", run_eagerly=True)
-    with pytest.raises(InputError, match=rf"`{name}` must be one array of ids. .* Fix: pass fit\(contexts, targets\)"):
-        model.fit(*data, verbose=0)
-
-
-def test_a_loss_of_logits_is_refused():
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    with pytest.raises(InputError, match=r"`from_logits` must be False. .* the model returns probabilities"):
-        _build_model().compile("sgd", loss)
-
-    class Logits(NPLM):
-        def call(self, context_ids, training=False):
-            return keras.ops.log(super().call(context_ids, training=training))
-
-    Logits(V, ORDER, 6, 8).compile("sgd", loss=loss)
 
 
 def _unknown(rank: bool, width: int = ORDER - 1, columns: tuple = (), weights: bool = False) -> tf.data.Dataset:
@@ -251,25 +143,22 @@ def _unknown(rank: bool, width: int = ORDER - 1, columns: tuple = (), weights: b
     return data.apply(tf.data.experimental.assert_cardinality(2))
 
 
-@pytest.mark.parametrize("rank", [False, True])
 @pytest.mark.parametrize(
-    "options, loss",
+    "options, loss, rank",
     [
-        (dict(pointer=True, direct_connections=True), None),
-        (dict(context=AveragedContext(V, 6, averages_after=(1,)), output="nce"), None),
-        *(pytest.param(dict(output=o), None, marks=pytest.mark.long) for o in ("sampled", "adaptive", "energy")),
-        ({}, "sparse_categorical_crossentropy"),
+        (dict(pointer=True, direct_connections=True), "sparse_categorical_crossentropy", False),
+        (dict(context=AveragedContext(V, 6, averages_after=(1,)), output="nce"), None, True),
+        *(pytest.param(dict(output=o), None, True, marks=pytest.mark.long) for o in ("sampled", "adaptive", "energy")),
     ],
 )
 def test_data_of_unknown_static_shape_trains(options, loss, rank):
     model = _build_model(**options)
     model.compile("sgd", loss, metrics=["accuracy"] if loss else None)
-    for columns, weights in (((), True), ((1,), False)):
-        data = _unknown(rank, columns=columns, weights=weights)
-        model.fit(data, validation_data=data, shuffle=False, verbose=0)
-        result = model.evaluate(data, verbose=0, return_dict=True)
-        expected = -model.log_prob(CONTEXTS, TARGETS).mean()
-        np.testing.assert_allclose(np.log(result["perplexity"]), expected, rtol=1e-4)
+    data = _unknown(rank, columns=(1,) if rank else (), weights=not rank)
+    model.fit(data, validation_data=data, shuffle=False, verbose=0)
+    result = model.evaluate(data, verbose=0, return_dict=True)
+    expected = -model.log_prob(CONTEXTS, TARGETS).mean()
+    np.testing.assert_allclose(np.log(result["perplexity"]), expected, rtol=1e-4)
     probabilities = model.predict(_unknown(rank), verbose=0)
     np.testing.assert_allclose(probabilities, model(CONTEXTS), atol=1e-5)
 
@@ -279,9 +168,8 @@ def test_data_of_unknown_static_shape_trains(options, loss, rank):
 def test_a_wrong_width_of_unknown_static_shape_is_refused(rank, wrong, message):
     model = _build_model()
     model.compile("sgd")
-    for use, options in ((model.fit, dict(shuffle=False)), (model.evaluate, {})):
-        with pytest.raises((InputError, tf.errors.InvalidArgumentError), match=message):
-            use(_unknown(rank, **wrong), verbose=0, **options)
+    with pytest.raises((InputError, tf.errors.InvalidArgumentError), match=message):
+        model.fit(_unknown(rank, **wrong), verbose=0, shuffle=False)
 
 
 def test_replicas_build_on_data_of_unknown_static_shape():

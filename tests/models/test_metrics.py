@@ -42,3 +42,13 @@ def test_more_dimensions_and_targets_out_of_range():
         perplexity = Perplexity()
         perplexity.update_state(np.array([0, wrong]), probabilities[0, :2])
         assert np.isnan(perplexity.result())
+
+
+def test_perplexity_does_not_drift_over_many_tokens():
+    perplexity = Perplexity()
+    perplexity.total.assign(1e8 * np.log(100))
+    perplexity.count.assign(1e8)
+    for _ in range(100):
+        perplexity.update_state(np.full(10, np.log(100), np.float32))
+    assert float(perplexity.count) == 1e8 + 1000
+    assert float(perplexity.result()) == pytest.approx(100, rel=1e-6)

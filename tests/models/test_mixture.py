@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, Uniform, evaluate, fit_mixture
+from keras_nplm import InputError, Uniform, evaluate, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, deleted_interpolation, kneser_ney
 
 V = 12
@@ -16,14 +16,6 @@ def _text(seed: int, number: int = 600) -> np.ndarray:
     ids = 4 + rng.geometric(0.4, number) % 7  # id 11 is never seen
     ids[::9] = 3
     return np.append(ids, 3).astype(np.int32)
-
-
-def _network() -> NPLM:
-    model = NPLM(V, order=4, embedding_dim=3, hidden_units=4, boundary="stream")
-    rng = np.random.default_rng(0)
-    for weight in model.trainable_weights:
-        weight.assign(rng.normal(0, 0.5, weight.shape))
-    return model
 
 
 @functools.cache
@@ -39,12 +31,12 @@ def _count_based():
 
 def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
     held_out = _text(2, 1000)
-    network, *others = [_network(), *_count_based()]
-    fits = [fit_mixture([network, model, others[3]], held_out) for model in others[:3]]
+    first, *others = [kneser_ney(_text(3), V, 4, "stream"), *_count_based()]
+    fits = [fit_mixture([first, model, others[3]], held_out) for model in others[:3]]
     perplexities = [evaluate(mixture, held_out)["perplexity"] for mixture in fits]
     for candidates in (others[:3], others[2::-1]):
-        mixture = fit_mixture([network, candidates, others[3]], held_out)
-        assert mixture.models == [network, others[int(np.argmin(perplexities))], others[3]]
+        mixture = fit_mixture([first, candidates, others[3]], held_out)
+        assert mixture.models == [first, others[int(np.argmin(perplexities))], others[3]]
         assert evaluate(mixture, held_out)["perplexity"] == pytest.approx(min(perplexities), rel=1e-12)
 
 

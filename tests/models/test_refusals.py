@@ -9,6 +9,8 @@ import pytest
 
 from keras_nplm import (
     NPLM,
+    AveragedContext,
+    ContextEmbedding,
     ContinuousCache,
     FullSoftmax,
     InputError,
@@ -16,6 +18,7 @@ from keras_nplm import (
     Mixture,
     NgramCache,
     Shortlist,
+    TanhHidden,
     Uniform,
     UnigramCache,
     Vocabulary,
@@ -53,6 +56,8 @@ UNIFORM = Uniform(V, "stream")
 BINS = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 2, "stream")))
 LISTED = {"output": lambda: FullSoftmax(V, shortlist_size=3)}
 FACTORS = "`factors` must be a list of at most 16 numbers from 1 to 1,000,000"
+CONTEXTS, TARGETS = np.full((4, 2), 5, np.int32), np.full(4, 5, np.int32)
+LOGITS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 SHARES = "`weights` must be 0 or more and sum to 1"
 
 
@@ -78,11 +83,64 @@ def _load_cache(**content):
     return call
 
 
+class _Logits(NPLM):
+    def call(self, context_ids, training=False):
+        return keras.ops.log(super().call(context_ids, training=training))
+
+
+def _fit(*data, loss=None, kind=NPLM):
+    def call(path):
+        model = kind(V, 3, 2, 3)
+        model.compile("sgd", loss, run_eagerly=True)
+        model.fit(*data, verbose=0)
+
+    return call
+
+
+def _share_layers(path):
+    output = FullSoftmax(V, name="prob")
+    NPLM(V, 3, 2, 8, output=output)
+    NPLM(V, 3, 4, 8, output=output)  # its features have the same width
+    NPLM(V, 3, 2, 9, output=output)
+
+
 def _write(path, content):
     path.write_bytes(content)
     return path
 
 
+OPTIONS = [
+    ({"order": 1}, "`order` must be"),
+    ({"hidden_units": 0}, "`hidden_units` must be 1 or more without direct connections"),
+    ({"hidden": None}, "`hidden_units` must be 1 or more without direct connections"),
+    ({"embedding_dim": 0}, "`embedding_dim` must be"),
+    ({"vocabulary_size": 1}, "`vocabulary_size` must be"),
+    ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\)"),
+    ({"word_dropout": 1.0}, r"`word_dropout` must be in \[0, 1\)"),
+    ({"embedding_dropout": -0.1}, r"`embedding_dropout` must be in \[0, 1\)"),
+    ({"weight_decay": -1e-3}, "`weight_decay` must be"),
+    ({"boundary": "line"}, "`boundary` must be one of sentence, stream"),
+    ({"dtype": "float16"}, "`dtype` must be float32, .* Received: float16"),
+    ({"dtype": "mixed_float16"}, "`dtype` must be float32, .* Received: mixed_float16"),
+    ({"output": "hierarchical"}, "`output` must be one of full, sampled, nce, adaptive, energy"),
+    ({"output": "nce", "weight_decay": 1e-4}, "`weight_decay` must be 0 with a sampled output"),
+    ({"hidden": "sigmoid"}, "`hidden` must be one of tanh, relu, gelu, silu"),
+    ({"context": "averaged"}, "`context` must be 'concatenated' or a context layer"),
+    ({"order": 5, "context": AveragedContext(V, 2, averages_after=(4,))}, "`averages_after` must be below 4"),
+    ({"hidden": TanhHidden(4), "dropout": 0.1}, "`dropout` must be 0 if `hidden` is a layer"),
+    ({"context": ContextEmbedding(V, 2), "word_dropout": 0.1}, "`word_dropout` must be 0 if `context` is a layer"),
+    ({"context": ContextEmbedding(V, 2), "embedding_dropout": 0.1}, "`embedding_dropout` must be 0 if `context`"),
+    *(
+        ({name: 2}, rf"`{name}` must be left out: .* Received: 2. Fix: {fix}")
+        for name, fix in (
+            ("averages_after", r"pass `context=AveragedContext\(…, averages_after=…\)`"),
+            ("residual_blocks", r"pass `hidden=DeepHidden\(…, residual_blocks=…\)`"),
+            ("num_sampled", r"pass `output=NoiseContrastive\(…, num_sampled=…\)`"),
+            ("tied", r"pass `output=FullSoftmax\(…, tied=…\)`"),
+            ("embeding_dim", r"see help\(NPLM\)"),
+        )
+    ),
+]
 CALLS = [
     (lambda path: kneser_ney(TEXT, V, 1), "`order`"),
     (lambda path: kneser_ney(TEXT, V, 3, "book"), "`boundary`"),
@@ -145,6 +203,16 @@ CALLS = [
     (lambda path: ContinuousCache(UNIFORM), "`network` must be an NPLM. Received: Uniform"),
     (lambda path: DynamicSettings(rate=-1), "`rate` must be 0 or more"),
     (lambda path: SpellingModel({}), "needs words of 1 character or more"),
+    (_fit(CONTEXTS), r"`y` must be one array of ids. .* Fix: pass fit\(contexts, targets\)"),
+    (_fit({"context_ids": CONTEXTS}, TARGETS), r"`x` must be one array of ids. .* Fix: pass fit"),
+    (_fit(CONTEXTS, np.eye(V)[TARGETS]), r"`y` must be \[B\] or \[B, 1\] ids.*categorical_crossentropy"),
+    (_fit(CONTEXTS, TARGETS, loss=LOGITS), "`from_logits` must be False. .* the model returns probabilities"),
+    (_share_layers, "`layer` must be one for inputs of width 9. Received: prob, .* width 8. Fix"),
+    *(
+        (lambda path, shape=shape: _network()(np.zeros(shape, np.int32)), r"`context_ids` must be \[B, 2\]. Rec.* Fix")
+        for shape in ((2, 5), (2,), (1, 2, 2))
+    ),
+    *((lambda path, options=options: NPLM(**{"vocabulary_size": V} | options), words) for options, words in OPTIONS),
     (lambda path: SpellingModel({"": 1}), "needs words of 1 character or more"),
 ]
 
@@ -154,3 +222,7 @@ def test_wrong_arguments_are_refused(tmp_path, number):
     call, message = CALLS[number]
     with pytest.raises(InputError, match=message):
         call(tmp_path / "input")
+
+
+def test_a_subclass_that_returns_logits_may_have_a_loss_of_logits():
+    _fit(CONTEXTS, TARGETS, loss=LOGITS, kind=_Logits)(None)

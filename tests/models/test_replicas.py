@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, InputError, LazySGD
-from keras_nplm.models.replicas import has_several_workers, read_cluster, read_workers
+from keras_nplm import NPLM, InputError
+from keras_nplm.models.replicas import read_cluster, read_workers
 
 V = 11
 
@@ -29,13 +29,6 @@ def test_options_that_fail_on_replicas_are_refused(options, message):
         model.check_replicable()
 
 
-def test_any_optimizer_and_clipping_may_have_replicas():
-    model = NPLM(V, 3, 2, 3, output="nce")
-    for optimizer in ("adam", LazySGD(0.1), keras.optimizers.SGD(clipnorm=1), keras.optimizers.Adagrad(clipvalue=1)):
-        model.compile(optimizer)
-        model.check_replicable()
-
-
 def test_compile_checks_under_a_strategy():
     with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
         model = NPLM(V, 3, 2, 3)
@@ -45,41 +38,15 @@ def test_compile_checks_under_a_strategy():
             model.compile("sgd", steps_per_execution=2)
 
 
-def test_one_replica_has_the_whole_weight():
-    model, mean = NPLM(V, 3, 2, 3), tf.constant(2.0)
-    model.compile("sgd")
-    assert model.weight_by_examples(mean, tf.ones(5)) is mean
-    assert model.add_worker_dimension({"loss": 1.0}) == {"loss": 1.0}
-    assert not has_several_workers(tf.distribute.get_strategy())
-
-
-def test_build_reads_no_batch_of_the_data():
-    """Keras builds from a batch, which replicas have in parts."""
-    model = NPLM(V, 3, 2, 3)
-    model.compile("sgd", metrics=["accuracy"])
-    model._maybe_symbolic_build(iterator=iter([]))
-    data = tf.data.Dataset.from_tensor_slices((np.ones((4, 2), np.int32), np.ones(4, np.int32))).batch(2)
-    assert {"accuracy", "loss", "perplexity"} == set(model.fit(data, shuffle=False, verbose=0).history)
-
-
 CLUSTER = {"cluster": {"worker": ["one:1", "two:2"]}, "task": {"type": "worker", "index": 1}}
 
 
-def test_addresses_of_workers_are_read(monkeypatch):
+def test_cluster_and_number_of_this_worker_are_read(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert read_workers() == []
+    assert read_cluster() == ([], 0) and read_workers() == []
     monkeypatch.setenv("TF_CONFIG", json.dumps(CLUSTER))
-    assert read_workers() == ["one:1", "two:2"]
-
-
-def test_number_of_this_worker_is_read(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert read_cluster() == ([], 0)
-    monkeypatch.setenv("TF_CONFIG", json.dumps(CLUSTER))
-    assert read_cluster() == (["one:1", "two:2"], 1)
-    monkeypatch.setenv(
-        "TF_CONFIG", json.dumps({"cluster": {"worker": ["one:65535"]}, "task": CLUSTER["task"] | {"index": 0}})
-    )
+    assert read_cluster() == (["one:1", "two:2"], 1) and read_workers() == ["one:1", "two:2"]
+    monkeypatch.setenv("TF_CONFIG", _change({"index": 0}, worker=["one:65535"]))
     assert read_cluster() == (["one:65535"], 0)
 
 
@@ -91,32 +58,21 @@ def _change(task: dict | None = None, **cluster) -> str:
     "text, message",
     [
         ("{", "describe a cluster .*JSONDecodeError"),
-        ("[" * 100_000, "describe a cluster .*RecursionError"),
         ("[]", "describe a cluster .*TypeError"),
-        ("null", "describe a cluster .*TypeError"),
-        ('{"cluster": {}}', "describe a cluster .*KeyError.'task'"),
         ('{"cluster": {"worker": ["one:1"]}}', "describe a cluster .*KeyError.'task'"),
         (_change(ps=["three:3"]), r"list workers only, .* Received: \['ps', 'worker'\]"),
-        (_change(chief=["three:3"]), "list workers only"),
-        (_change(evaluator=["three:3"]), "list workers only"),
         (_change(worker=[]), r"list the addresses of the workers. Received: \[\]"),
         (_change(worker="one:1"), "list the addresses of the workers. Received: 'one:1'"),
-        (_change(worker={"0": "one:1"}), "list the addresses of the workers"),
         (_change(worker=["one:1", "two"]), "give each worker as host:port, .* Received: 'two'"),
         (_change(worker=["one:1", "localhost:99999"]), "port of 1 to 65535. Received: 'localhost:99999'"),
         (_change(worker=["one:1", "two:0"]), "Received: 'two:0'"),
-        (_change(worker=["one:1", "two:-1"]), "Received: 'two:-1'"),
         (_change(worker=["one:1", ":2"]), "Received: ':2'"),
         (_change(worker=["one:1", 2]), "Received: 2"),
         (_change(worker=["one:1", "two:2", "one:1"]), "list each address once. Received: 'one:1'"),
         (_change({"type": "ps"}), "give this process the type worker. Received: 'ps'"),
-        (_change({"type": "chief"}), "give this process the type worker. Received: 'chief'"),
         (_change({"index": 2}), "an integer index of 0 to 1. Received: 2"),
         (_change({"index": -1}), "an integer index of 0 to 1. Received: -1"),
-        (_change({"index": "0"}), "an integer index of 0 to 1. Received: '0'"),
         (_change({"index": True}), "an integer index of 0 to 1. Received: True"),
-        (_change({"index": 1.0}), "an integer index of 0 to 1. Received: 1.0"),
-        (_change({"index": None}), "an integer index of 0 to 1. Received: None"),
     ],
 )
 def test_invalid_cluster_is_refused(text, message, monkeypatch):

@@ -21,20 +21,13 @@ def _model(order=4, m=3, h=5, direct=False, **options):
 
 def _variants() -> dict[str, dict]:
     return {
-        "plain": {},
-        "direct": dict(direct=True),
+        "paper": dict(direct=True),
         "bigram": dict(order=2, m=2, h=3, output="nce"),
         "no hidden layer": dict(order=3, m=4, h=0, direct=True, output=FullSoftmax(V, tied=True)),
-        "low rank, direct": dict(direct=True, output=FullSoftmax(V, rank=2)),
-        "tied": dict(output=FullSoftmax(V, tied=True)),
-        "averaged": dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), direct=True),
-        "all averaged": dict(order=6, context=AveragedContext(V, 3, averages_after=(0, 4))),
+        "low rank": dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), output=FullSoftmax(V, rank=2)),
         "deep": dict(hidden=DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True)),
         "pointer": dict(order=8, pointer=True, direct=True),
-        "energy": dict(output="energy"),
-        "averaged, energy": dict(
-            order=8, context=AveragedContext(V, 3, averages_after=(2, 4)), output=EnergyOutput(V, 5)
-        ),
+        "energy": dict(order=8, context=AveragedContext(V, 3, averages_after=(0, 4)), output=EnergyOutput(V, 5)),
     }
 
 

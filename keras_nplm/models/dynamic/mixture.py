@@ -13,11 +13,9 @@ class DynamicMixture(NextWordModel):
         P_c(w | h) = sum_k α_ck P_k(w | h),    r_tk = α_ck P_k(w_t | h_t) / P_c(w_t | h_t)
         α_{c+1} = α_c + ρ 1/B sum_{t in chunk c} (r_t - α_c)
 
-    ρ is `rate`, B is `chunk`. With frequency bins, each n-gram moves the weights of its bin. `log_prob` reads the text:
-    its n-grams must be consecutive, and each call continues after the call before.
+    ρ is `rate`, B is `chunk`. Each n-gram moves the weights of its bin. See `DynamicNPLM` for what `log_prob` reads.
 
-    Reference: Cesa-Bianchi & Lugosi (2006), Prediction, learning, and games, chapter 2, for weights that follow the
-    likelihood; Neal & Hinton (1998), A view of the EM algorithm that justifies incremental variants.
+    Reference: Neal & Hinton (1998), A view of the EM algorithm that justifies incremental variants.
     """
 
     def __init__(self, mixture: Mixture, chunk: int, rate: float):

@@ -26,14 +26,10 @@ class DynamicNPLM(NextWordModel):
         θ_{c+1} = θ_c - η f s g_c + λ (θ_0 - θ_c),    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
     θ_0 are the trained weights, η the rate, f the factor of a group of weights, λ the decay, and r the root of the mean
-    square of each component of the gradient in training. ε is 1: components with a large gradient take smaller steps,
-    and no step is larger than the gradient. It is 0.1 for the biases of the output: a rare word that has come once
-    often comes again. The decay of 8 steps is taken at once. With several copies, each learns at a rate of its own, and
-    P is the mean of theirs. `log_prob` reads the text: its n-grams must be consecutive, and each call continues after
-    the call before. The network that is given stays as it is.
-
-    Dynamic evaluation gains where the text differs from the training text: another subject, author or time. Otherwise
-    a rate that is tuned on validation is small or 0.
+    square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output: a rare word that
+    has come once often comes again. The decay of 8 steps is taken at once. With several copies, each learns at a rate
+    of its own, and P is the mean of theirs. `log_prob` reads the text: its n-grams must be consecutive, and each call
+    continues after the call before. The network that is given stays as it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.

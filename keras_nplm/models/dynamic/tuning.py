@@ -77,12 +77,6 @@ def make_dynamic(
 
     Returns:
         a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and `DynamicMixture`.
-
-    Example:
-
-    >>> from keras_nplm.models.mixture import Uniform
-    >>> make_dynamic(Mixture([Uniform(8), Uniform(8)], [0.9, 0.1]), DynamicSettings(mixture_rate=0.1))
-    DynamicMixture(order=2, |V|=8, boundary='sentence')
     """
     if not (isinstance(model, Mixture) or find_networks(model)):
         raise InputError(

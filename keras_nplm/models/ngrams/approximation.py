@@ -6,8 +6,7 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predict
 from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary, row_blocks
-from keras_nplm.models.mixture import Mixture
+from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
@@ -32,11 +31,9 @@ def approximate(
 
         c(h w) = sum over the text's contexts C that end in h of P(w | C),    P(w | h) = c(h w) / c(h)
 
-    c(h w) is the count that the model expects where the text has c(h). At the model's own order P(w | h) is the model's
-    probability. At a lower order it is the expectation over the longer contexts, down to the unigrams. The n-grams of
-    the text are listed, and other n-grams with an expected count above `min_expected_count`. The remaining mass of a
-    context goes to the other words in proportion to the shorter context. The model's probability of ids that are never
-    predicted is dropped. `prune` then selects n-grams, and `fit_unigrams` fits the unigrams below them.
+    c(h w) is the count that the model expects where the text has c(h). The n-grams of the text are listed, and other
+    n-grams with an expected count above `min_expected_count`. `prune` then selects n-grams, and `fit_unigrams` fits the
+    unigrams below them.
 
     Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models into back-off
     language models for efficient decoding in automatic speech recognition.
@@ -51,13 +48,12 @@ def approximate(
 
 
 def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
-    """Fit the unigrams of a back-off model so that its word frequencies are given marginals.
+    """Fit the unigrams of a back-off model so that its word frequencies are given marginals, ln P(w) [|V|].
 
         p(w) sum_{v: v w unlisted} P(v) γ(v) = P(w) - sum_{v: v w listed} P(v) P(w | v)
 
-    The unigram of w is used only after words v for which v w is not listed. So it is fitted to the rest of P(w) there,
-    as Kneser-Ney's lower orders are, and not to all of P(w). Frequent words are listed after most words and get less,
-    rare words get more. A share of 0.02 of the text is assumed to follow words that list no n-gram.
+    The unigram of w is used only after words v for which v w is not listed, as in Kneser-Ney's lower orders. A share of
+    0.02 of the text is assumed to follow words that list no n-gram.
 
     Reference: Kneser & Ney (1995), Improved backing-off for m-gram language modeling.
     """
@@ -79,10 +75,7 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
 def _find_distinct_contexts(
     ids: np.ndarray, order: int, boundary: str, vocabulary_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct contexts of a text, int32 [D, n-1], and how often each occurs, int64 [D].
-
-    They are sorted by the last word, then by the word before, and so on: contexts with a common end are adjacent.
-    """
+    """Return the distinct contexts, int32 [D, n-1], sorted from the last word backwards, and their numbers [D]."""
     tokens, positions = ngram_positions(ids, order, boundary)
     path = np.zeros(len(positions), np.int64)  # the number of the words so far, from the last word backwards
     for length in range(1, order):
@@ -107,70 +100,44 @@ def _expect_counts(
     tables = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]]
     progress = open_progress("Expected counts", len(contexts), " contexts")
     for block in row_blocks(len(contexts), max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))):
-        counts = _next_probabilities(model, contexts[block])  # [B, |V|]
+        counts = np.exp(model.next_log_probs(contexts[block]).astype(np.float32, copy=False))  # [B, |V|]
         counts[:, never] = 0
         counts *= (frequencies[block] / counts.sum(axis=1))[:, None].astype(np.float32)
         unigram += counts.sum(axis=0)
-        above = np.flatnonzero(counts > min_count)
         for table, numbers in zip(tables, nodes[:, block], strict=True):
-            table.add(numbers, counts, above)
+            table.add(numbers, counts)
         progress.update(len(counts))
     progress.close()
     return unigram, tables
 
 
-def _next_probabilities(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
-    """Return P(w | context) for every word w, float32 [B, |V|]; for a mixture without the costly logarithms."""
-    if not isinstance(model, Mixture):
-        return np.exp(model.next_log_probs(context_ids).astype(np.float32, copy=False))
-    p = np.zeros((len(context_ids), model.vocabulary_size), np.float32)
-    weights = model.weights[model.find_bins(context_ids)].astype(np.float32)
-    for column, part in zip(weights.T, model.models, strict=True):
-        p += column[:, None] * _next_probabilities(part, cut_contexts(part, context_ids))
-    return p
-
-
 class _ExpectedCounts:
-    """The listed n-grams of one order, with their expected counts: the n-grams of the text, and all above `min_count`.
-
-    The counts of a context are sums over adjacent rows, in one block or several: the last sum stays open.
-    """
+    """The n-grams of one order, with their expected counts: those of the text, and all above `min_count`."""
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
         self._text_keys, self._size, self._min_count = text_keys, vocabulary_size, min_count
         self._keys, self._counts = [], []
         self._node, self._sum = -1, np.zeros(vocabulary_size)
 
-    def add(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray) -> None:
-        """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1.
-
-        `above` are the flat places of counts above `min_count`.
-        """
+    def add(self, nodes: np.ndarray, counts: np.ndarray) -> None:
+        """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1."""
         first = np.flatnonzero(np.diff(nodes, prepend=-2))
-        length = np.diff(first, append=len(nodes))
-        is_run = length > 1
-        is_run[[0, -1]] = True  # their sums may begin in an earlier block, or continue in the next
-        run = np.repeat(np.arange(len(first)), length)
-        part_of = np.zeros((np.count_nonzero(is_run), len(counts)), np.float32)
-        part_of[np.cumsum(is_run)[run] - 1, np.arange(len(counts))] = is_run[run]
-        sums, ends = part_of @ counts, nodes[first[is_run]]
+        sums, ends = np.add.reduceat(counts, first, axis=0), nodes[first]
         last = sums[-1].astype(np.float64)
         if ends[0] == self._node:
             last += self._sum if len(ends) == 1 else 0
             sums[0] += self._sum
         else:
             self._list_open()
-        self._list(np.where(is_run[run], -1, nodes), counts, above)
         self._list(ends[:-1], sums[:-1])
         self._node, self._sum = int(ends[-1]), last
 
     def _list_open(self) -> None:
         self._list(np.array([self._node]), self._sum[None].astype(np.float32))
 
-    def _list(self, nodes: np.ndarray, counts: np.ndarray, above: np.ndarray | None = None) -> None:
+    def _list(self, nodes: np.ndarray, counts: np.ndarray) -> None:
         """List the n-grams of complete rows: not those with -1."""
-        above = np.flatnonzero(counts > self._min_count) if above is None else above
-        rows, words = np.divmod(above, self._size)
+        rows, words = np.divmod(np.flatnonzero(counts > self._min_count), self._size)
         has_node = nodes[rows] >= 0
         self._append(nodes, counts, rows[has_node], words[has_node])
         rows = np.flatnonzero(nodes >= 0)

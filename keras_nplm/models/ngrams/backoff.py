@@ -25,12 +25,11 @@ class BackoffModel(NextWordModel):
         P(w | h) = p(h w)                 if the n-gram h w is listed
                  = γ(h) P(w | h')         else; h' is h without its oldest word, and γ of an unlisted context is 1
 
-    `unigrams` are ln p(w), float32 [|V|]; -inf for words that are never predicted. For k = 2 … n, `keys` are the sorted
-    keys of the listed n-grams, context number * |V| + word, int64, and `log_probs` their ln p. For k = 1 … n-1,
-    `backoffs` are ln γ of the contexts of k words.
+    `unigrams` are ln p(w), float32 [|V|]. For k = 2 … n, `keys` are the sorted keys of the listed n-grams, context
+    number * |V| + word, int64, and `log_probs` their ln p. For k = 1 … n-1, `backoffs` are ln γ of the contexts of k
+    words.
 
-    Reference: Katz (1987), Estimation of probabilities from sparse data for the language model component of a speech
-    recognizer.
+    Reference: Katz (1987), Estimation of probabilities from sparse data.
     """
 
     kind = "back-off"
@@ -145,8 +144,5 @@ def compute_backoff_log_probs(model: BackoffModel, k: int, chosen: np.ndarray | 
 
 
 def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
-    """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts].
-
-    The result is at least 1e-9: rounding puts the mass of a context that lists every word on either side of 0.
-    """
+    """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts], at least 1e-9 (rounding)."""
     return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)

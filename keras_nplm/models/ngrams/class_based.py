@@ -23,9 +23,8 @@ class ClassBased(NextWordModel):
 
         P(w | h) = (1-ε) P(g(w) | g(h)) P(w | g(w)) + ε / |V'|
 
-    P(class | classes) is a Kneser-Ney model. P(w | class) is the relative frequency in training, which is 0 for words
-    of the vocabulary that are not in the training text. ε, `uniform_weight`, gives these words a probability. V' are
-    the words that are ever predicted. `word_log_probs` are ln P(w | g(w)), `uniform` is ln 1/|V'| or -inf, [|V|] each.
+    P(class | classes) is a Kneser-Ney model, P(w | class) the relative frequency in training. `word_log_probs` are ln
+    P(w | g(w)), `uniform` is ln 1/|V'| or -inf, [|V|] each; `uniform_weight` is ε.
 
     Reference: Brown et al. (1992), Class-based n-gram models of natural language; Kneser & Ney (1993).
     """
@@ -102,14 +101,6 @@ def class_based(
         classes: the class of each word, int32 [|V|], as `exchange_classes` returns them.
         order: n, 2 or more.
         boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
-
-    Example:
-
-    >>> text = np.array([4, 6, 5, 7, 4, 7, 5, 6, 4, 6, 5, 7, 4, 7, 5, 6, 4, 3])
-    >>> classes = np.array([0, 1, 2, 3, 4, 4, 5, 5, 1])
-    >>> model = class_based(text, text, classes, order=3, boundary="stream")
-    >>> bool(np.exp(model.next_log_probs(np.array([[6, 4]])))[0, 6:8].sum() > 0.8)
-    True
     """
     ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1

@@ -29,11 +29,9 @@ def is_distribution(shares: np.ndarray) -> bool:
 
 
 def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1) -> np.ndarray:
-    """Fit interpolation weights to held-out events by expectation-maximisation (EM), from equal weights.
+    """Fit interpolation weights to ln P_k of held-out events, [T, K], by expectation-maximisation (EM).
 
         r_tk = w_k P_k(t) / sum_j w_j P_j(t),    w_k <- (1/K + sum_t r_tk) / (1 + T), over the T events of the bin
-
-    The prior of one event, shared by the K components, keeps every weight above 0 where there are few held-out events.
 
     Reference: Jelinek & Mercer (1980), Interpolated estimation of Markov source parameters from sparse data.
     """

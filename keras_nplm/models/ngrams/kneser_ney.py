@@ -67,10 +67,7 @@ def kneser_ney(
 def discount(
     counts: np.ndarray, nodes: np.ndarray, num_contexts: int, discounts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the discounted relative frequency of each n-gram of an order, and γ of each context (1 if unseen).
-
-    `counts` are (continuation) counts, `nodes` the context numbers, int64 [N]; `discounts` are D_1, D_2 and D_3+.
-    """
+    """Return the discounted relative frequencies of the n-grams of an order, and γ of each context (1 if unseen)."""
     subtracted = np.concatenate([[0.0], discounts])[np.minimum(counts, 3)]
     total = np.bincount(nodes, counts, minlength=num_contexts)
     gamma = np.bincount(nodes, subtracted, minlength=num_contexts) / np.maximum(total, 1)
@@ -78,11 +75,7 @@ def discount(
 
 
 def estimate_discounts(frequencies: np.ndarray) -> np.ndarray:
-    """Return D_1, D_2 and D_3+ of an order, from the numbers t_j of n-grams with (continuation) counts j = 0 … 5+.
-
-    The result is 0.5, 1 and 1.5 for small texts, where one of t_1 … t_3 is 0 or a D_j is outside (0, j]. If only t_4 is
-    0, D_3+ is 3. Both are as in KenLM's `lmplz`.
-    """
+    """Return D_1, D_2 and D_3+ from the numbers t_j of n-grams with (continuation) counts j = 0 … 5+, as KenLM does."""
     t = frequencies[1:5].astype(np.float64)
     if not t[:3].all():
         return np.array(_FALLBACK)

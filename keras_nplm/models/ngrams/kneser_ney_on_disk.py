@@ -26,8 +26,7 @@ def kneser_ney_on_disk(
 ) -> None:
     """Estimate the model of `kneser_ney` for a text whose n-gram counts are larger than memory, bit for bit the same.
 
-    Counts and tables are temporary files beside `path`, without a name: nothing is left of them after an interruption.
-    For order 5 these and the model take up to 100 bytes of disk for each token, the model alone up to 45.
+    Counts and tables are temporary files beside `path`. For order 5 they take up to 100 bytes of disk for each token.
     """
     max_rows = max(1, memory // (_BYTES_PER_WORD * order))
     with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:

@@ -11,13 +11,10 @@ _CACHE_SIZE = 1 << 20  # contexts whose mass `SummedMass` keeps
 
 
 class BackoffMass:
-    """Probability mass of a set of words under a back-off model, by look-up.
+    """Probability mass of a set of words under a back-off model, by look-up of the longest listed end of a context.
 
         M(h) = sum_{w in set, h w listed} p(h w) + γ(h) (M(h') - sum_{w in set, h w listed} P(w | h')),
         M() = sum_{w in set} p(w)
-
-    γ(h) is the back-off weight, and h' is h without its oldest word. The mass depends only on the longest listed end of
-    the context. So the masses of all listed contexts are computed once, from the shortest length to the longest.
 
     Reference: Schwenk & Gauvain (2004), Neural network language models for conversational speech recognition.
     """

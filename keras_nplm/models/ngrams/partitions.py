@@ -73,11 +73,9 @@ Partition = list[int]  # n-grams counted together in memory: their number for ea
 
 @dataclasses.dataclass(frozen=True)
 class SplitContext:
-    """A context of `length` words whose n-grams were counted in several partitions. Of length 0: the whole text.
+    """A context of `length` words that was counted in several partitions, by its number. Length 0: the whole text.
 
-    `number` is its number among the contexts of this length (see `ContextTrie`), `num_ngrams` the number of n-grams of
-    order length + 1 that have this context. `children` are the partitions and split contexts of the longer contexts
-    that end with it, in their order.
+    `children` are the partitions and split contexts of the longer contexts that end with it, in their order.
     """
 
     length: int
@@ -89,12 +87,9 @@ class SplitContext:
 class PartitionedCounts:
     """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`; `parts` is called twice.
 
-    Attributes:
-        root: the tree of partitions.
-        contexts, keys, counts: as in `NgramCounts`, with the continuation counts below order n.
-        suffixes: for k = 3 … n the place of each n-gram without its oldest word in the same partition; not for the
-            n-grams of the lowest order of a partition, and of split contexts.
-        frequencies: int64 [n, 6], the number of n-grams of each order with a count of 0, 1, … 4, and of 5 or more.
+    `root` is the tree of partitions. `contexts`, `keys` and `counts` are as in `NgramCounts`, with the continuation
+    counts below order n. `suffixes`, for k = 3 … n, are places in the same partition, without its lowest order.
+    `frequencies`, int64 [n, 6], are the numbers of n-grams of each order with a count of 0, 1, … 4, and of 5 or more.
     """
 
     def __init__(
@@ -141,10 +136,7 @@ class PartitionedCounts:
     def _count_longer(
         self, blocks: _Blocks, context: Sequence[int], number: int, num_older: np.ndarray
     ) -> tuple[list[Partition | SplitContext], np.ndarray]:
-        """Count the n-grams of the longer contexts that end with a context, before which words occur `num_older` times.
-
-        Returns the partitions and split contexts, and N1+(• context w) of each word w, int64 [|V|].
-        """
+        """Count n-grams of longer contexts; return partitions, and N1+(• context w) of each word w, int64 [|V|]."""
         length, size = len(context), self.vocabulary_size
         children: list[Partition | SplitContext] = []
         num_preceding = np.zeros(size, np.int64)
@@ -168,10 +160,7 @@ class PartitionedCounts:
     def _distribute(
         self, blocks: _Blocks, length: int, num_older: np.ndarray, file: IO[bytes]
     ) -> list[tuple[np.ndarray, int, int]]:
-        """Write n-grams to a file, sorted by groups of the word before a context of a length.
-
-        Return the words, first row and number of rows of each group: at most `max_rows` rows, or one word.
-        """
+        """Write n-grams to a file, grouped by the word before a context; return (words, first row, rows)."""
         words = np.flatnonzero(num_older)
         ends = np.cumsum(num_older[words])
         groups, first, start = [], 0, 0
@@ -210,10 +199,7 @@ class PartitionedCounts:
         self.frequencies[order - 1] += np.bincount(np.minimum(counts, 5), minlength=6)
 
     def _count_partition(self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray) -> Partition:
-        """Count n-grams in memory, and append the counts of the orders from `length` + 2 on.
-
-        `length` and `number` are of the context with which all contexts end; its N1+(• w_1 … w_k) are added up.
-        """
+        """Count n-grams in memory, whose contexts end with one of `length` words, and append the counts."""
         size, order = self.vocabulary_size, self.order
         contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
         bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words

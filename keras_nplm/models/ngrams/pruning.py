@@ -18,14 +18,10 @@ _ENOUGH = 0.99  # of `max_ngrams`, at which the search ends
 def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = None) -> BackoffModel:
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a threshold.
 
-    Perplexity is that on text which the model itself generates. Each n-gram is weighed by Stolcke's formula (see
-    `_Order.compute_changes`) as if all others stayed. As n-grams are removed, γ changes, and the rest are weighed
-    again. Weighed once, all n-grams of a context that lists nearly every word would seem worthless: without any one of
-    them γ stays the same. The beginning and the ending of a kept n-gram are kept, as readers of ARPA files need, and so
-    are unigrams. Back-off weights are recomputed, so that every context has a distribution.
-
-    P(h) is the model's own. That is right where lower orders are marginals, as in the result of `approximate`. It is
-    poor for Kneser-Ney, whose lower orders are not marginals.
+    Each n-gram is weighed by Stolcke's formula (see `_Order.compute_changes`) as if all others stayed. As n-grams are
+    removed, γ changes, and the rest are weighed again. The beginning and the ending of a kept n-gram are kept, and so
+    are unigrams. Back-off weights are recomputed. P(h) is the model's own: right where lower orders are marginals, as
+    in the result of `approximate`, and poor for Kneser-Ney.
 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.
@@ -60,9 +56,7 @@ class _Order:
 
             D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u P(u|h)},    exp(D) - 1
 
-        D is the relative entropy of the model with and without h w. The sum is over the words u that are not listed
-        after h, and γ' is the back-off weight without h w. P(h) is the product of the model's probabilities of the
-        words of h, with that of `</s>` for `<s>`. Reference: Stolcke (1998), equations 2 to 5.
+        u are the words not listed after h, and γ' is γ without h w. Reference: Stolcke (1998), equations 2 to 5.
         """
         p, q, nodes = self.p, self.q, self.nodes
         above, below = (backoff_mass(nodes, listed, self.num_contexts)[nodes] for listed in (p, q))
@@ -77,8 +71,7 @@ class _Order:
     def select(self, threshold: float, kept: np.ndarray, needed: np.ndarray) -> np.ndarray:
         """Return which n-grams stay, bool [N]: n-grams of `kept` that reach the threshold or are `needed`.
 
-        In each round, a context loses at most as much mass as it did not list before, or one n-gram. So γ, on which the
-        worth of the others depends, at most about doubles between two rounds.
+        In each round, a context loses at most as much mass as it did not list, or one n-gram: γ at most about doubles.
         """
         places = np.flatnonzero(kept)
         while True:

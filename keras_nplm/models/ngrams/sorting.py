@@ -12,10 +12,7 @@ _KEY_BITS = 63  # of int64
 
 @dataclasses.dataclass(frozen=True)
 class SortedContexts:
-    """The distinct contexts of one length, sorted from their last word backwards, int64 [C].
-
-    `parents` is the place of each context without its `oldest` word among the contexts of the length below.
-    """
+    """Distinct contexts of one length, int64 [C]: the oldest words, and the places of the contexts without them."""
 
     parents: np.ndarray
     oldest: np.ndarray
@@ -25,10 +22,9 @@ class SortedContexts:
 class SortedNgrams:
     """The distinct n-grams of one order, sorted by context and last word: int64 [N], all.
 
-    `nodes` are the places of their contexts among those of the length; a context of one word is the word. `words` are
-    the last words. `counts` are counts at the highest order and after `<s>`, else continuation counts, `occurrences`
-    counts at every order. `suffixes` are the places of the n-grams without their oldest words in the order below;
-    empty for the lowest order.
+    `nodes` are the places of their contexts. `counts` are counts at the highest order and after `<s>`, else
+    continuation counts, `occurrences` counts at every order. `suffixes` are places in the order below; empty for the
+    lowest order.
     """
 
     nodes: np.ndarray
@@ -41,12 +37,10 @@ class SortedNgrams:
 def sort_ngrams(
     ngrams: np.ndarray, length: int, vocabulary_size: int
 ) -> tuple[list[SortedContexts], list[SortedNgrams]]:
-    """Sort and count the n-grams of the orders from `length` + 2 to n, with their contexts.
+    """Sort and count the n-grams of the orders from `length` + 2 to n, with their contexts of two words or more.
 
-    n-grams of order n are sorted first. The n-grams of each order below are those without their oldest word: fewer are
-    sorted than by sorting the text for each order. `ngrams`, int32 [M, n], have one row for each token. Their last
-    `length` context words are the same, and none is `<s>`. The word before these is not `<pad>`. The result is the
-    contexts of `length` + 1 to n-1 words, without those of one word, and the n-grams of order `length` + 2 to n.
+    `ngrams`, int32 [M, n], have one row for each token. Their last `length` context words are the same, and none is
+    `<s>`. Each order below n is sorted from the n-grams of the order above without their oldest word.
     """
     bits = max(1, (vocabulary_size - 1).bit_length())
     columns = _mask_columns([ngrams[:, -2 - i] for i in range(length, ngrams.shape[1] - 1)])
@@ -129,11 +123,7 @@ def _find_starts(sorted_keys: np.ndarray) -> np.ndarray:
 def _number_contexts(
     columns: Sequence[np.ndarray], is_single_word: bool
 ) -> tuple[list[SortedContexts], list[np.ndarray]]:
-    """Number the distinct contexts of each length, of tokens sorted by their context; columns from the last word.
-
-    With `is_single_word` the first column alone is the context, and its number. Returns the contexts, and for each
-    column the number of each token's context.
-    """
+    """Return the distinct contexts of each length of sorted tokens, and for each column the number of each context."""
     contexts, nodes = [], []
     changes = np.zeros(len(columns[0]), bool)
     changes[:1] = True

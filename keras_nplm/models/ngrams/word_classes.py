@@ -31,8 +31,7 @@ def exchange_classes(
 
         ln L = sum_gh f(N(g, h)) - sum_g f(N(g, •)) - sum_h f(N(•, h)) + sum_w f(N(w)),    f(x) = x ln x
 
-    Each sweep takes the words by falling frequency, and moves each to the class with the highest ln L, until few words
-    move. A sweep costs as many operations as there are bigram types times classes.
+    Each sweep moves the words, by falling frequency, to the class with the highest ln L, until few words move.
 
     Reference: Kneser & Ney (1993), Improved clustering techniques for class-based statistical language modelling;
     Martin, Liermann & Ney (1998), Algorithms for bigram and trigram word clustering.

@@ -145,7 +145,7 @@ def test_no_word_is_counted_after_it_was_seen():
     """Other words from a place on leave all log-probabilities before it as they are."""
     dynamic = DynamicNPLM(_network(), DynamicSettings(chunk=6, rate=0.7, decay=0.01))
     whole = _read(dynamic, NGRAMS)
-    for place in range(61):
+    for place in range(0, 61, 4):
         changed = NGRAMS.copy()
         changed[place:, -1] = changed[place:, -1] % (V - 1) + 1
         dynamic.reset()

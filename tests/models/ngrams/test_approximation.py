@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import keras_nplm.models.ngrams.approximation as approximation
 from keras_nplm.data.ngram_arrays import ngram_positions, predicted_ids
-from keras_nplm.models.mixture import Mixture
-from keras_nplm.models.ngrams import BackoffModel, kneser_ney, prune
+from keras_nplm.models.ngrams import BackoffModel, prune
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.tables import ContextTrie
 
@@ -131,11 +130,3 @@ def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
         return np.abs(before @ np.exp(model.next_log_probs(np.arange(12)[:, None]).astype(float)) - after).max()
 
     assert error(approximation.fit_unigrams(pruned, marginals)) < 1e-5 < 1e-3 < error(pruned)
-
-
-def test_mixtures_are_approximated():
-    ids = _text("stream")
-    mixture = Mixture([Toy(4), kneser_ney(ids, V, 3, "stream")], [0.3, 0.7])
-    tables = _listed(approximate(mixture, ids, 3, "stream", 0.4)), _plain(mixture, ids, 3, "stream", 0.4)
-    for ours, plain in zip(*tables, strict=True):
-        assert ours == pytest.approx(plain, rel=2e-5)

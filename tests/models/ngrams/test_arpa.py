@@ -69,8 +69,10 @@ def _log10(model: BackoffModel, vocabulary: Vocabulary, words: str) -> float:
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
-@pytest.mark.parametrize("threshold", [0, 1e-3])
-def test_written_models_are_read_back(tmp_path, boundary, threshold):
+@pytest.mark.parametrize("threshold, block", [(0, 1), (0, 1 << 20), (1e-3, 20)])
+def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, threshold, block):
+    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
+    monkeypatch.setattr(arpa, "_BLOCK", block)
     vocabulary, name = Vocabulary(WORDS), "model.arpa.gz" if threshold else "model.arpa"
     model = prune(kneser_ney(_text(boundary), len(vocabulary), 4, boundary), threshold)
     write_arpa(tmp_path / name, model, vocabulary)
@@ -113,22 +115,6 @@ def test_model_gives_the_recorded_numbers_of_kenlm(boundary):
         np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("block", [1, 20, 333])
-@pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
-def test_models_do_not_depend_on_the_blocks_of_the_file(tmp_path, monkeypatch, name, block):
-    vocabulary = Vocabulary(WORDS)
-    model = kneser_ney(_text("sentence"), len(vocabulary), 4)
-    write_arpa(tmp_path / name, model, vocabulary)
-    whole, words = read_arpa(tmp_path / name)
-    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
-    monkeypatch.setattr(arpa, "_BLOCK", block)
-    write_arpa(tmp_path / f"blocks.{name}", model, vocabulary)
-    read, words_of_blocks = read_arpa(tmp_path / f"blocks.{name}")
-    assert words_of_blocks.words == words.words
-    for found, expected in zip(read.log_probs + read.keys, whole.log_probs + whole.keys, strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
 def test_memory_of_reading_follows_the_tables_not_the_text(tmp_path, monkeypatch):
     monkeypatch.setattr(arpa_lines, "_BLOCK", 1 << 16)
     vocabulary, path = Vocabulary([f"{'long' * 40}{i}" for i in range(500)]), tmp_path / "model.arpa"
@@ -145,10 +131,8 @@ UNIGRAMS = "\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<s>\n-1\t</s>\n-0.5\ta\t0\n\n
 POSITIVE = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 a 0.2552725\n-0.30103 b\n\n"
 FOURGRAM = SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1").replace("sat on the", "sat on the\t-0.5")
 ANSWERS = [
-    (SRILM, "<s> the", -0.2),
     (SRILM, "<s> the cat", -0.05 - 0.25),  # backed off from <s> the
     (SRILM, "sat on the", -0.1),  # though sat on is no bigram of the file
-    (SRILM, "cat on the", -0.35),
     (SRILM, "the cat sat", -0.3),  # the cat has no back-off: 0
     (SRILM, "cat sat cat", -0.15 - 0.5),
     (SRILM, "on dog", -0.1 - 1.1),
@@ -157,10 +141,8 @@ ANSWERS = [
     (SRILM.replace("-0.25\tthe cat", "-99\tthe cat"), "the cat", -np.inf),  # listed: no back-off
     (SRILM.replace("<unk>", "<UNK>"), "on dog", -0.1 - 1.1),
     (UNIGRAMS, "a a", -0.5),
-    (UNIGRAMS, "a </s>", -1),
     (POSITIVE + "\\2-grams:\n-1 a a\n\n\\end\\\n", "a b", np.log10(0.9)),  # 1.8 · 0.5
     (FOURGRAM.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"), "sat on the cat", -0.5 - 0.25),
-    (FOURGRAM.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"), "<s> sat on the", -0.2),
 ]
 
 
@@ -221,11 +203,6 @@ def test_malformed_files_are_refused_with_the_line(read, monkeypatch, block, old
     assert old in SRILM
     with pytest.raises(InputError, match=message):
         read(SRILM.replace(old, new))
-
-
-def test_words_outside_a_given_vocabulary_are_refused(read):
-    with pytest.raises(InputError, match="'sat' is not one"):
-        read(SRILM, Vocabulary(["the", "cat", "on"]))
 
 
 def test_words_of_ngrams_are_listed_without_a_probability(tmp_path):
