@@ -41,12 +41,7 @@ from keras_nplm.cli.main import main
 
 WORDS = "a the cat dog mat sat ran on under old red big house tree and".split()
 NGRAM = "--order 3 --min-count 1".split()
-KINDS = {
-    "ngram": NGRAM,
-    "interpolation": [*NGRAM, "--method", "deleted-interpolation"],
-    "classes": [*NGRAM, "--method", "class-based", "--num-classes", "4"],
-}
-FUZZ = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+KINDS = {"ngram": NGRAM, "interpolation": [*NGRAM, "--method", "deleted-interpolation"]}
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -125,18 +120,15 @@ def list_places(part: object, place: tuple = ()) -> Iterator[tuple]:
         yield from list_places(inner, (*place, key))
 
 
-ODD_VALUES = [{}, "x", -1, math.nan, None, 10**400]
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "odd_values"),
     [
-        ("ngram", "config.json", [[], 10**400]),
+        ("ngram", "config.json", [10**400]),
         ("ngram", "corpus/corpus.json", [-1]),
-        pytest.param("network", "config.json", [10**400], marks=pytest.mark.long),
-        pytest.param("classes", "config.json", ODD_VALUES, marks=pytest.mark.long),
-        pytest.param("ngram", "corpus/corpus.json", ODD_VALUES, marks=pytest.mark.long),
-        pytest.param("mixture", "components/1/config.json", ODD_VALUES, marks=pytest.mark.long),
+        *(
+            pytest.param(kind, name, [{}, "x", math.nan, None, 10**400], marks=pytest.mark.long)
+            for kind, name in (("network", "config.json"), ("mixture", "components/1/config.json"))
+        ),
     ],
 )
 def test_json_values_of_a_different_type_are_refused_or_unused(attempt, root, kind, name, odd_values):
@@ -161,32 +153,19 @@ ODD_ARRAYS = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind", ["ngram", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("interpolation", "classes", "mixture"))]
-)
+@pytest.mark.parametrize("kind", ["ngram", pytest.param("mixture", marks=pytest.mark.long)])
 def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, kind):
     file = "mixture.npz" if kind == "mixture" else "ngrams.npz"
     with np.load(root / kind / file) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+        arrays = dict(stored)
     odd_ones = list(ODD_ARRAYS.items())[:: 3 if kind == "ngram" else 1]
     for (name, array), (what, make) in itertools.product(arrays.items(), odd_ones):
-        odd = make(array)
-        damage = lambda directory, name=name, odd=odd: np.savez(directory / file, **arrays | {name: odd})  # noqa: E731
-        refusal = attempt(kind, damage, exact=False)
-        assert refusal or what.startswith("= ") or np.array_equal(odd, array), (name, what)
+        changed = arrays | {name: make(array)}
+        refusal = attempt(kind, lambda directory, changed=changed: np.savez(directory / file, **changed), exact=False)
+        assert refusal or what.startswith("= ") or np.array_equal(changed[name], array), (name, what)
 
 
 # Files
-
-
-def flip_bit(directory: Path, name: str) -> None:
-    data = bytearray((directory / name).read_bytes())
-    data[len(data) // 2] ^= 4
-    (directory / name).write_bytes(data)
-
-
-def cut_file(directory: Path, name: str) -> None:
-    os.truncate(directory / name, (directory / name).stat().st_size // 2)
 
 
 def replace_file(directory: Path, name: str, kind: str) -> None:
@@ -218,8 +197,6 @@ def name_shards(directory: Path, name: str, *shards: str) -> None:
 IDS, CORPUS = "corpus/test.00000.ids", "corpus/corpus.json"
 FILES = ["vocabulary.txt", "config.json", CORPUS, IDS, "ngrams.npz"]
 DAMAGES = [
-    *[("ngram", damage, name, (), "") for name in FILES for damage in (flip_bit, cut_file)],
-    ("network", cut_file, "model.keras", (), "must be a whole model file"),
     ("network", claim_size, "model.keras", (), "unpack to"),
     *[
         ("ngram", replace_file, name, (kind,), " ")
@@ -238,28 +215,17 @@ def test_damaged_files_are_refused_or_change_no_figure(attempt, kind, damage, na
     attempt(kind, lambda directory: damage(directory, name, *arguments), words)
 
 
-@pytest.mark.long
-@settings(max_examples=80, **FUZZ)
-@given(
-    which=st.sampled_from(
-        [
-            *[(kind, name) for kind in KINDS for name in FILES],
-            *[("mixture", name) for name in ("mixture.npz", "components/0/ngrams.npz", "components/1/config.json")],
-            ("network", "model.keras"),
-        ]
-    ),
-    how=st.sampled_from(("cut", "flip", "flip", "insert", "delete")),
-    place=st.floats(0, 1),
-    byte=st.integers(1, 255),
-)
-def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, which, how, place, byte):
+@pytest.mark.parametrize("kind, name", [*(("ngram", name) for name in FILES), ("network", "model.keras")])
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(how=st.sampled_from(("flip", "cut", "insert", "delete")), place=st.floats(0, 1), byte=st.integers(1, 255))
+def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how, place, byte):
     def damage(directory: Path) -> None:
-        data = (directory / which[1]).read_bytes()
+        data = (directory / name).read_bytes()
         at = min(int(place * len(data)), len(data) - 1)
         rest = {"flip": bytes([data[at] ^ byte]) + data[at + 1 :], "insert": bytes([byte]) + data[at:], "cut": b""}
-        (directory / which[1]).write_bytes(data[:at] + rest.get(how, data[at + byte :]))
+        (directory / name).write_bytes(data[:at] + rest.get(how, data[at + 1 :]))
 
-    attempt(which[0], damage)
+    attempt(kind, damage)
 
 
 # model.keras
@@ -302,32 +268,27 @@ def set_weights(make: Callable[[h5py.Group, str], object]) -> Callable[[dict], N
     return change
 
 
-EXEC = {"module": "builtins", "class_name": "exec", "config": {"source": "1"}, "registered_name": "exec"}
-SYSTEM = {"module": "os", "class_name": "system", "config": {"command": "touch canary"}, "registered_name": None}
-LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "config": {"name": "x"}, "registered_name": None}
 FOREIGN = {
-    "exec": EXEC,
-    "system": SYSTEM,
-    "Lambda": LAMBDA,
-    "Dense": {"module": "keras.layers", "class_name": "Dense", "config": {"units": 2}, "registered_name": None},
-    "nothing": {"module": None, "class_name": None, "config": None, "registered_name": []},
+    "hidden": {"module": "builtins", "class_name": "exec", "config": {"source": "1"}, "registered_name": "exec"},
+    "output": {"module": "os", "class_name": "system", "config": {"command": "touch canary"}, "registered_name": None},
+    "context": {"module": "keras.layers", "class_name": "Lambda", "config": {"name": "x"}, "registered_name": None},
 }
 HUGE = dict(shape=(1 << 20, 1 << 20), dtype="f4", chunks=(1, 1024), compression="gzip")
 NETWORKS = {
+    **{part: (set_option(None, **{part: described}), "Received: the class") for part, described in FOREIGN.items()},
     **{
-        f"{name} as {part}": (set_option(None, **{part: described}), "Received: the class")
-        for name, described in FOREIGN.items()
-        for part in ("hidden", "output")
-    },
-    **{
-        f"{name} {number!r:.20}": (set_option(part, **{name: number}), "must be a whole model file")
-        for part, name in [(None, "vocabulary_size"), (None, "order"), (None, "embedding_dim"), ("output", "rank")]
-        for number in (10**10, -1, "5")
+        f"{name} {number}": (set_option(part, **{name: number}), "must be a whole model file")
+        for part, name, number in [
+            (None, "vocabulary_size", 10**10),
+            (None, "order", -1),
+            (None, "embedding_dim", "5"),
+            ("output", "rank", 10**10),
+        ]
     },
     "hidden units": (set_option("hidden", hidden_units=10**9), "must be a whole model file"),
     "long name": (set_option(None, name="x" * 1001), "at most 1,000 long"),
-    **{f"part {name}": (lambda parts, n=name: parts.update({n: b"x"}), " ") for name in ("../canary", "assets/x")},
-    **{f"no {n}": (lambda parts, n=n: parts.pop(n), " ") for n in ("metadata.json", "config.json", "model.weights.h5")},
+    "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
+    "no weights": (lambda parts: parts.pop("model.weights.h5"), " "),
     "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
     "weights not finite": (set_weights(lambda g, n: g.create_dataset(n, data=np.full((20, 4), np.nan))), "finite"),
     "weights of another shape": (set_weights(lambda g, n: g.create_dataset(n, data=np.zeros((3, 4)))), " "),
@@ -343,12 +304,7 @@ NETWORKS = {
 }
 
 
-_FAST = re.compile("(exec|Lambda|Dense|nothing) as hidden|.* 10000000000|config|weights .*")
-
-
-@pytest.mark.parametrize(
-    "name", [name if _FAST.match(name) else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS]
-)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_of_other_classes_sizes_or_weights_is_refused(attempt, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     change, words = NETWORKS[name]
