@@ -17,7 +17,7 @@ a TOML file in this directory, with a table `[[mutant]]` for each:
 The named tests run first. If they pass, all fast tests of the file's package run, and the doctests of the file. Only
 a mutant that passes these, too, survives. All named tests must pass without a mutant before the first mutant runs.
 
-Results are kept in a JSON file, `mutation.json` by default. The same command resumes an interrupted run; changed mutants
+Results are kept in a JSON file, `mutation.json` by default. The same command resumes a run; changed mutants
 and survivors run again. Exit status 1: a mutant survived that is not equivalent, or an equivalent one was noticed.
 
 This process imports TensorFlow and Keras once, without running an operation, and forks for each mutant. The child
