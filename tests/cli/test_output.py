@@ -14,7 +14,7 @@ from keras_nplm import RunError, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.training import estimate
+from keras_nplm.models import ngrams
 from keras_nplm.training.checkpoint import Checkpoint
 
 DIRECTORIES = (
@@ -93,7 +93,7 @@ def test_finished_run_is_read_without_a_lock(text, model, capsys, monkeypatch):
 
 @pytest.mark.parametrize("again", [False, True])
 def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, text, capsys, monkeypatch, again):
-    kneser_ney, output = estimate.kneser_ney_on_disk, tmp_path / "model"
+    kneser_ney, output = ngrams.kneser_ney_on_disk, tmp_path / "model"
 
     def delete(*arguments):
         shutil.rmtree(output)
@@ -101,7 +101,7 @@ def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, t
             output.mkdir()
         return kneser_ney(*arguments)
 
-    monkeypatch.setattr(estimate, "kneser_ney_on_disk", delete)
+    monkeypatch.setattr(ngrams, "kneser_ney_on_disk", delete)
     assert main(["ngram", "--train", str(text), "--output", str(output)]) == 1
     assert f"{output} was deleted or replaced while this command wrote it. Fix" in capsys.readouterr().err
     assert _names(tmp_path) == ({"model"} if again else set())

@@ -136,12 +136,12 @@ def test_probability_0_is_reported(tmp_path, capsys):
 def test_word_classes_are_saved_and_reused(tmp_path, monkeypatch, short_corpus):
     options = dict(order=3, min_count=2)
     with monkeypatch.context() as context:
-        context.setattr("keras_nplm.training.estimate.class_based", Mock(side_effect=KeyboardInterrupt))
+        context.setattr("keras_nplm.models.ngrams.class_based", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             estimate("class-based", short_corpus, tmp_path / "found", num_classes=5, **options)
     path = tmp_path / "found" / "word_classes.tsv"
     search = Mock(side_effect=exchange_classes)
-    monkeypatch.setattr("keras_nplm.training.estimate.exchange_classes", search)
+    monkeypatch.setattr("keras_nplm.models.ngrams.exchange_classes", search)
     found = estimate("class-based", short_corpus, tmp_path / "found", num_classes=5, **options)
     start = search.call_args.kwargs["start"]
     assert len(np.unique(start)) > 2  # resumed from the classes of the interrupted run
