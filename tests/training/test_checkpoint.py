@@ -114,7 +114,8 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
     assert not any(path.exists() for path in left)
 
 
-def test_checkpoint_that_does_not_match_is_refused(tmp_path, short_corpus, options, killed):
+def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, options, killed):
+    monkeypatch.setattr(Checkpoint, "is_done", True)  # a run that is not refused ends
     shutil.copytree(killed, directory := tmp_path / "model")
     history = (directory / "history.json").read_text()
     (directory / "history.json").write_text('{"epochs": []}')
