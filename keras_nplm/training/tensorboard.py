@@ -206,6 +206,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
 
 def _name_tags(values: dict[str, float]) -> dict[str, float]:
-    """Return the values by their tags: metrics under their names, what describes the run under `run/`."""
+    """Prefix the names of values that describe the run with `run/`."""
     of_run = ("loss", "learning_rate", "ngrams_per_second")
     return {f"run/{name}" if name.endswith(of_run) else name: value for name, value in values.items()}
