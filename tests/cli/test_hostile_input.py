@@ -161,11 +161,9 @@ def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, kind):
 # Files
 
 
-def replace_file(directory: Path, name: str, kind: str) -> None:
-    path = directory / name
-    path.unlink()
-    make = {"directory": path.mkdir, "pipe": lambda: os.mkfifo(path)}
-    make.get(kind, lambda: path.symlink_to(kind))()
+def replace_file(directory: Path, name: str, make: Callable[[Path], None]) -> None:
+    (directory / name).unlink()
+    make(directory / name)
 
 
 def add_zeros(directory: Path, name: str) -> None:
@@ -194,7 +192,7 @@ DAMAGES = [
     *[
         ("ngram", replace_file, name, (kind,), " ")
         for name in ("vocabulary.txt", "ngrams.npz", IDS)
-        for kind in ("directory", "pipe", "/dev/zero")
+        for kind in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"))
     ],
     ("ngram", add_zeros, "ngrams.npz", (), "unpack to"),
     ("network", add_zeros, "model.keras", (), "unpack to|whole model file"),
@@ -248,54 +246,45 @@ def set_option(part: str | None, **options: object) -> Callable[[dict], None]:
     return change
 
 
-def set_weights(make: Callable[[h5py.Group, str], object]) -> Callable[[dict], None]:
+def set_weights(make: Callable[[h5py.Group], object]) -> Callable[[dict], None]:
     """A change of the matrix C among the stored weights."""
 
     def change(parts: dict) -> None:
         file = io.BytesIO(parts["model.weights.h5"])
         with h5py.File(file, "r+") as stored:
             del stored["embed/vars/0"]
-            make(stored["embed/vars"], "0")
+            make(stored["embed/vars"])
         parts["model.weights.h5"] = file.getvalue()
 
     return change
 
 
-FOREIGN = {"hidden": ("builtins", "exec"), "output": ("os", "system"), "context": ("keras.layers", "Lambda")}
+def set_class(part: str, module: str, name: str) -> Callable[[dict], None]:
+    """A change of the class of a layer, which would write a file."""
+    return set_option(None, **{part: dict(module=module, class_name=name, config={"command": "touch canary"})})
+
+
+EXTERNAL = [("/etc/passwd", 0, 320)]
 HUGE = dict(shape=(1 << 20, 1 << 20), dtype="f4", chunks=(1, 1024), compression="gzip")
+NO_FILE, TOO_LARGE = "different file", "must be a whole model file"
 NETWORKS = {
-    **{
-        part: (
-            set_option(None, **{part: dict(module=module, class_name=name, config={"command": "touch canary"})}),
-            "Received: the class",
-        )
-        for part, (module, name) in FOREIGN.items()
-    },
-    **{
-        f"{name} {number}": (set_option(part, **{name: number}), "must be a whole model file")
-        for part, name, number in [
-            (None, "vocabulary_size", 10**10),
-            (None, "order", -1),
-            (None, "embedding_dim", "5"),
-            ("output", "rank", 10**10),
-        ]
-    },
-    "hidden units": (set_option("hidden", hidden_units=10**9), "must be a whole model file"),
+    "hidden": (set_class("hidden", "builtins", "exec"), "Received: the class"),
+    "output": (set_class("output", "os", "system"), "Received: the class"),
+    "context": (set_class("context", "keras.layers", "Lambda"), "Received: the class"),
+    "vocabulary size": (set_option(None, vocabulary_size=10**10), TOO_LARGE),
+    "order": (set_option(None, order=-1), TOO_LARGE),
+    "vectors": (set_option(None, embedding_dim="5"), TOO_LARGE),
+    "rank": (set_option("output", rank=10**10), TOO_LARGE),
+    "hidden units": (set_option("hidden", hidden_units=10**9), TOO_LARGE),
     "long name": (set_option(None, name="x" * 1001), "at most 1,000 long"),
     "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
     "no weights": (lambda parts: parts.pop("model.weights.h5"), " "),
     "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
-    "weights not finite": (set_weights(lambda g, n: g.create_dataset(n, data=np.full((20, 4), np.nan))), "finite"),
-    "weights of another shape": (set_weights(lambda g, n: g.create_dataset(n, data=np.zeros((3, 4)))), " "),
-    "weights huge": (set_weights(lambda g, n: g.create_dataset(n, **HUGE)), "claim to be larger"),
-    "weights in a file": (
-        set_weights(lambda g, n: g.create_dataset(n, (20, 4), "f4", external=[("/etc/passwd", 0, 320)])),
-        "different file",
-    ),
-    "weights linked": (
-        set_weights(lambda g, n: g.__setitem__(n, h5py.ExternalLink("/etc/passwd", "/x"))),
-        "different file",
-    ),
+    "not finite": (set_weights(lambda g: g.create_dataset("0", data=np.full((20, 4), np.nan))), "finite"),
+    "of another shape": (set_weights(lambda g: g.create_dataset("0", data=np.zeros((3, 4)))), " "),
+    "huge": (set_weights(lambda g: g.create_dataset("0", **HUGE)), "claim to be larger"),
+    "in a file": (set_weights(lambda g: g.create_dataset("0", (20, 4), "f4", external=EXTERNAL)), NO_FILE),
+    "linked": (set_weights(lambda g: g.__setitem__("0", h5py.ExternalLink("/etc/passwd", "/x"))), NO_FILE),
 }
 
 
