@@ -2,20 +2,7 @@
 
 import argparse
 
-from keras_nplm.cli.flags import (
-    RESUME,
-    TEXT_OPTIONS,
-    AddCommand,
-    add_configuration_flags,
-    add_corpus_flags,
-    add_flag,
-    add_output,
-    add_switch,
-    check_left_out,
-    open_named_corpus,
-    read_configuration,
-    read_tokenizer,
-)
+from keras_nplm.cli import flags
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.io.options import Option
@@ -28,18 +15,20 @@ METHOD = Option("method", str, "kneser-ney", _METHOD_HELP, choices=_METHODS)
 NUM_CLASSES = Option("num_classes", int, 500, "number of word classes of the method class-based", least=1)
 
 
-def add(command: AddCommand) -> None:
-    _add_ngram_flags(command("ngram", _ngram, _show_ngram, "Estimate an n-gram model and evaluate it.", RESUME))
+def add(command: flags.AddCommand) -> None:
+    _add_ngram_flags(command("ngram", _ngram, _show_ngram, "Estimate an n-gram model and evaluate it.", flags.RESUME))
     _add_mix_flags(command("mix", _mix, _show_mix, "Mix models, with weights fitted on the validation split."))
 
 
 def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
-    add_output(parser)
-    add_flag(parser, METHOD)
-    add_flag(parser, NUM_CLASSES)
+    flags.add_output(parser)
+    flags.add_flag(parser, METHOD)
+    flags.add_flag(parser, NUM_CLASSES)
     help = "word classes to use, one word and its class per line, separated by a tab (default: classes by clustering)"
     parser.add_argument("--word-classes", metavar="FILE", help=help)
-    add_switch(parser, "--paper-bins", "deleted interpolation with weights by the frequency of the whole context alone")
+    flags.add_switch(
+        parser, "--paper-bins", "deleted interpolation with weights by the frequency of the whole context alone"
+    )
     hide_in_help(parser, "word_classes", "paper_bins", "vocabulary", "config", "token", "tokenizer", "corpus")
     hide_in_help(parser, "pieces")
     arpa = parser.add_argument_group("model of a different toolkit")
@@ -47,19 +36,21 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     arpa.add_argument("--arpa", metavar="FILE", help=help)
     help = "vocabulary.txt of a model to mix the ARPA file with (default: the words of the ARPA file)"
     arpa.add_argument("--vocabulary", metavar="FILE", help=help)
-    data = add_corpus_flags(parser)
+    data = flags.add_corpus_flags(parser)
     order = Configuration().ngram_order
-    add_configuration_flags(parser, ["order", *TEXT_OPTIONS], groups={"data": data, "model": data}, order=order)
+    flags.add_configuration_flags(
+        parser, ["order", *flags.TEXT_OPTIONS], groups={"data": data, "model": data}, order=order
+    )
 
 
 def _ngram(options: argparse.Namespace) -> dict:
-    configuration = read_configuration(options)
+    configuration = flags.read_configuration(options)
     if options.arpa:
         result = _import_arpa(options, configuration)
     else:
-        check_left_out(options, ["vocabulary"], "without `--arpa`", "give `--arpa`.")
-        corpus = open_named_corpus(options)
-        configuration = read_configuration(options, corpus)
+        flags.check_left_out(options, ["vocabulary"], "without `--arpa`", "give `--arpa`.")
+        corpus = flags.open_named_corpus(options)
+        configuration = flags.read_configuration(options, corpus)
 
         from keras_nplm.training.estimate import estimate
 
@@ -71,7 +62,7 @@ def _ngram(options: argparse.Namespace) -> dict:
             num_classes=options.num_classes,
             word_classes=options.word_classes,
             paper_bins=options.paper_bins,
-            **{name: getattr(configuration, name) for name in TEXT_OPTIONS},
+            **{name: getattr(configuration, name) for name in flags.TEXT_OPTIONS},
         )
     return result | {"directory": str(options.output)}
 
@@ -79,14 +70,14 @@ def _ngram(options: argparse.Namespace) -> dict:
 def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> dict:
     from keras_nplm.training.estimate import import_arpa
 
-    flags = ["train", "resample", "order", "pieces", "pieces_kind", "pieces_file"]
-    check_left_out(options, flags, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
+    of_text = ["train", "resample", "order", "pieces", "pieces_kind", "pieces_file"]
+    flags.check_left_out(options, of_text, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
     is_chosen = any(word.startswith("--tok") for word in options.arguments)
     return import_arpa(
         options.arpa,
         options.output,
         vocabulary=options.vocabulary,
-        tokenizer=read_tokenizer(options) if is_chosen else None,
+        tokenizer=flags.read_tokenizer(options) if is_chosen else None,
         normalise=options.normalise,
         boundary=configuration.boundary,
     )
@@ -100,10 +91,10 @@ def _show_ngram(result: dict) -> None:
 
 def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directories", metavar="DIR", nargs="+", help="model directories with the same vocabulary")
-    add_output(parser)
+    flags.add_output(parser)
     help = "fixed weights, one per model (default: fitted on the validation split)"
     parser.add_argument("--weights", metavar="W", nargs="+", type=float, help=help)
-    add_switch(parser, "--by-frequency", "separate weights for each bin of the context's frequency")
+    flags.add_switch(parser, "--by-frequency", "separate weights for each bin of the context's frequency")
     for name, value, cache in (
         ("unigram", "WORDS", "unigram cache, whose words weigh 1/e after this number of words, 1 or more,"),
         ("ngram", "WORDS", "n-gram cache: words after the same context weigh more, with this decay in words,"),
@@ -113,8 +104,8 @@ def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}-cache", metavar=value, nargs="?", type=float, const=True, default=False, help=help
         )
-    add_flag(parser, LENGTH)
-    add_switch(parser, "--uniform", "the uniform distribution as one more model; its weight comes last")
+    flags.add_flag(parser, LENGTH)
+    flags.add_switch(parser, "--uniform", "the uniform distribution as one more model; its weight comes last")
 
 
 def _mix(options: argparse.Namespace) -> dict:

@@ -9,15 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.cli.flags import (
-    SELF_NORMALISED,
-    AddCommand,
-    add_directory,
-    add_files,
-    add_flag,
-    add_switch,
-    check_left_out,
-)
+from keras_nplm.cli import flags
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
@@ -36,38 +28,38 @@ _HELP = "sampling temperature; below 1 frequent words become more probable, 0 ta
 _TEMPERATURE = Option("temperature", float, 1.0, _HELP, least=0)
 
 
-def add(command: AddCommand) -> None:
+def add(command: flags.AddCommand) -> None:
     evaluate = command("evaluate", _evaluate, _show_evaluate, "Compute the exact perplexity of a split or a text.")
-    add_directory(evaluate)
+    flags.add_directory(evaluate)
     source = evaluate.add_mutually_exclusive_group()
     splits = ("train", "validation", "test")
     source.add_argument("--split", choices=splits, default="test", help="split of the corpus (default: test)")
-    add_files(source, "--text", "text files or globs, one sentence per line, instead of a split")
-    add_switch(evaluate, "--ln-z", "report log Z; a self-normalised network has log Z close to 0")
+    flags.add_files(source, "--text", "text files or globs, one sentence per line, instead of a split")
+    flags.add_switch(evaluate, "--ln-z", "report log Z; a self-normalised network has log Z close to 0")
     help = "also evaluate a copy that learns from the text as it reads, with settings tuned on validation text"
-    add_switch(evaluate, "--dynamic", help)
+    flags.add_switch(evaluate, "--dynamic", help)
 
     score = command("score", _score, _show_score, "Compute log-probabilities of sentences, in nats.")
     score.description += " Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens."
-    add_directory(score)
-    add_switch(score, "--self-normalised", SELF_NORMALISED)
-    add_switch(score, "--dynamic", "a copy of the model learns from each sentence before it scores the next")
+    flags.add_directory(score)
+    flags.add_switch(score, "--self-normalised", flags.SELF_NORMALISED)
+    flags.add_switch(score, "--dynamic", "a copy of the model learns from each sentence before it scores the next")
     help = "text file, one sentence per line (default: standard input)"
     score.add_argument("file", metavar="FILE", nargs="?", help=help)
 
     complete = command("complete", _complete, _show_complete, "Print the most probable next words of a context.")
-    add_directory(complete, has_preset=True)
+    flags.add_directory(complete, has_preset=True)
     help = 'words before the next word, as in "the result of"'
     complete.add_argument("context", metavar="CONTEXT", nargs="+", help=help)
-    add_switch(complete, "--prefix", 'complete the last, unfinished word of each CONTEXT, as in "the val"')
-    add_flag(complete, _TOP_K)
+    flags.add_switch(complete, "--prefix", 'complete the last, unfinished word of each CONTEXT, as in "the val"')
+    flags.add_flag(complete, _TOP_K)
 
     generate = command("generate", _generate, _show_generate, "Generate text: sample word after word from the model.")
-    add_directory(generate, has_preset=True)
+    flags.add_directory(generate, has_preset=True)
     generate.add_argument("--prompt", metavar="TEXT", default="", help="text to continue (default: none)")
     for option in (_NUM_WORDS, _SEED, _TEMPERATURE):
-        add_flag(generate, option)
-    add_flag(generate, _DRAW_FROM, shown="all words")
+        flags.add_flag(generate, option)
+    flags.add_flag(generate, _DRAW_FROM, shown="all words")
 
 
 def _evaluate(options: argparse.Namespace) -> dict:
@@ -80,7 +72,7 @@ def _evaluate(options: argparse.Namespace) -> dict:
     if options.text:
         text = warn_of_tokens(model.tokenizer_name)(text)
     if options.dynamic:
-        check_left_out(options, ["ln_z"], "with `--dynamic`", "evaluate twice.")
+        flags.check_left_out(options, ["ln_z"], "with `--dynamic`", "evaluate twice.")
         _ensure_dynamics(model, Path(options.directory))
     return model.evaluate(text, ln_z=options.ln_z, dynamic=options.dynamic)
 
@@ -127,14 +119,14 @@ def _score(options: argparse.Namespace) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
 
     if options.self_normalised:
-        check_left_out(options, ["dynamic"], "with `--self-normalised`", "leave one of them out.")
+        flags.check_left_out(options, ["dynamic"], "with `--self-normalised`", "leave one of them out.")
     lines = read_lines([Path(options.file)]) if options.file else read_stream("standard input", sys.stdin.buffer)
     lines = _read_first(lines)
     model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.dynamic:
         _ensure_dynamics(model, Path(options.directory))
     if options.self_normalised:
-        print(_describe_log_z(Path(options.directory)), file=sys.stderr)
+        print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
     lines = warn_of_tokens(model.tokenizer_name)(lines)
     return {"sentences": map(_list_score, model.score(lines, dynamic=options.dynamic))}
 
@@ -142,16 +134,6 @@ def _score(options: argparse.Namespace) -> dict:
 def _list_score(score: "SentenceScore") -> dict:
     log_prob = score.log_prob if math.isfinite(score.log_prob) else None  # JSON has no infinity
     return {"log_prob": log_prob, "tokens": score.tokens, "unk_tokens": score.unk_tokens}
-
-
-def _describe_log_z(directory: Path) -> str:
-    """Return how far unnormalised scores are from log-probabilities."""
-    from keras_nplm.language_model.directory import read_metrics
-
-    test = read_metrics(directory, missing_ok=True).get("test", {})
-    if "ln_z" in test:
-        return f"Scores are off by log Z: {test['ln_z']['mean_absolute']:.3f} nats per token on test, on average."
-    return "Scores are off by log Z, which this network was not trained to keep close to 0: see `evaluate --ln-z`."
 
 
 def _show_score(result: dict) -> None:

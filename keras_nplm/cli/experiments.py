@@ -4,16 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_nplm.cli.flags import (
-    JOBS,
-    RESUME,
-    AddCommand,
-    add_corpus_flags,
-    add_data_dir,
-    add_flag,
-    add_switch,
-    open_named_corpus,
-)
+from keras_nplm.cli import flags
 from keras_nplm.experiments.benchmark import BENCHMARKS, DEFAULT_BENCHMARKS, Settings, run_benchmarks
 from keras_nplm.experiments.records import check_can_record, format_report, record_report
 from keras_nplm.experiments.studies import STUDIES
@@ -26,39 +17,39 @@ _SECONDS = Option("seconds", str, "300", _HELP, example="300,3000", is_list=True
 _ROUNDS = Option("rounds", int, 5, "measurements of each contender", least=1)
 
 
-def add(command: AddCommand) -> None:
+def add(command: flags.AddCommand) -> None:
     help = "Measure speed on one core, or perplexity by training time, beside the peers that are installed."
     resume = ". Finished models of the benchmark quality are kept. Run the same command again to resume."
     parser = command("benchmark", _benchmark, _show, help, resume)
     help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but quality)"
     parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
     for option in (_ROUNDS, _SECONDS):
-        add_flag(parser, option)
+        flags.add_flag(parser, option)
     _add_report_flags(parser)
-    add_corpus_flags(parser, resample=False)
+    flags.add_corpus_flags(parser, resample=False)
 
     help = "Train the models of the paper's Table 1 on Brown, and report them."
-    parser = command("paper", _paper, _show, help, RESUME)
+    parser = command("paper", _paper, _show, help, flags.RESUME)
     _add_study_flags(parser)
     help = "rows of Table 1, such as mlp1, trigram, kneser-ney-5 (default: all)"
     parser.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=help)
 
-    parser = command("study", _study, _show, "Train the models of a study on Brown, and report them.", RESUME)
+    parser = command("study", _study, _show, "Train the models of a study on Brown, and report them.", flags.RESUME)
     parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
     _add_study_flags(parser)
 
 
 def _add_study_flags(parser: argparse.ArgumentParser) -> None:
-    add_flag(parser, JOBS, shown="2 on two or more cores")
+    flags.add_flag(parser, flags.JOBS, shown="2 on two or more cores")
     _add_report_flags(parser)
-    add_data_dir(parser)
+    flags.add_data_dir(parser)
 
 
 def _add_report_flags(parser: argparse.ArgumentParser) -> None:
     help = "directory of the models and reports (default: paper)"
     parser.add_argument("--output", metavar="DIR", default="paper", help=help)
     help = "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
-    add_switch(parser, "--record", help)
+    flags.add_switch(parser, "--record", help)
 
 
 def _check_name(name: str, choices: Sequence[str]) -> None:
@@ -72,7 +63,7 @@ def _benchmark(options: argparse.Namespace) -> dict:
     check_argument("seconds", seconds and seconds[0] > 0, "1 or more", repr(options.seconds), "choose 300.")
     if options.record:
         check_can_record()
-    corpus = open_named_corpus(options)
+    corpus = flags.open_named_corpus(options)
 
     from keras_nplm.training.distribution import use_one_core
 

@@ -78,19 +78,17 @@ def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
 
     language_model = LanguageModel.load(options.directory)
-    result = {"format": format}
+    result, written = {"format": format}, [target]
     if format == "arpa":
         from keras_nplm.models.ngrams import write_arpa
 
         model = _build_backoff_model(options, language_model)
         write_arpa(target, model, language_model.vocabulary)
         result["ngrams"] = model.num_ngrams
-        written = [target]
     elif format == "word2vec":
         from keras_nplm.language_model.word_vectors import write_word2vec
 
         write_word2vec(target, *language_model.word_vectors())
-        written = [target]
     else:
         written = _export_graph(options, format, language_model, target)
     return result | {"written": list(map(display_url, written))}

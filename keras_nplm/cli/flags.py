@@ -52,18 +52,14 @@ def add_flag(
 
 def describe(option: Option, default: object, required: bool = False) -> str:
     """Return the help of a flag: noun phrase, range, default."""
+    if isinstance(default, bool):
+        default = "on" if default else "off"
     notes = [option.range] if option.range and not option.choices else []
-    if required:
-        notes.append("required")
-    elif isinstance(default, bool):
-        notes.append(f"default: {'on' if default else 'off'}")
-    else:
-        notes.append(f"default: {'none' if default in (None, '') else default}")
+    notes.append("required" if required else f"default: {'none' if default in (None, '') else default}")
     return f"{option.help} ({'; '.join(notes)})"
 
 
 def add_directory(parser: argparse.ArgumentParser, *, has_preset: bool = False) -> None:
-    """Add the model directory that a command reads, by default, if so wanted, of the reference model."""
     help = "model directory written by train, ngram, mix, adapt or add-words"
     if has_preset:
         help = "model directory (default: the reference model, a network of the Python language reference)"
@@ -71,18 +67,15 @@ def add_directory(parser: argparse.ArgumentParser, *, has_preset: bool = False) 
 
 
 def add_output(parser: argparse.ArgumentParser, help: str = "model directory to write") -> None:
-    """Add the directory that a command writes."""
     parser.add_argument("--output", metavar="DIR", required=True, help=f"{help} (required)")
 
 
 def add_files(parser: argparse._ActionsContainer, flag: str, help: str, required: bool = False) -> None:
-    """Add a flag that takes several files."""
     help = f"{help} ({'required' if required else 'default: none'})"
     parser.add_argument(flag, metavar="FILE", nargs="+", default=(), required=required, help=help)
 
 
 def add_switch(parser: argparse._ActionsContainer, flag: str, help: str) -> None:
-    """Add a flag without a value."""
     parser.add_argument(flag, action="store_true", help=f"{help} (default: off)")
 
 
@@ -149,9 +142,7 @@ def add_configuration_flags(
     help = f"named configuration; other flags override its options (default: {unnamed})"
     parser.add_argument("--config", choices=tuple(CONFIGURATIONS), metavar="NAME", help=help)
     groups = dict(groups or {})
-    for option in OPTIONS.values():
-        if option.name not in names:
-            continue
+    for option in (option for option in OPTIONS.values() if option.name in names):
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(GROUPS[option.group])
         add_flag(groups[option.group], option, default=None, shown=shown.get(option.name, option.default))

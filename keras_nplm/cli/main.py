@@ -1,31 +1,21 @@
 """The command line `keras-nplm COMMAND …`: its parser, its errors and its exit status."""
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 from keras_nplm import __version__
-from keras_nplm.cli import (
-    adapting,
-    estimating,
-    evaluating,
-    experiments,
-    exporting,
-    preparing,
-    rescoring,
-    training,
-    word_vectors,
-)
 from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
 from keras_nplm.io.errors import InputError, RunError, check_argument, was_caused_by
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.startup import hide_messages
 
-_FAMILIES = (  # in the order of `--help`
-    *(training, preparing, estimating, adapting, evaluating),
-    *(rescoring, word_vectors, exporting, experiments),
+_FAMILIES = (  # modules, in the order of `--help`
+    *("training", "preparing", "estimating", "adapting", "evaluating"),
+    *("rescoring", "word_vectors", "exporting", "experiments"),
 )
 _INPUTS = (
     *("directory", "directories", "background", "file", "nbest", "scores", "tune", "references"),
@@ -136,7 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
         return subparser
 
     for family in _FAMILIES:
-        family.add(command)
+        importlib.import_module(f"keras_nplm.cli.{family}").add(command)
     for subparser in commands.choices.values():
         subparser.add_help_all()
     return parser

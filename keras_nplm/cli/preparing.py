@@ -3,17 +3,7 @@
 import argparse
 from pathlib import Path
 
-from keras_nplm.cli.flags import (
-    RESUME,
-    AddCommand,
-    add_configuration_flags,
-    add_corpus_flags,
-    add_flag,
-    add_output,
-    check_left_out,
-    open_named_corpus,
-    read_configuration,
-)
+from keras_nplm.cli import flags
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.prepared_corpus import VOCABULARY_OPTIONS
 from keras_nplm.io.options import Option
@@ -26,18 +16,18 @@ _HELP = (
 _RUNNER = Option("runner", str, _LOCAL, _HELP, metavar="NAME")
 
 
-def add(command: AddCommand) -> None:
+def add(command: flags.AddCommand) -> None:
     help = "Count and encode a text for several models: `train --corpus DIR` and `ngram --corpus DIR` read the result."
-    parser = command("prepare", _prepare, _show_prepare, help, RESUME)
-    add_output(parser, "directory to write")
-    add_flag(parser, _RUNNER)
+    parser = command("prepare", _prepare, _show_prepare, help, flags.RESUME)
+    flags.add_output(parser, "directory to write")
+    flags.add_flag(parser, _RUNNER)
     help = (
         "pipeline options of Apache Beam, each NAME=VALUE or NAME, such as flink_master=host:8081 (default: none). "
         "All workers must see the text and --output under the same paths"
     )
     parser.add_argument("--pipeline-options", metavar="NAME=VALUE", nargs="+", default=(), help=help)
-    data = add_corpus_flags(parser)
-    add_configuration_flags(parser, VOCABULARY_OPTIONS, groups={"data": data})
+    data = flags.add_corpus_flags(parser)
+    flags.add_configuration_flags(parser, VOCABULARY_OPTIONS, groups={"data": data})
     hide_in_help(parser, "config")
 
 
@@ -47,17 +37,17 @@ def _prepare(options: argparse.Namespace) -> dict:
     from keras_nplm.io.remote import open_output
     from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
 
-    configuration, runner = read_configuration(options), None
+    configuration, runner = flags.read_configuration(options), None
     if options.runner != _LOCAL:
         from keras_nplm.data.beam_runner import BeamRunner
 
         check_prepared_directory(Path(options.output))
         runner = BeamRunner(options.runner, options.output, options.pipeline_options)
     else:
-        check_left_out(options, ["pipeline_options"], "with `--runner local`", "name the runner of Apache Beam.")
+        flags.check_left_out(options, ["pipeline_options"], "with `--runner local`", "name the runner of Apache Beam.")
     with open_output(options.output, resume=True) as directory, lock_directory(directory), run_chunks_by(runner):
         check_prepared_directory(directory)
-        corpus = open_named_corpus(options)
+        corpus = flags.open_named_corpus(options)
         chosen = {name: getattr(configuration, name) for name in VOCABULARY_OPTIONS}
         encoded, vocabulary = prepare_corpus(corpus, directory, **chosen)
     names = ("sentences", "tokens", "unk_tokens")

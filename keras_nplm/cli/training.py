@@ -8,19 +8,7 @@ import signal
 from pathlib import Path
 from types import FrameType
 
-from keras_nplm.cli.flags import (
-    RESUME,
-    AddCommand,
-    add_configuration_flags,
-    add_corpus_flags,
-    add_flag,
-    add_output,
-    check_left_out,
-    configuration_names,
-    open_named_corpus,
-    read_configuration,
-    read_given_options,
-)
+from keras_nplm.cli import flags
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.cli.signals import end_on_signals
@@ -31,25 +19,27 @@ _UNNAMED = "auto, by text size"
 _WITHOUT_EFFECT = {"activation", "dtype", "proposal", "self_normalisation", "held_out_mass"}  # on size and operations
 
 
-def add(command: AddCommand) -> None:
-    parser = command("train", _train, _show_train, "Train a network and evaluate it.", RESUME)
-    add_output(parser)
-    data = add_corpus_flags(parser)
+def add(command: flags.AddCommand) -> None:
+    parser = command("train", _train, _show_train, "Train a network and evaluate it.", flags.RESUME)
+    flags.add_output(parser)
+    data = flags.add_corpus_flags(parser)
     chosen = dict.fromkeys(CHOSEN_OPTIONS, "auto")
-    add_configuration_flags(parser, configuration_names(), groups={"data": data}, unnamed=_UNNAMED, **chosen)
+    flags.add_configuration_flags(
+        parser, flags.configuration_names(), groups={"data": data}, unnamed=_UNNAMED, **chosen
+    )
     hide_in_help(parser, "background")
     help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
-    add_flag(parser, OPTIONS["strategy"])
-    add_flag(parser, OPTIONS["worker_timeout"])
+    flags.add_flag(parser, OPTIONS["strategy"])
+    flags.add_flag(parser, OPTIONS["worker_timeout"])
 
     parser = command("size", _size, _show_size, "Count a network's parameters and floating-point operations.")
-    add_flag(parser, OPTIONS["vocabulary_size"], required=True)
+    flags.add_flag(parser, OPTIONS["vocabulary_size"], required=True)
     help = f"{OPTIONS['tokens'].help}, to choose options and to count the operations of all epochs"
-    add_flag(parser, dataclasses.replace(OPTIONS["tokens"], help=help))
-    add_flag(parser, OPTIONS["token"])
-    names = configuration_names("model", "output")
-    add_configuration_flags(parser, [name for name in (*names, "epochs") if name not in _WITHOUT_EFFECT])
+    flags.add_flag(parser, dataclasses.replace(OPTIONS["tokens"], help=help))
+    flags.add_flag(parser, OPTIONS["token"])
+    names = flags.configuration_names("model", "output")
+    flags.add_configuration_flags(parser, [name for name in (*names, "epochs") if name not in _WITHOUT_EFFECT])
 
 
 def _train(options: argparse.Namespace) -> dict:
@@ -64,24 +54,22 @@ def _train(options: argparse.Namespace) -> dict:
 
 def run_training(options: argparse.Namespace) -> dict:
     """Run `train` with parsed arguments, and return its metrics. It leaves signals as they are."""
-    configuration = read_configuration(options) if options.config else _read_adaptive(options)
+    given = flags.read_given_options(options)
+    adaptive = AdaptiveConfiguration(given, command=["keras-nplm", *options.arguments])
+    configuration = flags.read_configuration(options) if options.config else adaptive
     strategy = options.strategy
     if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text
         from keras_nplm.training.distribution import open_strategy
 
         strategy = open_strategy(strategy, worker_timeout=options.worker_timeout)
-    corpus = open_named_corpus(options)
-    configuration = read_configuration(options, corpus) if options.config else configuration
+    corpus = flags.open_named_corpus(options)
+    configuration = flags.read_configuration(options, corpus) if options.config else configuration
     _check_directories(options)
 
     from keras_nplm.training.train import train
 
     given = dict(strategy=strategy, background=options.background, worker_timeout=options.worker_timeout)
     return train(configuration, corpus, options.output, **given) | {"directory": str(options.output)}
-
-
-def _read_adaptive(options: argparse.Namespace) -> AdaptiveConfiguration:
-    return AdaptiveConfiguration(read_given_options(options), command=["keras-nplm", *options.arguments])
 
 
 def _check_directories(options: argparse.Namespace) -> None:
@@ -92,7 +80,7 @@ def _check_directories(options: argparse.Namespace) -> None:
     if "TF_CONFIG" not in os.environ:  # a worker may find the directory half written by the chief
         check_run_directory(Path(options.output))
     if not options.shortlist_size:
-        check_left_out(options, ["background"], "without `--shortlist-size`", "add --shortlist-size.")
+        flags.check_left_out(options, ["background"], "without `--shortlist-size`", "add --shortlist-size.")
     if options.background is not None and not (Path(options.output) / "config.json").exists():
         read_config(Path(options.background))  # a later call needs it no more
 
@@ -118,10 +106,10 @@ def _size(options: argparse.Namespace) -> dict:
             options.tokens,
             options.vocabulary_size,
             characters=options.token == "character",
-            **read_given_options(options),
+            **flags.read_given_options(options),
         )
     else:
-        configuration = read_configuration(options)
+        configuration = flags.read_configuration(options)
     result = compute_sizes(configuration, options.vocabulary_size)
     if options.tokens:
         result["flops_of_all_epochs"] = result["flops_training"] * options.tokens * configuration.epochs

@@ -30,7 +30,8 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
             name="embed",
             dtype=configuration.dtype,
         )
-    if configuration.hidden_units and not output.includes_hidden_layer and _is_deep(configuration):
+    is_deep = configuration.residual_blocks or configuration.layer_norm or configuration.activation != "tanh"
+    if is_deep and configuration.hidden_units and not output.includes_hidden_layer:
         options["hidden"] = DeepHidden(
             configuration.hidden_units,
             activation=configuration.activation,
@@ -43,10 +44,6 @@ def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     if output.includes_hidden_layer:
         del shares["dropout"]  # the output layer has it
     return NPLM(vocabulary_size, output=output, **options, **shares)
-
-
-def _is_deep(configuration: Configuration) -> bool:
-    return bool(configuration.residual_blocks or configuration.layer_norm or configuration.activation != "tanh")
 
 
 def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:

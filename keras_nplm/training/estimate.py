@@ -19,26 +19,13 @@ from keras_nplm.io.remote import display_url, fetch, open_output, upload
 from keras_nplm.language_model.directory import lock_new_directory, lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import NGRAMS_FILE, save_model
+from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.ngrams import (
-    BackoffModel,
-    class_based,
-    deleted_interpolation,
-    exchange_classes,
-    kneser_ney_on_disk,
-    load_classes,
-    read_arpa,
-    save_classes,
-)
 from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.prepare import prepare_directory
 
-METHODS = {
-    "kneser-ney": "back-off",
-    "deleted-interpolation": "deleted-interpolation",
-    "class-based": "class-based",
-}  # the `kind` of the estimated model in config.json
+METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
 NUM_CLASSES = 500
 _CLASSES_FILE = "word_classes.tsv"
 
@@ -86,7 +73,8 @@ def estimate(
     """
     word_classes = fetch(word_classes) if word_classes else None
     text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
-    options = {"kind": METHODS.get(method), "method": method, "order": order, "boundary": boundary} | text
+    kind = "back-off" if method == "kneser-ney" else method
+    options = {"kind": kind, "method": method, "order": order, "boundary": boundary} | text
     options |= _check_method(method, num_classes, word_classes, paper_bins)
     for name in ("order", "boundary", *text):
         check_option(name, options[name])
@@ -129,35 +117,35 @@ def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, v
     order, boundary = options["order"], options["boundary"]
     if options["method"] == "kneser-ney":
         path, tokens = directory / NGRAMS_FILE, len(encoded.shards("train"))
-        kneser_ney_on_disk(path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary)
-        return BackoffModel.load(path, boundary)
+        ngrams.kneser_ney_on_disk(path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary)
+        return ngrams.BackoffModel.load(path, boundary)
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
     model: NextWordModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
-        model = deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
+        model = ngrams.deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
     else:
         if "word_classes" in options:
-            classes = load_classes(fetch(options["word_classes"]), vocabulary)
-            save_classes(directory / _CLASSES_FILE, classes, vocabulary)
+            classes = ngrams.load_classes(fetch(options["word_classes"]), vocabulary)
+            ngrams.save_classes(directory / _CLASSES_FILE, classes, vocabulary)
         else:
             classes = _find_classes(directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"])
-        model = class_based(ids, held_out_ids, classes, order, boundary)
+        model = ngrams.class_based(ids, held_out_ids, classes, order, boundary)
     save_model(directory, model)
     return model
 
 
 def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int) -> np.ndarray:
     """Run the exchange algorithm from the start or from the classes saved at `path`, and save its result there."""
-    start = load_classes(path, vocabulary) if path.exists() else None
+    start = ngrams.load_classes(path, vocabulary) if path.exists() else None
 
     def save_sweep(classes: np.ndarray, moved: int) -> None:
-        save_classes(path, classes, vocabulary)
+        ngrams.save_classes(path, classes, vocabulary)
         upload(path.parent)
         print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
 
-    classes = exchange_classes(ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=save_sweep)
-    save_classes(path, classes, vocabulary)
+    classes = ngrams.exchange_classes(ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=save_sweep)
+    ngrams.save_classes(path, classes, vocabulary)
     return classes
 
 
@@ -178,7 +166,7 @@ def import_arpa(
     """
     path, vocabulary = fetch(path), fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):
-        model, words = read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
+        model, words = ngrams.read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
         if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
             raise InputError(
                 f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
@@ -200,7 +188,7 @@ def _choose_tokenizer(vocabulary: Vocabulary) -> str:
     return "words"
 
 
-def _spell_rare_words(model: BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
+def _spell_rare_words(model: ngrams.BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
     """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary words."""
     ids = np.arange(len(SPECIALS), len(vocabulary))
     by_frequency = ids[np.argsort(-model.unigrams[ids], kind="stable")]

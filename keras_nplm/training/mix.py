@@ -73,16 +73,12 @@ def mix(
     if weights is not None and by_frequency:
         raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")
     LENGTH.check(cache_length)
-    for option, argument, value in (
-        (DECAY, "unigram_cache", unigram_cache),
-        (DECAY, "ngram_cache", ngram_cache),
-        (FLATNESS, "continuous_cache", continuous_cache),
-    ):
+    caches = {"unigram_cache": unigram_cache, "ngram_cache": ngram_cache, "continuous_cache": continuous_cache}
+    for name, value in caches.items():
         if not isinstance(value, bool):
-            option.check(value, argument)
-        check_argument(
-            argument, not (value is True and weights is not None), "a number with `weights`", value, "give a number."
-        )
+            (FLATNESS if name == "continuous_cache" else DECAY).check(value, name)
+        is_known = value is not True or weights is None
+        check_argument(name, is_known, "a number with `weights`", value, "give a number.")
     with open_output(output) as local, lock_new_directory(local):
         directories = list(check_items(directories, "directories", str | os.PathLike, "a list of model directories"))
         parts = [LanguageModel.load(directory) for directory in directories]
@@ -93,7 +89,7 @@ def mix(
         if weights is None and corpus is None:
             raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
         candidates = [[part.model] for part in parts]
-        candidates += _list_caches(parts, corpus, unigram_cache, ngram_cache, continuous_cache, cache_length)
+        candidates += _list_caches(parts, corpus, cache_length, **caches)
         candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
         if weights is not None:
             mixture = Mixture([model for model, *_ in candidates], weights)
@@ -120,10 +116,11 @@ def mix(
 def _list_caches(
     parts: Sequence[LanguageModel],
     corpus: EncodedCorpus | None,
+    length: int,
+    *,
     unigram_cache: float | bool,
     ngram_cache: float | bool,
     continuous_cache: float | bool,
-    length: int,
 ) -> list[list[NextWordModel]]:
     """Return for each wanted cache the candidates among which the validation split chooses."""
     candidates: list[list[NextWordModel]] = []

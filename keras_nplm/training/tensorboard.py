@@ -80,7 +80,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model, self._hparams_callback, self._is_fitting = language_model.model, None, False
+        model, self._has_session, self._is_fitting = language_model.model, False, False
         if not isinstance(model, NPLM):
             raise InputError(f"`language_model` must hold an NPLM. Received: {type(model).__name__}.")
         shape = (model.vocabulary_size,) if word_counts is None else np.shape(word_counts)
@@ -107,10 +107,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self._is_fitting = True
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        if self._hparams_callback is not None:
-            self._hparams_callback.on_train_end()
-            self._hparams_callback = None
-        self._is_fitting = False
+        self._has_session = self._is_fitting = False
         super().on_train_end(logs)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -172,13 +169,12 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     def _begin_session(self, writer: tf.summary.SummaryWriter) -> None:
         """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
-        if self.hparams is not None and self._hparams_callback is None:
+        if self.hparams is not None and not self._has_session:
             options = {name: value for name, value in self.hparams.items() if value is not None}
             options = {k: v if isinstance(v, bool | int | float | str) else str(v) for k, v in options.items()}
             directory = Path(self.log_dir).resolve()
-            name = f"{directory.parent.name}/{directory.name}"
-            self._hparams_callback = hp.KerasCallback(writer, options, trial_id=name)
-            self._hparams_callback.on_train_begin()
+            with writer.as_default():
+                self._has_session = hp.hparams(options, trial_id=f"{directory.parent.name}/{directory.name}")
         writer.flush()
 
     def _count_updates(self) -> int:
@@ -210,6 +206,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
 
 def _name_tags(values: dict[str, float]) -> dict[str, float]:
-    """Return the values by their tags: metrics under their names, what describes the run under `run/`."""
+    """Prefix the names of values that describe the run with `run/`."""
     of_run = ("loss", "learning_rate", "ngrams_per_second")
     return {f"run/{name}" if name.endswith(of_run) else name: value for name, value in values.items()}

@@ -40,9 +40,7 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
 
 
 def describe_workers(workers: Sequence[str], some: Sequence[str]) -> str:
-    """Return the numbers and addresses of some workers, at most eight of them."""
-    names = [f"worker {workers.index(worker)} ({worker})" for worker in some[:8]]
-    return ", ".join(names + [f"{len(some) - 8} more"] * (len(some) > 8))
+    return ", ".join(f"worker {workers.index(worker)} ({worker})" for worker in some)
 
 
 def _listen(address: str, index: int) -> socket.socket:

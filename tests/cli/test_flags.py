@@ -18,7 +18,7 @@ COMMANDS = next(action.choices for action in build_parser()._actions if action.d
 
 
 def test_defaults_and_choices_are_those_of_the_code():
-    assert (estimating.METHOD.choices, estimating.NUM_CLASSES.default) == (tuple(METHODS), NUM_CLASSES)
+    assert (estimating.METHOD.choices, estimating.NUM_CLASSES.default) == (METHODS, NUM_CLASSES)
     assert (adapting.RULE.choices, adapting.PRIOR_TOKENS.default) == (RULES, PRIOR_TOKENS)
     assert (adapting.RULE.default, rescoring.FORMAT.choices) == (RULES[0], FORMATS)
     assert (rescoring.RESTARTS.default, rescoring.NAME.default) == (RESTARTS, FEATURE_NAME)

@@ -41,12 +41,7 @@ from keras_nplm.cli.main import main
 
 WORDS = "a the cat dog mat sat ran on under old red big house tree and".split()
 NGRAM = "--order 3 --min-count 1".split()
-KINDS = {
-    "ngram": NGRAM,
-    "interpolation": [*NGRAM, "--method", "deleted-interpolation"],
-    "classes": [*NGRAM, "--method", "class-based", "--num-classes", "4"],
-}
-FUZZ = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+KINDS = {"ngram": NGRAM, "interpolation": [*NGRAM, "--method", "deleted-interpolation"]}
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -125,18 +120,12 @@ def list_places(part: object, place: tuple = ()) -> Iterator[tuple]:
         yield from list_places(inner, (*place, key))
 
 
-ODD_VALUES = [{}, "x", -1, math.nan, None, 10**400]
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "odd_values"),
     [
-        ("ngram", "config.json", [[], 10**400]),
+        ("ngram", "config.json", [10**400]),
         ("ngram", "corpus/corpus.json", [-1]),
-        pytest.param("network", "config.json", [10**400], marks=pytest.mark.long),
-        pytest.param("classes", "config.json", ODD_VALUES, marks=pytest.mark.long),
-        pytest.param("ngram", "corpus/corpus.json", ODD_VALUES, marks=pytest.mark.long),
-        pytest.param("mixture", "components/1/config.json", ODD_VALUES, marks=pytest.mark.long),
+        pytest.param("mixture", "components/1/config.json", [{}, "x", math.nan, None], marks=pytest.mark.long),
     ],
 )
 def test_json_values_of_a_different_type_are_refused_or_unused(attempt, root, kind, name, odd_values):
@@ -153,47 +142,28 @@ ODD_ARRAYS = {
     "infinite": lambda array: np.full(array.shape, np.inf),
     "longer": lambda array: np.append(array, array.reshape(-1)[-1:]),
     "empty": lambda array: np.zeros(0, array.dtype),
-    "= reversed": lambda array: array[::-1].copy() if array.ndim else array,
     "= negative": lambda array: (~array if array.dtype == bool else -array - 1).astype(array.dtype),
-    "= huge": lambda array: np.full(array.shape, np.iinfo(array.dtype).max if array.dtype.kind in "iu" else 1).astype(
-        array.dtype
-    ),
 }
 
 
-@pytest.mark.parametrize(
-    "kind", ["ngram", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("interpolation", "classes", "mixture"))]
-)
+@pytest.mark.parametrize("kind", ["ngram", pytest.param("mixture", marks=pytest.mark.long)])
 def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, kind):
     file = "mixture.npz" if kind == "mixture" else "ngrams.npz"
     with np.load(root / kind / file) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+        arrays = dict(stored)
     odd_ones = list(ODD_ARRAYS.items())[:: 3 if kind == "ngram" else 1]
     for (name, array), (what, make) in itertools.product(arrays.items(), odd_ones):
-        odd = make(array)
-        damage = lambda directory, name=name, odd=odd: np.savez(directory / file, **arrays | {name: odd})  # noqa: E731
-        refusal = attempt(kind, damage, exact=False)
-        assert refusal or what.startswith("= ") or np.array_equal(odd, array), (name, what)
+        changed = arrays | {name: make(array)}
+        refusal = attempt(kind, lambda directory, changed=changed: np.savez(directory / file, **changed), exact=False)
+        assert refusal or what.startswith("= ") or np.array_equal(changed[name], array), (name, what)
 
 
 # Files
 
 
-def flip_bit(directory: Path, name: str) -> None:
-    data = bytearray((directory / name).read_bytes())
-    data[len(data) // 2] ^= 4
-    (directory / name).write_bytes(data)
-
-
-def cut_file(directory: Path, name: str) -> None:
-    os.truncate(directory / name, (directory / name).stat().st_size // 2)
-
-
-def replace_file(directory: Path, name: str, kind: str) -> None:
-    path = directory / name
-    path.unlink()
-    make = {"directory": path.mkdir, "pipe": lambda: os.mkfifo(path)}
-    make.get(kind, lambda: path.symlink_to(kind))()
+def replace_file(directory: Path, name: str, make: Callable[[Path], None]) -> None:
+    (directory / name).unlink()
+    make(directory / name)
 
 
 def add_zeros(directory: Path, name: str) -> None:
@@ -218,13 +188,11 @@ def name_shards(directory: Path, name: str, *shards: str) -> None:
 IDS, CORPUS = "corpus/test.00000.ids", "corpus/corpus.json"
 FILES = ["vocabulary.txt", "config.json", CORPUS, IDS, "ngrams.npz"]
 DAMAGES = [
-    *[("ngram", damage, name, (), "") for name in FILES for damage in (flip_bit, cut_file)],
-    ("network", cut_file, "model.keras", (), "must be a whole model file"),
     ("network", claim_size, "model.keras", (), "unpack to"),
     *[
         ("ngram", replace_file, name, (kind,), " ")
         for name in ("vocabulary.txt", "ngrams.npz", IDS)
-        for kind in ("directory", "pipe", "/dev/zero")
+        for kind in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"))
     ],
     ("ngram", add_zeros, "ngrams.npz", (), "unpack to"),
     ("network", add_zeros, "model.keras", (), "unpack to|whole model file"),
@@ -238,28 +206,17 @@ def test_damaged_files_are_refused_or_change_no_figure(attempt, kind, damage, na
     attempt(kind, lambda directory: damage(directory, name, *arguments), words)
 
 
-@pytest.mark.long
-@settings(max_examples=80, **FUZZ)
-@given(
-    which=st.sampled_from(
-        [
-            *[(kind, name) for kind in KINDS for name in FILES],
-            *[("mixture", name) for name in ("mixture.npz", "components/0/ngrams.npz", "components/1/config.json")],
-            ("network", "model.keras"),
-        ]
-    ),
-    how=st.sampled_from(("cut", "flip", "flip", "insert", "delete")),
-    place=st.floats(0, 1),
-    byte=st.integers(1, 255),
-)
-def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, which, how, place, byte):
+@pytest.mark.parametrize("kind, name", [*(("ngram", name) for name in FILES), ("network", "model.keras")])
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(how=st.sampled_from(("flip", "cut", "insert", "delete")), place=st.floats(0, 1), byte=st.integers(1, 255))
+def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how, place, byte):
     def damage(directory: Path) -> None:
-        data = (directory / which[1]).read_bytes()
+        data = (directory / name).read_bytes()
         at = min(int(place * len(data)), len(data) - 1)
         rest = {"flip": bytes([data[at] ^ byte]) + data[at + 1 :], "insert": bytes([byte]) + data[at:], "cut": b""}
-        (directory / which[1]).write_bytes(data[:at] + rest.get(how, data[at + byte :]))
+        (directory / name).write_bytes(data[:at] + rest.get(how, data[at + 1 :]))
 
-    attempt(which[0], damage)
+    attempt(kind, damage)
 
 
 # model.keras
@@ -289,66 +246,49 @@ def set_option(part: str | None, **options: object) -> Callable[[dict], None]:
     return change
 
 
-def set_weights(make: Callable[[h5py.Group, str], object]) -> Callable[[dict], None]:
+def set_weights(make: Callable[[h5py.Group], object]) -> Callable[[dict], None]:
     """A change of the matrix C among the stored weights."""
 
     def change(parts: dict) -> None:
         file = io.BytesIO(parts["model.weights.h5"])
         with h5py.File(file, "r+") as stored:
             del stored["embed/vars/0"]
-            make(stored["embed/vars"], "0")
+            make(stored["embed/vars"])
         parts["model.weights.h5"] = file.getvalue()
 
     return change
 
 
-EXEC = {"module": "builtins", "class_name": "exec", "config": {"source": "1"}, "registered_name": "exec"}
-SYSTEM = {"module": "os", "class_name": "system", "config": {"command": "touch canary"}, "registered_name": None}
-LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "config": {"name": "x"}, "registered_name": None}
-FOREIGN = {
-    "exec": EXEC,
-    "system": SYSTEM,
-    "Lambda": LAMBDA,
-    "Dense": {"module": "keras.layers", "class_name": "Dense", "config": {"units": 2}, "registered_name": None},
-    "nothing": {"module": None, "class_name": None, "config": None, "registered_name": []},
-}
+def set_class(part: str, module: str, name: str) -> Callable[[dict], None]:
+    """A change of the class of a layer, which would write a file."""
+    return set_option(None, **{part: dict(module=module, class_name=name, config={"command": "touch canary"})})
+
+
+EXTERNAL = [("/etc/passwd", 0, 320)]
 HUGE = dict(shape=(1 << 20, 1 << 20), dtype="f4", chunks=(1, 1024), compression="gzip")
+NO_FILE, TOO_LARGE = "different file", "must be a whole model file"
 NETWORKS = {
-    **{
-        f"{name} as {part}": (set_option(None, **{part: described}), "Received: the class")
-        for name, described in FOREIGN.items()
-        for part in ("hidden", "output")
-    },
-    **{
-        f"{name} {number!r:.20}": (set_option(part, **{name: number}), "must be a whole model file")
-        for part, name in [(None, "vocabulary_size"), (None, "order"), (None, "embedding_dim"), ("output", "rank")]
-        for number in (10**10, -1, "5")
-    },
-    "hidden units": (set_option("hidden", hidden_units=10**9), "must be a whole model file"),
+    "hidden": (set_class("hidden", "builtins", "exec"), "Received: the class"),
+    "output": (set_class("output", "os", "system"), "Received: the class"),
+    "context": (set_class("context", "keras.layers", "Lambda"), "Received: the class"),
+    "vocabulary size": (set_option(None, vocabulary_size=10**10), TOO_LARGE),
+    "order": (set_option(None, order=-1), TOO_LARGE),
+    "vectors": (set_option(None, embedding_dim="5"), TOO_LARGE),
+    "rank": (set_option("output", rank=10**10), TOO_LARGE),
+    "hidden units": (set_option("hidden", hidden_units=10**9), TOO_LARGE),
     "long name": (set_option(None, name="x" * 1001), "at most 1,000 long"),
-    **{f"part {name}": (lambda parts, n=name: parts.update({n: b"x"}), " ") for name in ("../canary", "assets/x")},
-    **{f"no {n}": (lambda parts, n=n: parts.pop(n), " ") for n in ("metadata.json", "config.json", "model.weights.h5")},
+    "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
+    "no weights": (lambda parts: parts.pop("model.weights.h5"), " "),
     "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
-    "weights not finite": (set_weights(lambda g, n: g.create_dataset(n, data=np.full((20, 4), np.nan))), "finite"),
-    "weights of another shape": (set_weights(lambda g, n: g.create_dataset(n, data=np.zeros((3, 4)))), " "),
-    "weights huge": (set_weights(lambda g, n: g.create_dataset(n, **HUGE)), "claim to be larger"),
-    "weights in a file": (
-        set_weights(lambda g, n: g.create_dataset(n, (20, 4), "f4", external=[("/etc/passwd", 0, 320)])),
-        "different file",
-    ),
-    "weights linked": (
-        set_weights(lambda g, n: g.__setitem__(n, h5py.ExternalLink("/etc/passwd", "/x"))),
-        "different file",
-    ),
+    "not finite": (set_weights(lambda g: g.create_dataset("0", data=np.full((20, 4), np.nan))), "finite"),
+    "of another shape": (set_weights(lambda g: g.create_dataset("0", data=np.zeros((3, 4)))), " "),
+    "huge": (set_weights(lambda g: g.create_dataset("0", **HUGE)), "claim to be larger"),
+    "in a file": (set_weights(lambda g: g.create_dataset("0", (20, 4), "f4", external=EXTERNAL)), NO_FILE),
+    "linked": (set_weights(lambda g: g.__setitem__("0", h5py.ExternalLink("/etc/passwd", "/x"))), NO_FILE),
 }
 
 
-_FAST = re.compile("(exec|Lambda|Dense|nothing) as hidden|.* 10000000000|config|weights .*")
-
-
-@pytest.mark.parametrize(
-    "name", [name if _FAST.match(name) else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS]
-)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_of_other_classes_sizes_or_weights_is_refused(attempt, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     change, words = NETWORKS[name]
@@ -358,10 +298,8 @@ def test_a_network_of_other_classes_sizes_or_weights_is_refused(attempt, name, t
 
 # Text
 
-TEXTS = [b"\xff\xfe", b"\0\n<s> </s>\n", "\u2028 ½\r\x85".encode(), b"", b"x" * 10_000_000]
 
-
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:20]))
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"\0\n<s> </s>\n", "\u2028 ½\r\x85".encode(), b"", b"x" * 10_000_000])
 def test_any_bytes_are_a_text_or_are_refused(root, tmp_path, text):
     (tmp_path / "text").write_bytes(text)
     status, out, _ = run("score", root / "ngram", tmp_path / "text")

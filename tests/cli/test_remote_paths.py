@@ -1,8 +1,6 @@
 """Commands read corpora and models from an object store, and write to one: `s3://` paths of every kind. moto's S3."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -70,18 +68,16 @@ def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
 
 @pytest.mark.long
 def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monkeypatch):
-    options = ["--min-count", "1", "--embedding-dim", "8", "--hidden-units", "8", "--batch-size", "16", "--epochs", "4"]
+    options = "--min-count 1 --embedding-dim 8 --hidden-units 8 --batch-size 16 --epochs 2".split()
     (tmp_path / "a.txt").write_bytes(TEXT)
-    train = ["train", *options, "--train"]
-    assert main([*train, str(tmp_path / "a.txt"), "--output", str(tmp_path / "whole")]) == 0
-    whole = LanguageModel.load(tmp_path / "whole").model.get_weights()
+    assert main(["train", *options, "--train", str(tmp_path / "a.txt"), "--output", str(tmp_path / "whole")]) == 0
 
-    remote = [*train, f"{bucket}/text/a.txt", "--output", f"{bucket}/run"]
+    remote = ["train", *options, "--train", f"{bucket}/text/a.txt", "--output", f"{bucket}/run"]
     run = subprocess.Popen([sys.executable, "-m", "keras_nplm", *remote], stderr=subprocess.DEVNULL)
     while "last.npz" not in _list(store, f"{bucket}/run"):
         assert run.poll() is None
         time.sleep(0.05)
-    os.kill(run.pid, signal.SIGKILL)
+    run.kill()
     run.wait()
     assert "metrics.json" not in _list(store, f"{bucket}/run")
 
@@ -89,7 +85,7 @@ def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monk
     assert main(remote) == 0
     left = _list(store, f"{bucket}/run")
     assert {"metrics.json", "report.html", "model.keras"} < left and "last.npz" not in left
-    resumed = LanguageModel.load(f"{bucket}/run").model.get_weights()
+    whole, resumed = (LanguageModel.load(path).model.get_weights() for path in (tmp_path / "whole", f"{bucket}/run"))
     assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))
 
 

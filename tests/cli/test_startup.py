@@ -8,23 +8,13 @@ from keras_nplm.language_model.presets import find_preset
 
 COMMANDS = """
 0 --version
-0 --help
-0 train --help
-0 ngram --help
 0 export --help
 0 size --vocabulary-size 20000
-2 size --vocabulary-size 3
 2 train --output {tmp}/m --dropout 1.5
-2 train --output {tmp}/m --output-layer magic
 2 train --output {tmp}/m --train {tmp}/absent.txt
-2 train --output {tmp} --train {tmp}/text.txt
 2 complete {tmp}/absent the
-2 complete {tmp}/absent the --top-k 0
 2 map {tmp}/absent words.png
 2 nearest {preset} zzzz
-2 analogy {preset} the a zzzz
-2 map {preset} {tmp}/words.svg --words zzzz
-2 export {tmp}/absent m.onnx --top-k 5
 0 ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
 0 prepare --train {tmp}/text.txt --output {tmp}/prepared --min-count 1
 0 ngram --corpus {tmp}/prepared --output {tmp}/of-prepared
@@ -40,9 +30,7 @@ COMMANDS = """
 0 rescore {tmp}/ngrams {tmp}/nbest.txt --output {tmp}/rescored.txt
 0 export {tmp}/ngrams {tmp}/m.arpa
 2 nearest {tmp}/ngrams the
-2 export {tmp}/ngrams {tmp}/m.tflite
 2 adapt {tmp}/ngrams --text {tmp}/text.txt --output {tmp}/adapted
-2 add-words {tmp}/ngrams --text {tmp}/text.txt --output {tmp}/grown
 2 train --output {tmp}/m --train {tmp}/text.txt --shortlist-size 3 --background {tmp}/absent
 """  # exit status and arguments
 PROGRAM = """

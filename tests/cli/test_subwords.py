@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel
+from keras_nplm import InputError, LanguageModel
 from keras_nplm.cli.main import main
 from keras_nplm.io.files import read_json
 
@@ -25,9 +25,9 @@ def model(text):
     return text.parent / "model"
 
 
-def _estimate(text, output, *flags: str) -> None:
-    command = ["ngram", "--train", str(text), "--tokenizer", "sentencepiece", "--order", "3", "--output", str(output)]
-    assert main([*command, *(flags or ["--pieces", "330"])]) == 0
+def _estimate(text, output, *flags: str, command: str = "ngram", status: int = 0) -> None:
+    common = ["--train", str(text), "--tokenizer", "sentencepiece", "--order", "3", "--output", str(output)]
+    assert main([command, *common, *(flags or ["--pieces", "330"])]) == status
 
 
 def _run(capsys, *words) -> dict:
@@ -72,3 +72,21 @@ def test_an_arpa_file_of_subwords_is_read_with_their_vocabulary(model, tmp_path,
     capsys.readouterr()
     assert main([*command, "--output", str(tmp_path / "words")]) == 2
     assert "needs a vocabulary with subwords" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_network_of_subwords_is_trained_and_reported(text, tmp_path, capsys):
+    flags = "--pieces 330 --embedding-dim 8 --hidden-units 8 --config small --epochs 1 --shortlist-size 20".split()
+    _estimate(text, tmp_path / "model", *flags, command="train")
+    report = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Continuations</h2>" in report and "bits per character" in report
+    _estimate(text, tmp_path / "model", *flags, "--pieces", "340", command="train", status=2)
+    assert "other options: pieces" in capsys.readouterr().err
+    assert not any("▁" in word for word in _run(capsys, "complete", tmp_path / "model", "the cat")["the cat"])
+    language_model = LanguageModel.load(tmp_path / "model")
+    counts = language_model.corpus.frequencies()
+    assert counts[4:24].min() >= counts[24:].max() - 1  # the short-list has the most frequent subwords
+    piece = next(word for word in language_model.vocabulary.words if word.startswith("▁") and len(word) > 1)
+    assert len(language_model.nearest(piece[1:], top_k=3)) == 3
+    with pytest.raises(InputError, match="must be one subword. Received: "):
+        language_model.nearest("unbelievable")

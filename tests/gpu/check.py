@@ -31,7 +31,6 @@ from keras_nplm.training.train import train
 
 ORDER, BATCH = 5, 256
 OUTPUTS = ("full", "nce", "adaptive")
-BENCHMARK_WORDS, BENCHMARK_SECONDS = 18_000, 2.0
 MEMORY = 4096  # MB of a logical GPU
 
 
@@ -183,42 +182,6 @@ def check_resume() -> dict:
 def _train(configuration: Configuration, directory: Path) -> NPLM:
     train(configuration, open_corpus(), directory, strategy="one-device")
     return LanguageModel.load(directory).model
-
-
-def check_benchmark() -> dict:
-    """N-grams per second of training: output layers, dtypes and batch sizes on the device, and one on the CPU."""
-    figures = {}
-    for output, dtype, batch in [
-        ("full", "float32", 512),
-        ("full", "mixed_bfloat16", 512),
-        ("full", "mixed_bfloat16", 4096),
-        ("nce", "float32", 512),
-        ("nce", "float32", 4096),
-    ]:
-        model, rate = _measure_rate(output, dtype, batch)
-        figures |= {"device": _check_device(model), f"{output} {dtype} {batch}": round(rate)}
-    if _list_gpus():
-        with tf.device("CPU:0"):
-            figures["full float32 512 on the CPU"] = round(_measure_rate("full", "float32", 512)[1])
-    return figures
-
-
-def _measure_rate(output: str, dtype: str, batch: int) -> tuple[NPLM, float]:
-    """Train on random ids for some seconds. Return the network, and the n-grams per second after a warm-up."""
-    generator = np.random.default_rng(0)
-    keras.utils.set_random_seed(0)
-    model = NPLM(BENCHMARK_WORDS, ORDER, 60, 100, output=output, dtype=dtype)
-    model.prob.set_unigram(generator.integers(1, 100, BENCHMARK_WORDS))
-    model.compile(keras.optimizers.SGD(0.1))
-    ids = generator.integers(4, BENCHMARK_WORDS, [batch, ORDER]).astype(np.int32)
-    contexts, targets = tf.constant(ids[:, :-1]), tf.constant(ids[:, -1])
-    model.train_on_batch(contexts, targets)
-    steps, began = 0, time.perf_counter()
-    while time.perf_counter() - began < BENCHMARK_SECONDS:
-        loss = model.train_on_batch(contexts, targets)  # returns the loss, so the device has finished
-        steps += 1
-    _require(bool(np.isfinite(loss).all()), f"{output} {dtype}: loss {loss}")
-    return model, steps * batch / (time.perf_counter() - began)
 
 
 CHECKS: dict[str, Callable[[], dict]] = {

@@ -3,7 +3,6 @@
     python tests/mutation/run.py                             all mutants: about two hours on two cores
     python tests/mutation/run.py --areas shuffling outputs   some areas
     python tests/mutation/run.py --match discount            mutants whose description has this word
-    python tests/mutation/run.py --again                     survivors of an earlier run, after a test was added
 
 A mutant is a realistic mistake: an exact text of one file, and the text that replaces it. The mutants of an area are
 a TOML file in this directory, with a table `[[mutant]]` for each:
@@ -18,8 +17,8 @@ a TOML file in this directory, with a table `[[mutant]]` for each:
 The named tests run first. If they pass, all fast tests of the file's package run, and the doctests of the file. Only
 a mutant that passes these, too, survives. All named tests must pass without a mutant before the first mutant runs.
 
-Results are kept in a JSON file, `mutation.json` by default. The same command resumes an interrupted run, and a changed
-mutant runs again. Exit status 1: a mutant survived that is not equivalent, or an equivalent one was noticed.
+Results are kept in a JSON file, `mutation.json` by default. The same command resumes a run; changed mutants
+and survivors run again. Exit status 1: a mutant survived that is not equivalent, or an equivalent one was noticed.
 
 This process imports TensorFlow and Keras once, without running an operation, and forks for each mutant. The child
 imports `keras_nplm` and the tests from a copy of the project with the mutant applied. So a mutant costs seconds.
@@ -27,7 +26,6 @@ Needs a system with `fork`.
 """
 
 import argparse
-import collections
 import compileall
 import contextlib
 import dataclasses
@@ -53,6 +51,7 @@ PROJECT = DIRECTORY.parents[1]
 AREAS = tuple(sorted(path.stem for path in DIRECTORY.glob("*.toml")))
 IMPORTED = ("numpy", "tensorflow", "keras", "pytest", "hypothesis", "tensorflow_datasets")  # never keras_nplm itself
 SURVIVED, KILLED, TIMED_OUT, FAILED = "survived", "killed", "timed out", "error"
+NOTICED = KILLED, TIMED_OUT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Mutant:
     file: str
     old: str
     new: str
-    tests: tuple[str, ...]
+    tests: list[str]
     long: bool = False
     equivalent: str = ""
 
@@ -88,22 +87,15 @@ class Mutant:
         return "`new` must differ from `old`" if self.old == self.new else None
 
     def apply(self, project: Path) -> None:
-        """Patch the file in a project."""
-        path = project / "keras_nplm" / self.file
-        path.write_text(path.read_text(encoding="utf-8").replace(self.old, self.new), encoding="utf-8")
-
-    def revert(self, project: Path) -> None:
-        """Restore the file in a copy of the project."""
-        shutil.copyfile(PROJECT / "keras_nplm" / self.file, project / "keras_nplm" / self.file)
+        """Patch the file in a copy of the project."""
+        text = (PROJECT / "keras_nplm" / self.file).read_text(encoding="utf-8")
+        (project / "keras_nplm" / self.file).write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
 def read_mutants(areas: Sequence[str] = AREAS) -> list[Mutant]:
     """Read the mutants of areas."""
-    mutants = []
-    for area in areas:
-        tables = tomllib.loads((DIRECTORY / f"{area}.toml").read_text(encoding="utf-8"))["mutant"]
-        mutants += [Mutant(area=area, **table | {"tests": tuple(table["tests"])}) for table in tables]
-    return mutants
+    tables = {area: tomllib.loads((DIRECTORY / f"{area}.toml").read_text(encoding="utf-8")) for area in areas}
+    return [Mutant(area=area, **table) for area in areas for table in tables[area]["mutant"]]
 
 
 def copy_project(target: Path) -> None:
@@ -119,11 +111,7 @@ def copy_project(target: Path) -> None:
 
 
 def run_tests(project: Path, arguments: Sequence[str], report: Path) -> int:
-    """Run pytest in this process on a copy of the project; write the first failing test to `report`.
-
-    Returns:
-        pytest's exit status.
-    """
+    """Run pytest in this process on a copy of the project; write the first failing test to `report`."""
     import pytest
 
     class FirstFailure:
@@ -151,11 +139,7 @@ def run_tests(project: Path, arguments: Sequence[str], report: Path) -> int:
 
 
 def fork_tests(project: Path, arguments: Sequence[str], limit: float) -> tuple[int | None, str, str]:
-    """Run tests in a forked process, which ends after `limit` seconds.
-
-    Returns:
-        pytest's exit status, None after the limit; the first failing test; and the end of the output.
-    """
+    """Run tests in a fork. Return pytest's exit status (None after the limit), the first failure and the output."""
     with tempfile.TemporaryDirectory(prefix="mutant", ignore_cleanup_errors=True) as temporary:
         report, log = Path(temporary) / "first_failure", Path(temporary) / "output"
         child = os.fork()
@@ -199,78 +183,49 @@ def choose_tests(mutant: Mutant, named_only: bool) -> Iterator[list[str]]:
     yield ["-m", "not long", f"keras_nplm/{mutant.file}", *([f"tests/{package}"] if package != mutant.file else [])]
 
 
-def run_mutant(mutant: Mutant, project: Path, limit: float, named_only: bool) -> dict:
-    """Run the tests of a mutant on a copy of the project.
-
-    Returns:
-        `verdict`, `by` (the test that noticed) and `seconds`.
-    """
+def run_mutant(mutant: Mutant, limit: float, named_only: bool) -> tuple[Mutant, dict]:
+    """Run the tests of a mutant on this process's copy of the project; `by` is the test that noticed."""
     begin, verdict = time.monotonic(), SURVIVED
-    mutant.apply(project)
-    try:
-        for arguments in choose_tests(mutant, named_only):
-            status, by, output = fork_tests(project, arguments, limit)
-            if status is None:
-                verdict = TIMED_OUT
-            elif status in (1, 2):  # a test failed, or could not be imported
-                verdict = KILLED
-            elif status:
-                verdict, by = FAILED, f"exit status {status}: {output[-200:]}"
-            if verdict != SURVIVED:
-                break
-    finally:
-        mutant.revert(project)
-    return {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - begin, 1)}
+    mutant.apply(_project)
+    for arguments in choose_tests(mutant, named_only):
+        status, by, output = fork_tests(_project, arguments, limit)
+        if status is None:
+            verdict = TIMED_OUT
+        elif status in (1, 2):  # a test failed, or could not be imported
+            verdict = KILLED
+        elif status:
+            verdict, by = FAILED, f"exit status {status}: {output[-200:]}"
+        if verdict != SURVIVED:
+            break
+    dataclasses.replace(mutant, new=mutant.old).apply(_project)
+    return mutant, {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - begin, 1)}
 
 
-def check_tests(mutants: Sequence[Mutant], project: Path, passed: dict[str, str]) -> None:
-    """Check that the named tests pass without a mutant, and exit otherwise.
-
-    Args:
-        mutants: the mutants.
-        project: a copy of the project.
-        passed: the tests that passed before, each with a checksum of package and tests. It is updated.
-    """
-    digest = hashlib.sha256()
-    for path in sorted([*project.glob("keras_nplm/**/*.py"), *project.glob("tests/**/*.py")]):
-        digest.update(path.read_bytes())
+def check_tests(mutants: Sequence[Mutant], project: Path) -> None:
+    """Check that the named tests pass without a mutant, and exit otherwise."""
     for long in (False, True):
-        tests = sorted({f"tests/{test}" for mutant in mutants for test in mutant.tests if mutant.long == long})
-        tests = [test for test in tests if passed.get(test) != digest.hexdigest()]
-        if tests:
+        if tests := sorted({f"tests/{test}" for mutant in mutants for test in mutant.tests if mutant.long == long}):
             print(f"Running {len(tests)} tests and files of tests without a mutant", flush=True)
             status, by, output = fork_tests(project, tests if long else ["-m", "not long", *tests], float("inf"))
             if status:
                 sys.exit(f"Without a mutant the tests must pass. Received: {by or status}.\n{output}")
-            passed.update(dict.fromkeys(tests, digest.hexdigest()))
 
 
-class Worker:
-    """Runs mutants in a process of its own, which has its own copy of the project."""
-
-    project: Path
-
-    @classmethod
-    def start(cls, directory: Path) -> None:
-        """Copy the project for this process."""
-        cls.project = directory / str(os.getpid())
-        copy_project(cls.project)
-
-    @classmethod
-    def run(cls, mutant: Mutant, **options) -> tuple[Mutant, dict]:
-        """Run the tests of a mutant."""
-        return mutant, run_mutant(mutant, cls.project, **options)
+def copy_project_of_worker(directory: Path) -> None:
+    """Copy the project for this process, which patches its own copy."""
+    global _project
+    _project = directory / str(os.getpid())
+    copy_project(_project)
 
 
 def run_mutants(mutants: Sequence[Mutant], results: dict, path: Path, workers: int, **options) -> None:
     """Run mutants, several at a time, and write each result to the file of results at once."""
     with tempfile.TemporaryDirectory(prefix="mutation", ignore_cleanup_errors=True) as temporary:
         copy_project(Path(temporary) / "unmutated")
-        check_tests(mutants, Path(temporary) / "unmutated", results.setdefault("passed", {}))
-        write_results(path, results)
+        check_tests(mutants, Path(temporary) / "unmutated")
         begin, fork = time.monotonic(), multiprocessing.get_context("fork")
-        with fork.Pool(workers, Worker.start, [Path(temporary)]) as pool:
-            finished = pool.imap_unordered(functools.partial(Worker.run, **options), mutants)
+        with fork.Pool(workers, copy_project_of_worker, [Path(temporary)]) as pool:
+            finished = pool.imap_unordered(functools.partial(run_mutant, **options), mutants)
             for number, (mutant, result) in enumerate(finished, start=1):
                 results[mutant.key] = result
                 write_results(path, results)
@@ -288,19 +243,15 @@ def write_results(path: Path, results: dict) -> None:
 
 
 def write_summary(mutants: Sequence[Mutant], results: dict) -> str:
-    """Return a Markdown table of verdicts by area, and the list of survivors."""
-    lines = ["| area | mutants | killed | equivalent | survived | seconds |", "|---|--:|--:|--:|--:|--:|"]
-    counted: dict[str, collections.Counter] = {area: collections.Counter() for area in (*AREAS, "all")}
-    for mutant in mutants:
-        verdict = results[mutant.key]["verdict"]
-        verdict = "equivalent" if mutant.equivalent and verdict == SURVIVED else verdict
-        for area in (mutant.area, "all"):
-            counted[area].update({verdict: 1, "mutants": 1, "seconds": results[mutant.key]["seconds"]})
-    for area, number in counted.items():
-        killed = number[KILLED] + number[TIMED_OUT]
-        left = number["mutants"] - killed - number["equivalent"]
-        row = [area, number["mutants"], killed, number["equivalent"], left, round(number["seconds"])]
-        lines += [f"| {' | '.join(map(str, row))} |"] if number["mutants"] else []
+    """Return a Markdown table of verdicts by area, and the list of unexpected results."""
+    lines = ["| area | mutants | noticed | equivalent | unexpected | seconds |", "|---|--:|--:|--:|--:|--:|"]
+    areas = {mutant.area: [m for m in mutants if m.area == mutant.area] for mutant in mutants}
+    for area, members in (areas | {"all": mutants}).items():
+        found = [(mutant, results[mutant.key]) for mutant in members]
+        noticed = sum(result["verdict"] in NOTICED for _, result in found)
+        numbers = [noticed, sum(bool(m.equivalent) for m in members), sum(is_unexpected(*pair) for pair in found)]
+        row = [area, len(members), *numbers, round(sum(result["seconds"] for _, result in found))]
+        lines.append(f"| {' | '.join(map(str, row))} |")
     for mutant in mutants:
         if is_unexpected(mutant, results[mutant.key]):
             lines.append(f"\n{results[mutant.key]['verdict']}: {mutant.area}, keras_nplm/{mutant.file}: {mutant.what}")
@@ -309,7 +260,7 @@ def write_summary(mutants: Sequence[Mutant], results: dict) -> str:
 
 def is_unexpected(mutant: Mutant, result: dict) -> bool:
     """Whether a mutant survived that is not equivalent, or the other way round."""
-    return (result["verdict"] not in (KILLED, TIMED_OUT)) != bool(mutant.equivalent)
+    return (result["verdict"] not in NOTICED) != bool(mutant.equivalent)
 
 
 def main() -> int:
@@ -317,7 +268,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--areas", nargs="+", choices=AREAS, default=AREAS, metavar="AREA", help=", ".join(AREAS))
     parser.add_argument("--match", default="", help="text that the description or the file contains (default: none)")
-    parser.add_argument("--again", action="store_true", help="run survivors and errors of an earlier run again")
     parser.add_argument("--named-only", action="store_true", help="run the named tests only: fast, for new mutants")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: cores)")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for the tests of a mutant (default: 1800)")
@@ -328,10 +278,8 @@ def main() -> int:
     if faults:
         sys.exit("\n".join(faults))
     results = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else {}
-    if options.again:
-        results = {k: result for k, result in results.items() if result.get("verdict", KILLED) in (KILLED, TIMED_OUT)}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a worker that ends ends the tests that it started
-    if pending := [mutant for mutant in mutants if mutant.key not in results]:
+    if pending := [m for m in mutants if m.key not in results or is_unexpected(m, results[m.key])]:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # of processes that a test starts
         sys.dont_write_bytecode = True

@@ -4,8 +4,6 @@ import dataclasses
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +11,6 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, Configuration, InputError, RunError, train
-from keras_nplm.cli.main import main
-from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.shards import ShardedIds
 from keras_nplm.training.checkpoint import Checkpoint, read_history
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -38,19 +33,22 @@ def whole(tmp_path_factory, short_corpus, options, leave_out_report) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(
-    "file", ["last.npz", *(pytest.param(file, marks=pytest.mark.long) for file in ("history.json", "model.keras"))]
-)
-def test_killed_run_resumes_to_the_same_weights(
-    tmp_path, short_corpus, options, whole, killed_at, assert_same_weights, file
-):
-    """Killed in the second epoch, before one of its files is complete."""
-    with killed_at(file):
-        train(options, short_corpus, tmp_path)
-    resumed = train(options, short_corpus, tmp_path)
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory, short_corpus, options, leave_out_report, killed_at) -> Path:
+    """The directory of a run that was killed in its second epoch, before the checkpoint was complete."""
+    directory = tmp_path_factory.mktemp("killed") / "model"
+    with pytest.MonkeyPatch.context() as context, killed_at("last.npz"):
+        leave_out_report(context)
+        train(options, short_corpus, directory)
+    return directory
+
+
+def test_killed_run_resumes_to_the_same_weights(tmp_path, short_corpus, options, whole, killed, assert_same_weights):
+    shutil.copytree(killed, tmp_path / "model")
+    resumed = train(options, short_corpus, tmp_path / "model")
     assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
     assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
-    assert_same_weights(whole, tmp_path)
+    assert_same_weights(whole, tmp_path / "model")
 
 
 def test_interrupted_run_saves_a_checkpoint_and_resumes(
@@ -117,7 +115,7 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
 
 
 def test_run_on_segments_resumes_to_the_same_weights(
-    tmp_path, short_corpus, short_configuration, no_report, interrupted_after, assert_same_weights
+    tmp_path, short_corpus, short_configuration, interrupted_after, assert_same_weights
 ):
     """Also with a short-list, whose other words are no targets; the epoch counts them."""
     more = dict(segment=16, order=9, averages_after="2", pointer=True, shortlist_size=10, epochs=2, dropout=0.2)
@@ -130,44 +128,20 @@ def test_run_on_segments_resumes_to_the_same_weights(
     assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("whole", "resumed")))
 
 
-@pytest.mark.long  # the fast tests: tests/data/test_dataset.py for the shards, the run above for the checkpoint
-def test_run_on_shards_resumes_within_an_epoch(
-    tmp_path, monkeypatch, short_corpus, short_configuration, killed_at, assert_same_weights
-):
-    """Training text too large for memory, read in blocks; killed at the third checkpoint, in the first epoch."""
-    monkeypatch.setattr("keras_nplm.data.encoded_corpus.IN_MEMORY", 0)
-    monkeypatch.setattr("keras_nplm.data.shuffling.BLOCK", 1 << 8)
-    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 4 << 8)
-    configuration = dataclasses.replace(short_configuration, boundary="stream", batch_size=16, dropout=0.2, epochs=1)
-    whole = train(configuration, short_corpus, tmp_path / "whole")
-    assert isinstance(EncodedCorpus.load(tmp_path / "whole" / "corpus").for_training(), ShardedIds)
-    with monkeypatch.context() as context, killed_at("last.npz", 3):
-        context.setattr("keras_nplm.training.checkpoint.SECONDS_PER_SAVE", 0)
-        train(configuration, short_corpus, tmp_path / "killed")
-    assert not (tmp_path / "killed" / "history.json").exists()  # within the first epoch
-    resumed = train(configuration, short_corpus, tmp_path / "killed")
-    assert resumed["test"] == whole["test"]
-    for left, right in zip(whole["history"], resumed["history"], strict=True):  # metrics of the epoch continue
-        assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
-    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
-
-
-def test_checkpoint_that_does_not_match_is_refused(tmp_path, short_corpus, short_configuration, killed_at):
-    with killed_at("history.json"):
-        train(short_configuration, short_corpus, tmp_path)
-    history = (tmp_path / "history.json").read_text()
-    (tmp_path / "history.json").write_text('{"epochs": []}')
+def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, options, killed):
+    monkeypatch.setattr(Checkpoint, "is_done", True)  # a run that is not refused ends
+    shutil.copytree(killed, directory := tmp_path / "model")
+    history = (directory / "history.json").read_text()
+    (directory / "history.json").write_text('{"epochs": []}')
     with pytest.raises(InputError, match="last.npz does not match history.json"):
-        train(short_configuration, short_corpus, tmp_path)
-    (tmp_path / "history.json").write_text(history)
-    with np.load(tmp_path / "last.npz") as stored:
+        train(options, short_corpus, directory)
+    (directory / "history.json").write_text(history)
+    with np.load(directory / "last.npz") as stored:
         arrays = dict(stored)
     name = next(name for name in sorted(arrays) if name.startswith("weights"))
-    np.savez(tmp_path / "last.npz", **arrays | {name: arrays[name][:-1]})
+    np.savez(directory / "last.npz", **arrays | {name: arrays[name][:-1]})
     with pytest.raises(InputError, match="last.npz does not match this model's weight shapes"):
-        train(short_configuration, short_corpus, tmp_path)
-    (tmp_path / "last.npz").unlink()  # the fix that both messages name
-    assert train(short_configuration, short_corpus, tmp_path)["best_epoch"] > 0
+        train(options, short_corpus, directory)
 
 
 def test_early_stopping_after_patience_is_spent(tmp_path, short_corpus, short_configuration):
@@ -192,18 +166,3 @@ def test_perplexity_that_is_not_finite_ends_the_run(tmp_path, short_corpus, shor
     configuration = dataclasses.replace(short_configuration, learning_rate=2e4, schedule="constant")
     with pytest.raises(RunError, match="became (nan|inf) .*lower --learning-rate"):
         train(configuration, short_corpus, tmp_path)
-
-
-@pytest.mark.long
-def test_full_disk_ends_the_run_and_a_later_call_completes_it(short_text, tmp_path):
-    """A limit on file sizes stands for the disk: the checkpoint of the first epoch exceeds it."""
-    options = f"--train {short_text} --output {tmp_path}/model --hidden-units 600 --learning-rate 0.3 --epochs 1"
-    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)); "
-    limited += "from keras_nplm.cli.main import main; sys.exit(main(['train', *sys.argv[1:]]))"
-    run = subprocess.run([sys.executable, "-c", limited, *options.split()], capture_output=True, text=True)
-    assert run.returncode == 1, run.stderr
-    last = run.stderr.splitlines()[-1]
-    assert "Cannot write" in last and "free some space" in last and "Traceback" not in run.stderr
-    names = {path.name for path in (tmp_path / "model").iterdir()}
-    assert names <= {"config.json", "corpus", "logs", "vocabulary.txt", "spelling.tsv", "history.json"}
-    assert main(["train", *options.split(), "--json"]) == 0

@@ -66,11 +66,11 @@ def text(tmp_path_factory) -> Path:
 
 
 def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for free in sockets:
-            free.bind(("localhost", 0))
-        return [free.getsockname()[1] for free in sockets]
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
+    ports = [free.getsockname()[1] for free in sockets]
+    for free in sockets:
+        free.close()
+    return ports
 
 
 def _start(text: Path, directory: Path, ports: list[int], index: int, *options: str) -> subprocess.Popen:
@@ -78,9 +78,8 @@ def _start(text: Path, directory: Path, ports: list[int], index: int, *options: 
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
     command = [sys.executable, "-c", TRAIN, "--train", text, "--output", directory / f"worker{index}", *OPTIONS]
-    command += options
     with open(directory / f"worker{index}.log", "ab") as log:
-        return subprocess.Popen(command, env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
+        return subprocess.Popen([*command, *options], env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
 
 
 def _log(directory: Path, index: int) -> str:
@@ -88,14 +87,18 @@ def _log(directory: Path, index: int) -> str:
 
 
 @contextlib.contextmanager
-def _start_both(text: Path, directory: Path, *options: str):
-    workers = [_start(text, directory, ports, index, *options) for ports in [_free_ports(2)] for index in range(2)]
+def _end_all(workers: list[subprocess.Popen]):
     try:
         yield workers
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
+
+
+def _start_both(text: Path, directory: Path, *options: str):
+    ports = _free_ports(2)
+    return _end_all([_start(text, directory, ports, index, *options) for index in range(2)])
 
 
 def _wait_for_checkpoint(directory: Path, chief: subprocess.Popen) -> None:
@@ -156,17 +159,13 @@ def test_local_updates_of_two_workers_are_averaged(text, tmp_path, train_by_turn
 @pytest.mark.long
 def test_signals_and_time_end_a_worker_that_waits_or_trains(text, tmp_path):
     waiting = [_start(text, tmp_path, _free_ports(2), index, *options) for index, options in enumerate(((), _BRIEFLY))]
-    try:
+    with _end_all(waiting):
         while "Worker 0 waits for worker 1 (localhost:" not in _log(tmp_path, 0) and waiting[0].poll() is None:
             time.sleep(0.1)
         waiting[0].send_signal(signal.SIGTERM)
         assert waiting[0].wait(timeout=_PATIENCE) == 130, _log(tmp_path, 0)
         assert waiting[1].wait(timeout=_PATIENCE) == 1, _log(tmp_path, 1)
         assert "keras-nplm train: Absent after 1 s: worker 0 (localhost:" in _log(tmp_path, 1).splitlines()[-1]
-    finally:
-        for worker in waiting:
-            worker.kill()
-            worker.wait()
     with _start_both(text, tmp_path) as (first, second):
         _wait_for_checkpoint(tmp_path, first)
         second.send_signal(signal.SIGSTOP)  # the chief waits for it in a collective operation
@@ -222,33 +221,29 @@ def test_signal_and_time_end_a_worker_while_tensorflow_connects(monkeypatch):
     def fail():
         raise tf.errors.UnknownError(None, None, "Could not start gRPC server")
 
-    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", connect)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", connect)
         with pytest.raises(KeyboardInterrupt):
             distribution._connect("worker 0 (a:1)", time.monotonic() + 10)
+        for call, reason in [(finish.wait, "a worker does not answer"), (fail, "Could not start gRPC server")]:
+            monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", call)
+            with pytest.raises(RunError, match=rf"could not connect worker 0 \(a:1\): {reason}. Fix: check that"):
+                distribution._connect("worker 0 (a:1)", time.monotonic() + 0.3)
     finally:
         signal.signal(signal.SIGTERM, before)
         finish.set()
-    for call, reason in [(lambda: time.sleep(2), "a worker does not answer"), (fail, "Could not start gRPC server")]:
-        monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", call)
-        with pytest.raises(RunError, match=rf"could not connect worker 0 \(a:1\): {reason}. Fix: check that"):
-            distribution._connect("worker 0 (a:1)", time.monotonic() + 1)
 
 
 _HEARTBEAT = "Graph execution error:\n\nDetected at node X\nError reported from /job:worker/replica:0/task:1: none"
+_RESET = "Graph execution error:\n\nreset\n"
 
 
 @pytest.mark.parametrize(
     "kind, said, several, message",
     [
         ("Unavailable", _HEARTBEAT, True, r"A worker was lost \(worker 1, b:1\)"),
-        (
-            "Unavailable",
-            "Graph execution error:\n\nreset\n",
-            True,
-            r"A worker was lost \(reset\). The last .* on all workers to resume",
-        ),
+        ("Unavailable", _RESET, True, r"A worker was lost \(reset\). The last .* on all workers to resume"),
         ("InvalidArgument", "shapes", True, r"TensorFlow failed \(shapes\). The last checkpoint .* on all workers"),
         ("Internal", "out of memory", False, r"TensorFlow failed \(out of memory\). .* run the same command again to"),
     ],

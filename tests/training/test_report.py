@@ -75,32 +75,24 @@ def test_samples_are_those_of_the_model(text, model_directory):
 _ODD = ["<script>alert(1)</script>", "&amp;", "\"x'", "שלום", "</title>", "\x07\x1b", "漢字", "]]>", "$x^2", "x" * 99]
 
 
-def test_odd_words_are_shown_as_text(tmp_path, small_configuration, monkeypatch):
-    monkeypatch.setattr("keras_nplm.training.report._MAX_BASELINE_TOKENS", 10)
+def test_odd_words_are_shown_as_text(tmp_path, small_configuration, monkeypatch, capsys):
     rng = np.random.default_rng(0)
     sentences = [[_ODD[i] for i in rng.choice(10, 5, p=np.arange(10, 0, -1) / 55)] for _ in range(60)]
     splits = {"train": sentences[:40], "validation": sentences[40:50], "test": sentences[50:]}
     corpus = Corpus("</h1><b>&", "whitespace", {name: (lambda part=part: iter(part)) for name, part in splits.items()})
     small = {"epochs": 1, "batch_size": 16, "min_count": 1, "num_sampled": 3}
     configuration = dataclasses.replace(small_configuration, output_layer="nce", boundary="stream", **small)
-    train(configuration, corpus, tmp_path / "model")
+    with monkeypatch.context() as context:
+        context.setattr("keras_nplm.training.train.write_run_report", Mock(side_effect=RunError("The disk is full.")))
+        metrics = train(configuration, corpus, tmp_path / "model")
+    assert "report.html was not written: The disk is full. Fix: run the same command again" in capsys.readouterr().err
+    monkeypatch.setattr("keras_nplm.training.report._MAX_BASELINE_TOKENS", 10)
+    assert train(configuration, corpus, tmp_path / "model") == metrics
     text = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     page = _parse(text)
     assert not {element.tag for element in page.iter()} & {"script", "b", "x"} and _texts(page, "h1") == ["</h1><b>&"]
     assert "<script>alert(1)</scrip…" in _texts(page, "{http://www.w3.org/2000/svg}text")
     assert "Training perplexity is unknown" in text and "Without a Kneser–Ney model" in text
-
-
-@pytest.mark.long
-def test_missing_report_is_written_by_the_next_call(tmp_path, monkeypatch, short_corpus, short_configuration, capsys):
-    configuration = dataclasses.replace(short_configuration, epochs=1)
-    fail, page = Mock(side_effect=RunError("The disk is full.")), tmp_path / "model" / "report.html"
-    with monkeypatch.context() as context:
-        context.setattr("keras_nplm.training.train.write_run_report", fail)
-        metrics = train(configuration, short_corpus, tmp_path / "model")
-    assert "report.html was not written: The disk is full. Fix: run the same command again" in capsys.readouterr().err
-    assert not page.exists() and train(configuration, short_corpus, tmp_path / "model") == metrics
-    assert b"Nearest words" in page.read_bytes()
 
 
 def test_lines_hold_the_values_by_epoch():

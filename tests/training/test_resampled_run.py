@@ -1,12 +1,10 @@
 """Training on an in-domain text and shares of out-of-domain texts: `--resample`."""
 
 import dataclasses
-import io
 import itertools
 import json
-import zipfile
 
-import h5py
+import keras
 import numpy as np
 import pytest
 
@@ -36,16 +34,16 @@ def _open(files, share=0.5):
 
 @pytest.fixture(scope="module")
 def configuration(small_configuration) -> Configuration:
-    return dataclasses.replace(small_configuration, epochs=2, batch_size=16, min_count=1)
+    """Weights stay where they started."""
+    return dataclasses.replace(small_configuration, epochs=2, batch_size=16, min_count=1, learning_rate=0.0)
 
 
 @pytest.fixture(scope="module")
 def trained(files, configuration, tmp_path_factory, leave_out_report):
-    """A model directory whose weights stay where they started."""
     directory = tmp_path_factory.mktemp("models") / "m"
     with pytest.MonkeyPatch.context() as context:
         leave_out_report(context)
-        train(dataclasses.replace(configuration, learning_rate=0.0), _open(files), directory)
+        train(configuration, _open(files), directory)
     return directory
 
 
@@ -66,14 +64,9 @@ def test_an_epoch_has_the_share_of_each_text(trained, files):
     assert sizes == [sum(len(_read_words(files / name)) for name in names) for names in expected]
     steps = sum(round(share * size) for share, size in zip(resampled.shares, sizes, strict=True)) // 16
     best_epoch = json.loads((trained / "metrics.json").read_text())["best_epoch"]
-    assert _read_updates(trained / "model.keras") == best_epoch * steps
+    network = keras.models.load_model(trained / "model.keras")
+    assert int(network.optimizer.iterations) == best_epoch * steps
     np.testing.assert_array_equal(encoded.frequencies_by_share()[0].sum(axis=0), encoded.frequencies())
-
-
-def _read_updates(path):
-    """The number of updates before a network was saved."""
-    with zipfile.ZipFile(path) as archive, h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as file:
-        return int(file["optimizer/vars/0"][()])
 
 
 def test_the_initial_biases_are_frequencies_weighted_by_share(trained, files):
@@ -90,7 +83,7 @@ def test_the_initial_biases_are_frequencies_weighted_by_share(trained, files):
 
 def test_a_different_share_is_a_different_run(trained, files, configuration):
     with pytest.raises(InputError, match="holds a run with other options"):
-        train(dataclasses.replace(configuration, learning_rate=0.0), _open(files, share=0.4), trained)
+        train(configuration, _open(files, share=0.4), trained)
 
 
 def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
@@ -105,7 +98,7 @@ def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        *[(f"{share} {{files}}/web.txt", "must be a share in (0, 1] and then") for share in "0 nan x".split()],
+        ("nan {files}/web.txt", "must be a share in (0, 1] and then"),
         ("0.5", "must be a share in (0, 1] and then files"),
         ("0.5 {files}/none.txt", "No such text file"),
         ("0.5 {files}/web.txt --resample 1 {files}/w*.txt", "web.txt is named twice"),

@@ -28,23 +28,18 @@ def _read(directory: Path) -> EventAccumulator:
 
 def _values(directory: Path) -> dict[str, dict]:
     """The values of each tag by step, in the order of writing: the reader sorts files of one second by name."""
-    events = _read(directory)
-    tags = [tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")]
-    return {
-        tag: {
-            event.step: tensor_util.make_ndarray(event.tensor_proto)[()]
-            for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time)
-        }
-        for tag in tags
-    }
+    events, values = _read(directory), {}
+    for tag in (tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")):
+        for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time):
+            values.setdefault(tag, {})[event.step] = tensor_util.make_ndarray(event.tensor_proto)[()]
+    return values
 
 
 def _model(output="full", **options) -> NPLM:
     keras.utils.set_random_seed(3)
     options = dict(order=ORDER, embedding_dim=5, hidden_units=6, output=output) | options
     model = NPLM(SIZE, **options)
-    schedule = keras.optimizers.schedules.PolynomialDecay(0.5, 40, end_learning_rate=0.1)
-    model.compile(optimizer=keras.optimizers.SGD(schedule))
+    model.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(0.5, 40, end_learning_rate=0.1)))
     return model
 
 
@@ -80,11 +75,10 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     np.testing.assert_allclose(list(train["run/learning_rate"].values()), rates, rtol=1e-6)
     assert list(train["run/ngrams_per_second"]) == list(train["continuations"]) == [0, 1, 2]
     assert set(validation) == {"perplexity", "run/loss"} and "batch_loss" in train
-    names = {name for name in train if name.startswith("weights/")}
-    assert names == {f"weights/norm_{name}" for name in ("C", "H", "H1", "H2", "P")}
-    for name, weight in {"C": model.embed.C, "H": model.hidden.H, "H2": model.hidden.blocks[1].H}.items():
+    names = {"C": model.embed.C, "H": model.hidden.H, "H2": model.hidden.blocks[1].H}
+    assert {name for name in train if name.startswith("weights/")} > {f"weights/norm_{name}" for name in names}
+    for name, weight in names.items():
         np.testing.assert_allclose(train[f"weights/norm_{name}"][2], np.linalg.norm(weight), rtol=1e-5)
-
     vectors = np.loadtxt(tmp_path / "train" / "C.tsv", delimiter="\t")
     shown = sorted(range(4, SIZE), key=lambda i: (-counts[i], i))[:20]  # the most frequent words first
     lines = ["word\tcount", *(f"{WORDS[i - 4]}\t{counts[i]}" for i in shown)]
@@ -95,29 +89,17 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
         assert setting in config
 
 
-class _Clock(keras.callbacks.Callback):
-    """A clock with one second per training step, and a hundred for all other calls."""
-
-    now = 0.0
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.now += 1
-
-    def on_test_batch_end(self, batch, logs=None):
-        self.now += 100
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.now += 100
-
-
 def test_ngrams_per_second_are_without_validation(tmp_path, monkeypatch):
-    """12 updates of 8 n-grams; where 5 do not divide 12 the last execution has 2. NaN weights stop nothing."""
-    clock, model = _Clock(), _model()
-    model.steps_per_execution = 5
+    """A training step takes a second, validation a hundred. NaN weights stop nothing."""
+    clock, model = types.SimpleNamespace(now=0.0), _model()
+    wait = lambda seconds: lambda *_, **__: setattr(clock, "now", clock.now + seconds)  # noqa: E731
+    waits = keras.callbacks.LambdaCallback(on_epoch_begin=wait(100), on_train_batch_end=wait(1))
+    waits.on_test_batch_end = wait(100)
+    model.steps_per_execution = 5  # does not divide 12 updates of 8 n-grams: the last execution has 2
     board = _board(model, tmp_path, batch_size=8)
     model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
     monkeypatch.setattr("keras_nplm.training.tensorboard.time", types.SimpleNamespace(perf_counter=lambda: clock.now))
-    _fit(model, [clock, board])
+    _fit(model, [waits, board])
     values = _values(tmp_path / "train")
     assert values["run/ngrams_per_second"] == {0: pytest.approx(96 / 3), 1: pytest.approx(96 / 3)}
     assert np.isnan(values["weights/norm_C"][1]) and "continuations" not in values
@@ -132,10 +114,8 @@ def test_training_is_the_same_to_the_last_bit(tmp_path):
         options = dict(batch_size=8, hparams={"order": 4}, prompts=("", "w3 w5"))
         history = _fit(model, [_board(model, tmp_path, **options)] if watched else [], epochs=3).history
         variables = [*model.variables, *model.optimizer.variables, *model.random_states()]
-        states.append((history, [variable.numpy() for variable in variables]))
-    assert states[0][0] == states[1][0]
-    for left, right in zip(states[0][1], states[1][1], strict=True):
-        np.testing.assert_array_equal(left, right)
+        states.append((history, [variable.numpy().tolist() for variable in variables]))
+    assert states[0] == states[1]
 
 
 @pytest.mark.filterwarnings("ignore:html5lib:DeprecationWarning")  # TensorBoard's own
@@ -143,16 +123,13 @@ def test_continuations_are_escaped_for_markdown(tmp_path):
     from tensorboard import plugin_util
 
     marks = ["*a*", "<b>", "_c_", "1.", "#", "=1", "`d`", "|", "[e](f)", "&amp;", "\\", "~~", "-", "+", ">", "</i>"]
-    vocabulary = Vocabulary(marks)
-    model = NPLM(len(vocabulary), order=3, embedding_dim=2, hidden_units=3)
-    model.compile(optimizer="sgd")
+    model = NPLM(len(vocabulary := Vocabulary(marks)), order=3, embedding_dim=2, hidden_units=3)
+    model.compile("sgd", run_eagerly=True)
     language_model = LanguageModel(model, vocabulary, "whitespace", "sentence")
     board = LanguageModelBoard(tmp_path, language_model, prompts=("", "*a* <b>"), num_words=90)
-    contexts = np.random.default_rng(0).integers(4, len(vocabulary), (30, 2))
-    model.fit(contexts, contexts[:, 0], epochs=2, callbacks=[board], verbose=0)
+    model.fit(np.full((30, 2), 4), np.full(30, 5), callbacks=[board], verbose=0)
     assert "'=1" in (tmp_path / "train" / "metadata.tsv").read_text().splitlines()  # which a spreadsheet may open
-    text = _values(tmp_path / "train")["continuations"][1].decode()
-    page = plugin_util.markdown_to_safe_html(text)
+    page = plugin_util.markdown_to_safe_html(_values(tmp_path / "train")["continuations"][0].decode())
     shown = html.unescape(re.sub("<[^>]*>", " ", page))
     drawn = [language_model.generate(prompt, 90) for prompt in ("", "*a* <b>")]
     assert set(marks) <= set(" ".join(drawn).split())  # each has its turn, some at the start of a line
@@ -174,31 +151,22 @@ def test_misuse_is_refused_before_training(tmp_path):
 
 
 def test_train_writes_hyperparameters_and_curves(model_directory, small_configuration):
-    values = _values(model_directory / "logs" / "train")
-    history = json.loads((model_directory / "history.json").read_text())["epochs"]
-    np.testing.assert_allclose(
-        list(values["run/ngrams_per_second"].values()), [epoch["ngrams_per_second"] for epoch in history], rtol=0.05
-    )
-    assert {"perplexity", "weights/norm_UW", "run/learning_rate"} <= set(values)
+    train, validation = (_values(model_directory / "logs" / name) for name in ("train", "validation"))
+    metrics = json.loads((model_directory / "metrics.json").read_text())
+    rates = [epoch["ngrams_per_second"] for epoch in metrics["history"]]
+    np.testing.assert_allclose(list(train["run/ngrams_per_second"].values()), rates, rtol=0.05)
     content = _read(model_directory / "logs" / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
-    started = metadata.parse_session_start_info_plugin_data(content.plugin_data.content)
+    found = metadata.parse_session_start_info_plugin_data(content.plugin_data.content).hparams
     default = dataclasses.asdict(Configuration())
     options = {name: value for name, value in dataclasses.asdict(small_configuration).items() if value is not None}
-    different = {name: value for name, value in options.items() if value != default[name]}
-    assert set(started.hparams) == set(different) and different
-    for name, option in different.items():
-        kind = {bool: "bool_value", str: "string_value"}.get(type(option), "number_value")
-        assert getattr(started.hparams[name], kind) == option
-    validation = _values(model_directory / "logs" / "validation")
-    best = json.loads((model_directory / "metrics.json").read_text())
+    assert set(found) == {name for name, value in options.items() if value != default[name]}
+    for name, value in found.items():
+        kind = {bool: "bool_value", str: "string_value"}.get(type(options[name]), "number_value")
+        assert getattr(value, kind) == options[name]
     for name in ("bits_per_character", "perplexity_per_word"):
-        found = list(validation[f"text/{name}"].values())[best["best_epoch"] - 1]
-        assert found == pytest.approx(best["validation"][name], rel=1e-3)
-    texts = values["continuations"]
-    prompts = [re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in texts.values()]
+        value = list(validation[f"text/{name}"].values())[metrics["best_epoch"] - 1]
+        assert value == pytest.approx(metrics["validation"][name], rel=1e-3)
+    prompts = [re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in train["continuations"].values()]
     page = (model_directory / "report.html").read_text(encoding="utf-8")
     assert len(prompts[0]) == 4 and all(names == prompts[0] for names in prompts)
     assert re.findall("<h3><bdi>(.*?)</bdi>", page) == [html.escape(html.unescape(name)) for name in prompts[0]]
-    lines = (model_directory / "logs" / "train" / "metadata.tsv").read_text().splitlines()
-    vocabulary = (model_directory / "vocabulary.txt").read_text().split("\n")[4:-1]
-    assert sorted(line.split("\t")[0] for line in lines[1:]) == sorted(vocabulary)

@@ -6,7 +6,6 @@ import json
 import signal
 
 import keras
-import numpy as np
 import pytest
 
 from keras_nplm import InputError, evaluate, open_corpus, train
@@ -36,16 +35,6 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     assert list((model_directory / "logs").glob("*/events*"))
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("no_report")
-def test_seed_decides_the_weights(tmp_path, short_corpus, short_configuration, load_weights, assert_same_weights):
-    configuration = dataclasses.replace(short_configuration, epochs=1, dropout=0.2)
-    for name, seed in {"first": 1, "same": 1, "other": 2}.items():
-        train(dataclasses.replace(configuration, seed=seed), short_corpus, tmp_path / name)
-    assert_same_weights(tmp_path / "first", tmp_path / "same")
-    assert not np.array_equal(load_weights(tmp_path / "first")[0], load_weights(tmp_path / "other")[0])
-
-
 @pytest.mark.usefixtures("no_report")
 def test_run_killed_while_it_encodes_starts_again(tmp_path, short_corpus, short_configuration, killed_at):
     with killed_at("vocabulary.txt", 1):
@@ -55,23 +44,20 @@ def test_run_killed_while_it_encodes_starts_again(tmp_path, short_corpus, short_
 
 
 @pytest.mark.usefixtures("no_report")
-def test_nce_run_records_its_loss_and_log_z(tmp_path, small_configuration, capsys):
-    options = dict(output_layer="nce", num_sampled=200, self_normalisation=1.0, learning_rate=1.0)
-    metrics = train(dataclasses.replace(small_configuration, **options), open_corpus(), tmp_path / "model")
-    assert metrics["test"]["perplexity"] < 200
+def test_nce_run_records_its_loss_and_log_z(tmp_path, short_text, short_corpus, short_configuration, capsys):
+    options = dict(output_layer="nce", num_sampled=99, self_normalisation=1.0, learning_rate=1.0)
+    metrics = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path / "model")
     for epoch in metrics["history"]:
         assert "nce_loss" in epoch and "loss" not in epoch and "train_perplexity" not in epoch
     assert metrics["training_cpu_seconds"] < metrics["cpu_seconds"]
     recorded = metrics["test"]["ln_z"]
-    assert recorded["mean_absolute"] < 0.2
+    assert metrics["test"]["perplexity"] < 20 and recorded["mean_absolute"] < 0.2
     assert main(["evaluate", str(tmp_path / "model"), "--ln-z", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["ln_z"] == pytest.approx(recorded, abs=1e-4)
-    (tmp_path / "text").write_text("the value of the object is a string\n", encoding="utf-8")
+    assert json.loads(capsys.readouterr().out)["ln_z"] == pytest.approx(recorded, abs=1e-4)
     scores = []
     for flags in ([], ["--self-normalised"]):
-        assert main(["score", str(tmp_path / "model"), str(tmp_path / "text"), "--json", *flags]) == 0
-        scores += json.loads(capsys.readouterr().out)["sentences"]
+        assert main(["score", str(tmp_path / "model"), str(short_text), "--json", *flags]) == 0
+        scores.append(json.loads(capsys.readouterr().out)["sentences"][0])
     exact, fast = (score["log_prob"] for score in scores)
     assert exact != fast and abs(fast - exact) < 0.5 * scores[0]["tokens"]
 

@@ -6,12 +6,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import CONFIGURATIONS, NPLM, Configuration, train
+from keras_nplm import CONFIGURATIONS, NPLM, train
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.weight_average import WeightAverage
 
 pytestmark = pytest.mark.usefixtures("no_report")
-_NCE = dict(output_layer="nce", dropout=0.0)
 
 
 def test_average_follows_its_formula_and_swaps():
@@ -28,31 +27,7 @@ def test_average_follows_its_formula_and_swaps():
     np.testing.assert_array_equal(weight.numpy(), 4.0)
 
 
-def _configuration(**options) -> Configuration:
-    small = dict(order=9, averages_after="2,4", embedding_dim=6, hidden_units=8, batch_size=64, epochs=2, min_count=2)
-    return dataclasses.replace(CONFIGURATIONS["small"], **small, **options)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "moment, error, options", [("_save_best", KeyboardInterrupt, {}), ("on_test_begin", SystemExit, _NCE)]
-)
-def test_killed_run_resumes_to_the_same_average(
-    tmp_path, short_corpus, interrupted_after, assert_same_weights, moment, error, options
-):
-    """Killed while the second epoch is validated or saved: then the average is in place of the weights."""
-    configuration = _configuration(weight_average=0.9, residual_blocks=1, word_dropout=0.1, **options)
-    whole = train(configuration, short_corpus, tmp_path / "whole")
-
-    with interrupted_after(Checkpoint, moment, lambda checkpoint: checkpoint.history, error):
-        train(configuration, short_corpus, tmp_path / "killed")
-    resumed = train(configuration, short_corpus, tmp_path / "killed")
-    assert resumed["validation"] == whole["validation"]
-    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
-
-
-@pytest.mark.parametrize("options", [{}, pytest.param(_NCE, marks=pytest.mark.long)])
-def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_corpus, options):
+def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_corpus):
     """The saved network is the average after the updates. The next epoch continues from the weights."""
     taken, ends, begins = [], [], []
 
@@ -64,12 +39,12 @@ def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_
         taken.append(([weight.numpy() for weight in average.weights], interval, updates))
 
     record(WeightAverage, "update", note_update)
-    record(
-        Checkpoint, "on_test_begin", lambda checkpoint, *_: ends.append((checkpoint.model.get_weights(), len(taken)))
-    )
-    record(Checkpoint, "on_epoch_begin", lambda checkpoint, *_: begins.append(checkpoint.model.get_weights()))
+    record(Checkpoint, "on_test_begin", lambda each, *_: ends.append((each.model.get_weights(), len(taken))))
+    record(Checkpoint, "on_epoch_begin", lambda each, *_: begins.append(each.model.get_weights()))
     monkeypatch.setattr("keras_nplm.training.checkpoint.UPDATES_PER_AVERAGE", 1)  # so that one is at an epoch's end
-    metrics = train(_configuration(weight_average=0.99, **options), short_corpus, tmp_path / "model")
+    small = dict(order=9, averages_after="2,4", embedding_dim=6, hidden_units=8, batch_size=64, epochs=2, min_count=2)
+    configuration = dataclasses.replace(CONFIGURATIONS["small"], weight_average=0.99, **small)
+    metrics = train(configuration, short_corpus, tmp_path / "model")
     assert len({updates for *_, updates in taken}) == len(taken) > 1  # no update enters the average twice
     for one, other in zip(ends[0][0], begins[1], strict=True):
         np.testing.assert_array_equal(one, other)
