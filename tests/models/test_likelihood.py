@@ -288,7 +288,7 @@ def test_default_steps_build_no_probabilities_of_all_words(options, monkeypatch)
         assert (batch_size, 6 + 15) in shapes  # the features [a; x]
 
 
-@pytest.mark.parametrize("output, dense", [("full", True), ("sampled", False), ("nce", False), ("energy", False)])
+@pytest.mark.parametrize("output, dense", [("full", True), ("nce", False), ("energy", False)])
 def test_a_sampled_step_builds_nothing_as_long_as_the_vocabulary(output, dense):
     """Neither logits [B, |V|] nor a gradient or an update [|V|, w]. The full softmax has both."""
     size, batch_size = 50, 9

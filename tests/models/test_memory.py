@@ -42,11 +42,11 @@ def _use(name: str, size: int, directory) -> list[weakref.ref]:
     squares = measure_mean_squares(network, ngrams, 8)
     dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8, decay=0.1, copies=2), squares)
     dynamic.log_prob(contexts, targets)
-    adapted, _ = adapt_network(network, targets, targets, epochs=1)
+    kept = [network, *dynamic.networks]
     if name != "nce":  # in the long tests
+        kept += [adapt_network(network, targets, targets, epochs=1)[0]]
         network.predict(contexts, verbose=0)
         network.export(directory / f"{size}", verbose=False)
-    kept = [network, adapted, *dynamic.networks]
     return [weakref.ref(item) for item in kept] + [weakref.ref(part.embed.C) for part in kept]
 
 

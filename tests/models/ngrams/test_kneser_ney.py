@@ -48,7 +48,7 @@ class PlainKneserNey:
         return (c - d[min(c, 3)]) / total + gamma * lower
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(2, 4), st.sampled_from(["stream", "sentence"]), st.integers(0, 1 << 30))
 def test_kneser_ney_follows_the_formula(texts, list_events, pad_contexts, data, order, boundary, seed):
     ids = data.draw(texts)

@@ -34,7 +34,7 @@ def _assert_same_tables(found, expected):
 _sentences = st.lists(st.sampled_from([1, 4, 4, 5, 6]), min_size=1, max_size=9)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(_sentences, min_size=1, max_size=12),
     st.integers(2, 5),
@@ -49,7 +49,8 @@ def test_tables_equal_those_in_memory(tmp_path_factory, sentences, order, bounda
     _assert_same_tables(found, kneser_ney(ids, V, order, boundary))
 
 
-@pytest.mark.parametrize("size, order, boundary", [(300, 5, "stream"), (1 << 20, 6, "sentence")])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("size, order", [(300, 5), (1 << 20, 6)])
 def test_large_tables_equal_those_in_memory(tmp_path, monkeypatch, size, order, boundary):
     """In files, in several blocks, and with a vocabulary so large that keys of two words do not fit beside a place."""
     monkeypatch.setattr(partitions, "_IN_MEMORY", 100)
