@@ -1,7 +1,7 @@
 """What a run on a GPU must prove, in one script: `python tests/gpu/check.py`, with `--only NAME …` for some checks.
 
 Each check runs in a process of its own. On a machine without a GPU it runs on the CPU; `mirrored` then uses two logical
-CPUs, and on a machine with one GPU two logical GPUs. The script prints a table of what ran on which device. Exit status
+CPUs, and on a machine with one GPU two logical GPUs. The script prints as JSON what ran on which device. Exit status
 1: a check failed.
 """
 
@@ -204,28 +204,10 @@ def run_checks(names: Sequence[str]) -> list[dict]:
     return results
 
 
-def format_table(results: Sequence[dict]) -> str:
-    """Return the results as a Markdown table."""
-    rows = ["| check | result | device | seconds | figures |", "|---|---|---|---|---|"]
-    for result in results:
-        figures = {name: value for name, value in result.items() if name not in ("name", "passed", "seconds", "device")}
-        shown = "; ".join(f"{name}: {_format(value)}" for name, value in figures.items()).replace("\n", " ")
-        outcome = "passed" if result["passed"] else "FAILED"
-        rows.append(f"| {result['name']} | {outcome} | {result.get('device', '')} | {result['seconds']} | {shown} |")
-    return "\n".join(rows)
-
-
-def _format(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_format, value))
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-
-
 def main() -> int:
     """Run the program. Return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", choices=tuple(CHECKS), nargs="+", default=tuple(CHECKS), help="checks (default: all)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--child", choices=tuple(CHECKS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -236,11 +218,7 @@ def main() -> int:
     details = [tf.config.experimental.get_device_details(gpu) for gpu in _list_gpus()]
     names = ", ".join(detail.get("device_name", "unnamed GPU") for detail in details)
     results = run_checks(options.only)
-    if options.json:
-        print(json.dumps({"gpus": names, "tensorflow": tf.__version__, "checks": results}, indent=2))
-    else:
-        print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}, GPUs: {names or 'none, all ran on the CPU'}\n")
-        print(format_table(results))
+    print(json.dumps({"gpus": names, "tensorflow": tf.__version__, "checks": results}, indent=2))
     return 0 if all(result["passed"] for result in results) else 1
 
 
