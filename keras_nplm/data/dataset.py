@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.gathering import build_chunks, build_pool_chunks, draw_offset, gather_segments, make_key
-from keras_nplm.data.ngram_arrays import ngram_positions, segment_positions
+from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled
+from keras_nplm.data.segments import segment_positions
 from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools
 from keras_nplm.data.vocabulary import Vocabulary

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_boundary, count_segments, ngram_positions, segment_positions
+from keras_nplm.data.ngram_arrays import check_boundary, ngram_positions
 from keras_nplm.data.resampling import Resampled, count_resampled
+from keras_nplm.data.segments import count_segments, segment_positions
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError

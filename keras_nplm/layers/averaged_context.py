@@ -9,8 +9,9 @@ from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.shapes import check_averages, number_of_blocks
-from keras_nplm.layers.context import ContextEmbedding, take_rows
+from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.segments import sum_until
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -96,19 +97,3 @@ class AveragedContext(ContextEmbedding):
 
     def get_config(self) -> dict:
         return super().get_config() | {"averages_after": self.averages_after}
-
-
-def sum_until(vectors: Tensor, places: Tensor, block: int = 16) -> Tensor:
-    """Return sum_{j <= i} v_j of vectors [S, N, m] at places i, int [S or 1, T, K]: float [S, T, K, m].
-
-    Sums within blocks, and of the blocks before, are products with triangular matrices: faster than `cumsum`.
-    """
-    size, m = vectors.shape[1:]
-    blocks, dtype = -(-size // block), keras.backend.standardize_dtype(vectors.dtype)
-    if size % block:
-        vectors = ops.pad(vectors, [[0, 0], [0, blocks * block - size], [0, 0]])
-    sums = ops.matmul(np.tri(block, dtype=dtype), ops.reshape(vectors, (-1, blocks, block, m)))
-    sums = ops.reshape(sums, (-1, blocks * block, m))
-    totals = take_rows(sums, np.arange(block - 1, blocks * block, block, dtype=np.int32)[None])
-    before = ops.matmul(np.tri(blocks, k=-1, dtype=dtype), totals)
-    return take_rows(sums, places) + take_rows(before, places // block)

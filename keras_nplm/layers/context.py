@@ -6,15 +6,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.data.vocabulary import PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.dropout import Dropout
 from keras_nplm.layers.lookup import rows, set_width, zero_masked_rows
 from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.segments import SegmentEmbedding
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class ContextEmbedding(keras.layers.Layer):
+class ContextEmbedding(SegmentEmbedding):
     """Word embedding of the context: the feature vectors of its words, concatenated.
 
         x = [C(w_{t-n+1}), …, C(w_{t-1})]
@@ -87,44 +88,6 @@ class ContextEmbedding(keras.layers.Layer):
         x = self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
         return (x, vectors) if return_vectors else x
 
-    def embed_segments(
-        self, ids: Tensor, boundary: str, training: bool = False, sum_gradient: bool = True
-    ) -> tuple[Tensor, ...]:
-        """Return x of the T targets of each segment, int [S, n-1+T-1], with one lookup for each word.
-
-        With boundary `"sentence"` the words up to the last `</s>` before a target count as `<s>`.
-
-        Returns:
-            x, float [S T, …]; the vectors of `<s>` and of the segment's words, float [S, n-1+T, m]; their ids, int
-            [S, n-1+T]; and the place there of the first word that each target sees, int [S, T]. The last is None for
-            the other boundary, where all targets see n-1 words.
-        """
-        ids = ops.pad(ops.cast(ids, "int32"), [[0, 0], [1, 0]], constant_values=BOS_ID)
-        vectors = self.drop_words(self.vectors(ids, training, sum_gradient), training=training)
-        starts = None
-        if boundary == "sentence":
-            place = np.arange(ids.shape[1], dtype=np.int32)
-            first = place[: -self.context_size, None]
-            is_end = ops.logical_and(ops.expand_dims(ops.equal(ids, EOS_ID), 1), place <= first + self.context_size)
-            starts = 1 + ops.max(ops.where(is_end, place, first), axis=2)
-        return self.drop(self.join_segments(vectors, starts), training=training), vectors, ids, starts
-
-    def join_segments(self, vectors: Tensor, starts: Tensor | None) -> Tensor:
-        """Return x of all targets, float [S T, …], from vectors and starts of `embed_segments`."""
-        return self._concatenate_words(vectors, starts, self.context_size)
-
-    def _concatenate_words(self, vectors: Tensor, starts: Tensor | None, number: int) -> Tensor:
-        """Return the vectors of the last words before each target, float [S T, number m]."""
-        place = self._list_places(vectors, np.arange(-number, 0) + self.context_size)
-        if starts is not None:
-            place = ops.where(place >= ops.expand_dims(starts, -1), place, 0)  # there is `<s>`
-        return ops.reshape(take_rows(vectors, place), (-1, number * self.embedding_dim))
-
-    def _list_places(self, vectors: Tensor, distances: np.ndarray) -> np.ndarray:
-        """Return places among the vectors, int [1, T, …], by their distance from the first of the n-1 words."""
-        targets = vectors.shape[1] - self.context_size
-        return (1 + np.arange(targets)[:, None] + distances)[None].astype(np.int32)
-
     def vectors(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor:
         """Return C(w) of each word, float [B, words, m]."""
         vectors = ops.cast(rows(self.C, context_ids, sum_gradient=sum_gradient), self.compute_dtype)
@@ -151,10 +114,3 @@ class ContextEmbedding(keras.layers.Layer):
     def get_config(self) -> dict:
         names = ("vocabulary_size", "embedding_dim", "weight_decay", "word_dropout", "dropout")
         return super().get_config() | {name: getattr(self, name) for name in names}
-
-
-def take_rows(vectors: Tensor, places: Tensor) -> Tensor:
-    """Return the vectors [S, N, m] at places of their segment: float [S, …, m], for int [S or 1, …]."""
-    number, size = ops.shape(vectors)[:2]
-    firsts = ops.reshape(ops.arange(number, dtype="int32") * size, (-1, *[1] * (len(places.shape) - 1)))
-    return ops.take(ops.reshape(vectors, (-1, vectors.shape[-1])), places + firsts, axis=0)

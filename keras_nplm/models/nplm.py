@@ -1,16 +1,12 @@
 """NPLM: the neural probabilistic language model as a Keras model, composed of layers."""
 
-import functools
 import os
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.distinct_rows import find_distinct_rows
-from keras_nplm.data.ngram_arrays import check_ngrams, join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.build import build_context, build_hidden, build_output
@@ -21,16 +17,12 @@ from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output
 from keras_nplm.layers.pointer import Features, Pointer
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
-from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.likelihood import LikelihoodTraining
-
-_CONTEXTS = 512  # contexts that the compiled network receives at a time
-_SEGMENT = 64  # of them in a segment
-_LONG_ORDER = 16  # of contexts that are joined to segments
+from keras_nplm.models.network_probabilities import NetworkProbabilities
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
+class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
     """Neural probabilistic language model (NPLM) of Bengio, Ducharme, Vincent & Jauvin (2003).
 
         x = [C(w_{t-n+1}), …, C(w_{t-1})]                         embed: word embedding of the context
@@ -254,85 +246,6 @@ class NPLM(LikelihoodTraining, NextWordModel, keras.Model):
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
         """Initialise the output biases with the unigram model; see `Output.set_unigram`."""
         self.prob.set_unigram(counts, min_count)
-
-    def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the features of contexts [B, n-1] as an array, float [B, w], without copies; evaluated in blocks."""
-        return self._in_blocks(self._graph_features, context_ids)
-
-    # Probabilities: exactly normalised, from arrays to arrays
-
-    def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context), float [B], in nats; the network runs once for each distinct context.
-
-        Outputs, int [B], are predicted words, or `prob.listed` for the outside output of a short-list.
-        """
-        outputs = self.prob.num_outputs
-        context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
-        result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
-        rest = np.arange(len(output_ids))
-        if self.order > _LONG_ORDER:  # contexts that follow each other, as in a text, share the look-up of their words
-            whole = rest[: len(rest) // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT)
-            segments, follows = join_contexts(context_ids[whole], _SEGMENT, self.boundary)
-            for places in row_blocks(follows.sum(), _CONTEXTS // _SEGMENT):
-                rows = whole[follows][places].ravel()
-                result[rows] = self._graph_segment_log_prob(segments[follows][places], output_ids[rows])
-            rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])
-        contexts, which = find_distinct_rows(context_ids[rest])
-        by_context = np.argsort(which, kind="stable")
-        for first in range(0, len(contexts), _CONTEXTS):
-            begin, end = np.searchsorted(which, [first, first + _CONTEXTS], sorter=by_context)
-            some = by_context[begin:end]
-            block = contexts[first : first + _CONTEXTS], output_ids[rest[some]], which[some] - first
-            result[rest[some]] = self._graph_log_prob(*block)
-        return result
-
-    def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context), float [B, outputs]: of the predicted words, then of the outside output."""
-        return self._in_blocks(self._graph_log_probs, context_ids)
-
-    def _in_blocks(self, function: Callable, context_ids: np.ndarray) -> np.ndarray:
-        """Return the rows of a compiled function of contexts, computed `_CONTEXTS` contexts at a time."""
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        blocks = [context_ids[i : i + _CONTEXTS] for i in range(0, max(1, len(context_ids)), _CONTEXTS)]
-        return np.concatenate([function(block) for block in blocks])
-
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        inside = target_ids < self.prob.listed
-        result = np.full(len(target_ids), -np.inf, self.prob.accumulator_dtype)  # ln P of words outside a short-list
-        result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
-        return result
-
-    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        log_probs, listed = self._graph_log_probs(context_ids), self.prob.listed
-        outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
-        return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
-
-    @functools.cached_property
-    def _graph_features(self) -> Callable:
-        dtype = self.prob.accumulator_dtype
-        return self._compiled(lambda context_ids: ops.cast(self.features_of(self.embed(context_ids)), dtype), 0)
-
-    @functools.cached_property
-    def _graph_log_probs(self) -> Callable:
-        return self._compiled(lambda context_ids: self.prob.log_probs(self.features(context_ids)), 0)
-
-    @functools.cached_property
-    def _graph_log_prob(self) -> Callable:
-        return self._compiled(lambda context_ids, *ids: self.prob.log_prob(self.features(context_ids), *ids), 2)
-
-    @functools.cached_property
-    def _graph_segment_log_prob(self) -> Callable:
-        return self._compiled(lambda ids, outputs: self.prob.log_prob(self.features(ids), outputs), 1, _SEGMENT)
-
-    def _compiled(self, function: Callable, vectors: int, segment: int = 1) -> Callable:
-        """Return `function` of contexts or segments and int vectors, from arrays to an array; a graph on TensorFlow."""
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
-            signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
-            signature += [tf.TensorSpec([None], tf.int32)] * vectors
-            function = tf.function(function, input_signature=signature)
-        return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
 
     @property
     def ngram_order(self) -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
 from keras_nplm.data.tokenizers import get_tokenizer
-from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
+from keras_nplm.language_model.rescoring.nbest import NBestFile
 from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 from keras_nplm.models.ngrams import kneser_ney, read_arpa, write_arpa
 from keras_nplm.models.ngrams.word_classes import load_classes, save_classes
@@ -79,7 +79,13 @@ def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
     classes = np.arange(len(vocabulary), dtype=np.int32)
     save_classes(path / "classes", classes, vocabulary)
     assert load_classes(path / "classes", vocabulary).tolist() == [0, 1, *classes[2:]]
-    for format in ("moses", "kaldi", "tsv"):
-        with open_nbest_writer(path / format, format) as write:
-            write(NBestList("7", words))
-        assert [nbest.texts for nbest in NBestFile(path / format, format)] == [words]
+    lines = {
+        "moses": [f"7 ||| {word} ||| LM= -1 ||| -1" for word in words],
+        "kaldi": [f"7-{number} {word}" for number, word in enumerate(words, start=1)],
+        "tsv": [f"7\t{word}" for word in words],
+    }
+    for format, content in lines.items():
+        (path / format).write_bytes("".join(f"{line}\n" for line in content).encode())
+        with open_nbest_writer(path / "written", format) as write:
+            write(next(iter(NBestFile(path / format, format))))
+        assert [nbest.texts for nbest in NBestFile(path / "written", format)] == [words]

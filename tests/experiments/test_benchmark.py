@@ -144,7 +144,7 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
 def test_a_recorded_benchmark_has_its_command(monkeypatch):
     recorded = []
     monkeypatch.setattr("keras_nplm.training.distribution.use_one_core", lambda: None)
-    monkeypatch.setattr(cli, "open_named_corpus", lambda options: None)
+    monkeypatch.setattr(cli.flags, "open_named_corpus", lambda options: None)
     monkeypatch.setattr(cli, "run_benchmarks", lambda *arguments: {"rows": []})
     monkeypatch.setattr(cli, "check_can_record", lambda: None)
     monkeypatch.setattr(cli, "record_report", lambda name, report: recorded.append(report["command"]))
@@ -163,21 +163,24 @@ def test_serving_answers_requests_in_all_forms(monkeypatch):
 
 
 ROW = {"parameters": 2_000_000, "cpu_seconds": 300.2, "epochs": 2.5, "validation": 400.0, "test": 300.0}
-ROW |= {"dynamic": {"validation": 350.0, "test": 240.0}, "dynamic_settings": "chunks of 16, rate 0.1"}
+ROW |= {name: {"validation": 350.0, "test": 240.0} for name in ("cache", "dynamic")}
+ROW["dynamic_settings"] = "chunks of 16, rate 0.1"
 
 
 def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypatch):
     monkeypatch.setattr(contenders, "is_installed", lambda name: False)
     monkeypatch.setattr(quality, "make_rows", lambda rows, *_: None)
-    ours = {"name": "ours"} | ROW | {"test": 200.0, "dynamic": {"validation": 170.0, "test": 160.0}}
-    monkeypatch.setattr(quality, "measure_ours", lambda *_: ours)
-    lstm = quality.choose_recipe(300)
-    write_json(tmp_path / "quality" / "lstm-300.json", {"recipe": lstm, "row": ROW})
-    rows = quality.measure(Settings(None, seconds=[300, 3000], directory=tmp_path))
-    assert rows[0] == ours and rows[1]["ratio_to_ours"] == {"static": 1.5, "dynamic": 1.5}
-    assert rows[2] == {"name": "PyTorch LSTM, 3,000 CPU seconds", "failure": "torch not installed"}
+    better = {"test": 200.0, "dynamic": {"validation": 170.0, "test": 160.0}}
+    monkeypatch.setattr(quality, "measure_ours", lambda row, _: ROW | better | {"name": row.title})
+    lstm = quality.choose_recipe("LSTM", 300)
+    write_json(tmp_path / "quality" / "LSTM-300.json", {"recipe": lstm, "row": ROW})
+    rows = quality.measure(Settings(None, seconds=[300], directory=tmp_path))
+    assert [row["name"] for row in rows[:2]] == [row.title for row in quality.OURS[300]]
+    assert rows[2]["name"] == "PyTorch LSTM"
+    assert rows[2]["ratio_to_ours"] == {"static": 1.5, "cache": 1.0, "dynamic": 1.5}
+    assert rows[3] == {"name": "PyTorch Transformer", "failure": "torch not installed"}
     table = quality.STUDY.format({"rows": rows})
-    assert "| ours | 300 | 2.5 | 2.0 | 400.0 | 200.0 |  | 170.0 | 160.0 |  | chunks of 16, rate 0.1 |  |" in table
+    assert "| PyTorch LSTM | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.00 |" in table
     assert "failure" in quality.measure_peer(lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality")
 
 
@@ -189,11 +192,13 @@ def test_quality_trains_a_model_in_its_process(tmp_path):
     text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 30)
     corpus = open_corpus(train=[str(text)], validation=[str(text)], test=[str(text)])
     encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tmp_path / "corpus")
-    sizes = dict(width=8, batch=2, length=6, cutoffs=[7], steps=100, rate=0.03, dropout=0.1)
-    row = quality.measure_peer(quality.RECIPE | sizes, tmp_path / "corpus", tmp_path / "quality")
-    assert row["name"] == "PyTorch LSTM, 100 steps" and 1 < row["test"] < 4 and row["dynamic"]["test"] <= row["test"]
-    assert [path.name for path in (tmp_path / "quality").iterdir()] == ["lstm-100.json"]
-    assert read_json(tmp_path / "quality" / "lstm-100.json")["recipe"]["steps"] == 100
+    sizes = dict(width=64, batch=2, length=8, cutoffs=[7], steps=60, rate=0.01, dropout=0.1)
+    for model in quality.RECIPES:
+        recipe = quality.choose_recipe(model, 300) | sizes
+        row = quality.measure_peer(recipe, tmp_path / "corpus", tmp_path / "quality")
+        assert row["name"] == f"PyTorch {model}" and 1 < row["test"] < 4
+        assert row["dynamic"]["test"] <= row["test"] and row["cache"]["test"] <= 1.01 * row["test"]
+        assert read_json(tmp_path / "quality" / f"{model}-300.json")["recipe"]["steps"] == 60
     peer = networks.run_torch(networks.PAPER, "training", 300)
     assert peer.run_round()["ngrams"] == 6 * networks.PAPER.batch_size  # beside TensorFlow
     peer.close()

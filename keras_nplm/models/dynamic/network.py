@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.ngram_arrays import check_ngrams, join_contexts
+from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings

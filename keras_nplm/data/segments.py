@@ -1,0 +1,51 @@
+"""Segments: T consecutive targets with the n-1 words before the first, which share the look-up of their words."""
+
+import numpy as np
+
+from keras_nplm.data.arguments import convert_ids
+from keras_nplm.data.ngram_arrays import check_boundary
+from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.io.errors import InputError
+
+
+def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) -> tuple[np.ndarray, np.ndarray]:
+    """Arrange token ids so that every segment, T targets and the n-1 words before them, is a contiguous slice.
+
+    The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends the context.
+    Tokens, int32, are the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`. These are no targets, and
+    stored as -1 - id. Positions, int32, are the first targets. Shifted back by any offset below T, the segments have
+    each target once.
+
+    Example:
+
+    >>> tokens, positions = segment_positions(np.array([7, 8, 3, 9, 3], np.int32), 3, "sentence", segment=4)
+    >>> [tokens[i - 2 : i + 4].tolist() for i in positions]
+    [[-3, -3, 7, 8, 3, 9], [3, 9, 3, -1, -1, -1]]
+    """
+    check_boundary(order, boundary)
+    ids = convert_ids(ids)
+    words, fill = (ids[ids != EOS_ID], PAD_ID) if boundary == "stream" else (ids, BOS_ID)
+    if not len(words):
+        raise InputError("The text has no word to predict. Fix: add text.")
+    first = order + segment - 2
+    tokens = np.concatenate([np.full(first, ~fill, np.int32), words, np.full(2 * segment - 2, ~PAD_ID, np.int32)])
+    return tokens, first + segment * np.arange(count_segments(len(words), segment), dtype=np.int32)
+
+
+def count_segments(targets: np.ndarray | int, segment: int) -> np.ndarray | int:
+    """Count the segments that have all targets of a text, whatever the offset."""
+    return (targets > 0) * ((targets + 2 * segment - 2) // segment)
+
+
+def join_contexts(context_ids: np.ndarray, segment: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
+    """Join each T contexts, int32 [S T, n-1], to the ids of a segment, [S, n-1+T-1]; see `ngram_dataset`.
+
+    Also returns, bool [S], where the segment says the same: its contexts follow each other in a text.
+    """
+    contexts = context_ids.reshape(-1, segment, context_ids.shape[-1])
+    words = contexts[:, 1:, -1]
+    follows = (contexts[:, 1:, :-1] == contexts[:, :-1, 1:]).all(2)
+    if boundary == "sentence":
+        begins = (contexts[:, 1:] == BOS_ID).all(2)
+        words, follows = np.where(begins, EOS_ID, words), follows | begins
+    return np.concatenate([contexts[:, 0], words], axis=1), follows.all(1)
