@@ -6,7 +6,11 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, AveragedContext, InputError, NoiseContrastive, SampledSoftmax, ngram_dataset
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.layers.outputs import AdaptiveSoftmax, EnergyOutput, FullSoftmax
+from keras_nplm.models import network_probabilities
+from keras_nplm.models.dynamic import DynamicSettings
+from keras_nplm.models.dynamic.network import DynamicNPLM
 
 V, N, M, H = 30, 13, 4, 5
 
@@ -133,3 +137,25 @@ def test_datasets_of_segments_fit_the_network():
     np.testing.assert_allclose(*figures, rtol=1e-6)
     with pytest.raises(tf.errors.InvalidArgumentError, match="call `compile` before segments of another length"):
         model.evaluate(ngram_dataset(text, N, 32, segment=8), verbose=0)
+
+
+@pytest.mark.parametrize("boundary", ["stream", "sentence"])
+def test_texts_are_read_as_segments(monkeypatch, boundary):
+    """Evaluation and dynamic evaluation join contexts that follow each other; in another order they read contexts."""
+    monkeypatch.setattr(network_probabilities, "_LONG_ORDER", 2)
+    monkeypatch.setattr(network_probabilities, "_SEGMENT", 8)
+    model = _network("pointer, nce", boundary)
+    text = np.random.default_rng(6).integers(4, V, 100).astype(np.int32)
+    text[9::10] = 3
+    ngrams = extract_ngrams(text, N, boundary)
+    order = np.random.default_rng(0).permutation(len(ngrams))
+    found = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+    assert "_graph_segment_log_prob" in vars(model)
+    np.testing.assert_allclose(found[order], model.log_prob(ngrams[order, :-1], ngrams[order, -1]), rtol=1e-10)
+    settings = DynamicSettings(chunk=8, rate=0.1)
+    learned = [DynamicNPLM(model, settings).log_prob(ngrams[:, :-1], ngrams[:, -1])]
+    nothing_follows = lambda contexts, size, boundary: (contexts, np.zeros(1, bool))  # noqa: E731
+    monkeypatch.setattr("keras_nplm.models.dynamic.network.join_contexts", nothing_follows)
+    learned.append(DynamicNPLM(model, settings).log_prob(ngrams[:, :-1], ngrams[:, -1]))
+    np.testing.assert_allclose(*learned, rtol=1e-10)
+    assert not np.allclose(learned[0], found, rtol=1e-3)

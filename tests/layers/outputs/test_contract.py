@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_nplm.models.nplm as nplm
 from keras_nplm import (
     NPLM,
     AdaptiveSoftmax,
@@ -22,6 +21,7 @@ from keras_nplm import (
     SampledSoftmax,
 )
 from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
+from keras_nplm.models import network_probabilities
 from keras_nplm.models.growth import NewRows, grow
 
 V, N, M, H, B = 30, 4, 3, 5, 12  # words, order, components, hidden units, n-grams
@@ -133,7 +133,7 @@ def test_log_prob_is_that_of_the_target_whatever_the_blocks(kind, monkeypatch):
     found = model.prob.log_prob(model.features(contexts), targets, WHICH)
     np.testing.assert_allclose(found, expected[WHICH, targets], atol=2e-4)
     if kind == "pointer, nce":  # as graphs of arrays, five contexts at a time
-        monkeypatch.setattr(nplm, "_CONTEXTS", 5)
+        monkeypatch.setattr(network_probabilities, "_CONTEXTS", 5)
         np.testing.assert_allclose(model.next_output_log_probs(contexts), expected, atol=2e-4)
         np.testing.assert_allclose(model.output_log_prob(contexts[WHICH], targets), expected[WHICH, targets], atol=2e-4)
 
