@@ -192,7 +192,7 @@ def test_quality_trains_a_model_in_its_process(tmp_path):
     text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 30)
     corpus = open_corpus(train=[str(text)], validation=[str(text)], test=[str(text)])
     encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tmp_path / "corpus")
-    sizes = dict(width=64, batch=2, length=8, cutoffs=[7], steps=60, rate=0.01, dropout=0.1)
+    sizes = dict(width=64, batch=2, length=48, cutoffs=[7], steps=60, rate=0.01, dropout=0.1)
     for model in quality.RECIPES:
         recipe = quality.choose_recipe(model, 300) | sizes
         row = quality.measure_peer(recipe, tmp_path / "corpus", tmp_path / "quality")

@@ -81,7 +81,19 @@ best = tune_dynamic(model, changed, squares)
 result["perplexities"] += [measure_perplexity(model, periodic), measure_perplexity(model, changed)]
 result["perplexities"].append(measure_perplexity(model, changed, best, squares))
 result["counts"] = [training["steps"], training["tokens"]]
-np.savez(sys.argv[1], **result)
+for kind in MODELS:
+    other_length = RECIPE | {"length": 2 * TOKENS, "rate": 0.003}
+    model = MODELS[kind](other_length, V)
+    with torch.no_grad():
+        result[f"{kind} h"] = model.encode(tokens[:, :-1], None)[0][0].numpy()
+    model.static_chunk = 5
+    for name, read in (("text", text), ("other", other)):
+        result[f"{kind} {name}"] = read_with_cache(model, read, 0.3, 8)
+    result[f"{kind} static"] = read_text(model, text)
+    learned = [measure_perplexity(model, periodic)]
+    train(model, periodic)
+    result[f"{kind} learned"] = [*learned, measure_perplexity(model, periodic)]
+np.savez(sys.argv[1], text=text, **result)
 """
 pytestmark = pytest.mark.long  # one process with torch, for all
 
@@ -91,7 +103,7 @@ def figures(tmp_path_factory):
     if not is_installed("torch"):
         pytest.skip("torch is not installed (extra [benchmark])")
     path = tmp_path_factory.mktemp("torch") / "figures.npz"
-    recipe = quality.RECIPE | SIZES | {"embedding_dropout": 0.0, "weight_dropout": 0.0}
+    recipe = quality.choose_recipe("LSTM", 3000) | SIZES | {"embedding_dropout": 0.0, "weight_dropout": 0.0}
     program = f"V, WIDTH, TOKENS, RECIPE = {V}, {WIDTH}, {TOKENS}, {recipe}\n{PROGRAM}"
     root = Path(keras_nplm.__file__).parents[1]
     environment = os.environ | {"PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}", "OMP_NUM_THREADS": "1"}
@@ -118,3 +130,16 @@ def test_training_learns_and_tuning_finds_steps(figures):
     before, after, static, dynamic = figures["perplexities"]
     assert before > 8 and after < 1.5 and dynamic < 0.9 * static
     assert figures["counts"][0] == 200 and figures["counts"][1] > 200 * 2 * 4
+
+
+@pytest.mark.parametrize("kind", quality.RECIPES)
+def test_peers_learn_and_their_cache_is_that_of_the_formula(figures, kind):
+    found, h, text = (figures[f"{kind} {name}"] if name else figures["text"] for name in ("text", "h", ""))
+    assert found[:, 0] == pytest.approx(figures[f"{kind} static"], abs=1e-5)
+    for t in range(1, TOKENS):
+        past = np.arange(max(0, t - 8), t)
+        weights = np.exp(0.3 * h[past] @ h[t])
+        assert np.exp(found[t, 1]) == pytest.approx(weights[text[past] == text[t]].sum() / weights.sum(), abs=1e-5)
+    assert found[0, 1] == -np.inf and found[:10] == pytest.approx(figures[f"{kind} other"][:10], abs=1e-5)
+    before, after = figures[f"{kind} learned"]
+    assert before > 8 and after < 0.6 * before

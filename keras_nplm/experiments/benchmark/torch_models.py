@@ -139,7 +139,7 @@ class TorchTransformer(TorchModel):
         self.eval()
 
     def build_layer(self, width: int) -> nn.Module:
-        sizes = dict(nhead=width // 64, dim_feedforward=4 * width, dropout=self.recipe.dropout)
+        sizes = dict(nhead=max(1, width // 64), dim_feedforward=4 * width, dropout=self.recipe.dropout)
         return nn.TransformerEncoderLayer(width, **sizes, activation="gelu", batch_first=True, norm_first=True)
 
     def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -191,7 +191,7 @@ def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, 
         begin = 0
         while begin < columns:
             length = recipe.length if random.random() < 0.95 else recipe.length / 2  # T varies, as in the AWD recipe
-            length = max(5, round(random.normal(length, 5)))
+            length = min(2 * recipe.length, max(5, round(random.normal(length, 5))))
             part = slice(begin, begin + length)
             yield inputs[:, part], targets[:, part], begin == 0
             begin += length
