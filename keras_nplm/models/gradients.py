@@ -42,13 +42,13 @@ def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequenc
     """Return gradients with which an optimiser takes the step of the dense gradient of the whole batch.
 
     On several replicas, an optimiser that needs the whole gradient gets it on the first one and zeros on the others, so
-    that the sum by Keras is right. Lazy optimisers and plain SGD, without clipping, add slices up themselves.
+    that the sum by Keras is right. Lazy optimisers and SGD, without clipping, add slices up themselves.
     """
     import tensorflow as tf
 
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     clips = any(getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue"))
-    plain = type(optimizer) is keras.optimizers.SGD and not optimizer.momentum
+    plain = type(optimizer) is keras.optimizers.SGD
     adds_up = not clips and (plain or getattr(optimizer, "sums_repeated_rows", False))
     replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
