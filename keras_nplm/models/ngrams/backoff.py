@@ -99,7 +99,7 @@ class BackoffModel(NextWordModel):
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
         for k, number in enumerate(contexts.sizes, start=2):
             nodes = keys[k - 2] // len(unigrams)
-            above = backoff_mass(nodes, np.exp(log_probs[k - 2], dtype=np.float64), number)
+            above = backoff_mass(nodes, np.exp(log_probs[k - 2]), number)
             below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), number)
             model.backoffs.append(np.log(above / below).astype(np.float32))
         return model

@@ -105,7 +105,6 @@ def class_based(
     ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
     counts = np.bincount(ids, minlength=vocabulary_size)
-    counts[EOS_ID] *= boundary == "sentence"
     without = int(np.count_nonzero((counts > 0) & (classes < EOS_ID)))
     received, fix = f"{without} words of the text have no class", "name the word classes of this text."
     check_argument("classes", not without, "the class of every word of the text", received, fix)

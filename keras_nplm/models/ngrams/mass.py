@@ -32,8 +32,7 @@ class BackoffMass:
             listed = np.bincount(nodes, np.exp(model.log_probs[k][is_chosen], dtype=float), minlength=num_contexts)
             replaced = np.bincount(nodes, np.exp(lower), minlength=num_contexts)
             above = self.empty if parents is None else self.masses[-1][parents]
-            rest = np.maximum(above - replaced, 0)  # rounding may bring it below 0
-            self.masses.append(listed + np.exp(model.backoffs[k], dtype=np.float64) * rest)
+            self.masses.append(listed + np.exp(model.backoffs[k], dtype=np.float64) * (above - replaced))
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""

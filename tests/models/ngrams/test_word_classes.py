@@ -65,3 +65,9 @@ def test_exchange_resumes_from_saved_classes(tmp_path):
     seen = np.unique(ids)
     np.testing.assert_array_equal(resumed[0][seen], swept[1][seen])
     assert whole.shape == (64,)
+
+
+def test_a_word_stays_where_another_class_is_as_good():
+    ids = np.append(np.tile([4, 5, 4, 6, 4, 4, 6, 5], 9), 3).astype(np.int32)
+    start = np.array([0, 0, 2, 3, 5, 6, 6], np.int32)  # class 4 has no word
+    assert exchange_classes(ids, 7, 3, "stream", start=start)[4] == 5
