@@ -173,6 +173,7 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     better = {"test": 200.0, "dynamic": {"validation": 170.0, "test": 160.0}}
     monkeypatch.setattr(quality, "measure_ours", lambda row, _: ROW | better | {"name": row.title})
     lstm = quality.choose_recipe("LSTM", 300)
+    (tmp_path / "quality").mkdir(exist_ok=True)
     write_json(tmp_path / "quality" / "LSTM-300.json", {"recipe": lstm, "row": ROW})
     rows = quality.measure(Settings(None, seconds=[300], directory=tmp_path))
     assert [row["name"] for row in rows[:2]] == [row.title for row in quality.OURS[300]]

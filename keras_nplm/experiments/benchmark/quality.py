@@ -8,6 +8,7 @@ all models by the same search on validation. A ratio of 1.35 says that the test 
 """
 
 import sys
+import time
 from pathlib import Path
 
 from keras_nplm.experiments.benchmark import Settings
@@ -22,7 +23,7 @@ from keras_nplm.experiments.log_probs import (
 from keras_nplm.experiments.rows import Row, make_rows, read_row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import SPLITS, Table, split_columns
-from keras_nplm.io.files import read_json
+from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.models.caches import ContinuousCache
 
@@ -76,6 +77,7 @@ COLUMNS = [
     ("ratio", "ratio_to_ours.cache", ".2f"),
     *split_columns("dynamic.", "dynamic: "),
     ("ratio", "ratio_to_ours.dynamic", ".2f"),
+    ("CPU seconds of tuning and reading", "dynamic_cpu_seconds", ",.0f"),
     ("settings", "dynamic_settings", ""),
     ("processor", "processor", ""),
 ]
@@ -88,6 +90,7 @@ def measure(settings: Settings) -> list[dict]:
         for seconds in settings.seconds:
             ours = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
             make_rows(ours, directory, 1, settings.data_dir)
+            (directory / "quality").mkdir(exist_ok=True)
             measured = [measure_ours(row, directory) for row in ours]
             corpus = directory / "rows" / ours[-1].name / "corpus"
             peers = [measure_peer(choose_recipe(name, seconds), corpus, directory / "quality") for name in RECIPES]
@@ -106,29 +109,32 @@ def choose_recipe(model: str, seconds: float) -> dict:
 
 
 def measure_ours(row: Row, directory: Path) -> dict:
+    """Return the row of one of our networks, measured once."""
+    result = directory / "quality" / f"{row.name}.json"
+    if result.exists() and read_json(result)["command"] == row.full_command:
+        return read_json(result)["row"]
     figures, static = read_row(row, directory), load_log_probs(directory, row.name)
-    mixed = [
-        measure_mixture(
-            {"": static, "cache": load_log_probs(directory, row.name, f"{row.name}-cache-{f}", build)}, ["", "cache"]
-        )
-        for f in FLATNESS
-        for build in [lambda m, f=f: ContinuousCache(m.model, f, 2000)]
-    ]
-    return {name: figures[name] for name in (*SPLITS, "parameters", "epochs")} | {
+    caches = {f"{row.name}-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in FLATNESS}
+    pairs = [{"": static, "cache": load_log_probs(directory, row.name, *cache)} for cache in caches.items()]
+    mixed = [measure_mixture(pair, [*pair]) for pair in pairs]
+    began = time.process_time()
+    measured = {name: figures[name] for name in (*SPLITS, "parameters", "epochs")} | {
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
         "cache": min(mixed, key=lambda figures: figures["validation"]),
         "dynamic": compute_perplexities(load_dynamic_log_probs(directory, row.name, row.name)),
         "dynamic_settings": str(load_tuned(directory / "rows" / row.name).dynamics.settings),
+        "dynamic_cpu_seconds": round(time.process_time() - began),
         "processor": read_json(directory / "rows" / row.name / "metrics.json").get("processor", ""),
     }
+    write_json(result, {"command": row.full_command, "row": measured})
+    return measured
 
 
 def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     """Return the row of a peer, trained on an encoded corpus in its own process unless it was before."""
     name, result = f"PyTorch {recipe['model']}", directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
     if not (result.exists() and read_json(result).get("recipe") == recipe):
-        directory.mkdir(parents=True, exist_ok=True)
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         build = "keras_nplm.experiments.benchmark.torch_models:build_trainer"
         print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)

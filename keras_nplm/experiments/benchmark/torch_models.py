@@ -9,7 +9,6 @@ evaluation; Grave, Joulin & Usunier (2017), arXiv:1612.04426, for the cache.
 
 import copy
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -329,14 +328,15 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
         row = {split: measure_perplexity(model, ids[split]) for split in SPLITS} | {
             "cache": tune_cache(model, ids, recipe["flatness"])
         }
-        print(row, file=sys.stderr)
+        began = time.process_time()
         mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
         settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
+        row["dynamic"] = {split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS}
         row |= {
+            "dynamic_cpu_seconds": round(time.process_time() - began),
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "cpu_seconds": training["cpu_seconds"],
             "epochs": training["tokens"] / len(ids["train"]),
-            "dynamic": {split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS},
             "dynamic_settings": str(settings),
             "processor": read_processor_name(),
         }
