@@ -1,7 +1,9 @@
-"""Checks of the arguments that hold lines of text, sentences of tokens or token ids."""
+"""Checks of the arguments that hold lines of text, sentences of tokens, token ids or a seed."""
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -94,3 +96,11 @@ def _describe(value: Any) -> str:
 
 def _find_fix(value: Any) -> str:
     return next((fix for kind, fix in _FIXES.items() if isinstance(value, kind)), "remove it or replace it.")
+
+
+def fold_seed(seed: int) -> int:
+    """Map a seed, any integer, to 31 bits: seeds from 0 to 2**31 - 1 are kept, and others are hashed."""
+    check_argument("seed", isinstance(seed, Integral), "an integer", repr(seed), "use seed=0.")
+    if 0 <= seed < 1 << 31:
+        return int(seed)
+    return int.from_bytes(hashlib.sha256(str(int(seed)).encode()).digest()[:4], "big") >> 1

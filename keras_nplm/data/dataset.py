@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.arguments import convert_ids
+from keras_nplm.data.arguments import convert_ids, fold_seed
 from keras_nplm.data.gathering import build_chunks, build_pool_chunks, draw_offset, gather_segments, make_key
 from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled
@@ -15,7 +15,6 @@ from keras_nplm.data.shards import ShardedIds, encode_text
 from keras_nplm.data.shuffling import Pools
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.seeds import fold_seed
 
 _CHUNK = 1 << 14  # n-grams gathered at a time, then cut into batches, to make operations cheap per n-gram
 

@@ -13,8 +13,8 @@ import numpy as np
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.resampling import Resampled, count_resampled, is_share
 from keras_nplm.data.shards import DTYPE, ShardedIds, count_ids, sum_counts
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json
 

@@ -28,13 +28,13 @@ from keras_nplm.data.shards import (
     sum_counts,
     write_shard,
 )
+from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
 from keras_nplm.data.tokenizers import load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
-from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
-from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json, remove_temporary_files, write_json
+from keras_nplm.io.files import identify_content, read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 from keras_nplm.io.remote import display_url

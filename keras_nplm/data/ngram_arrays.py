@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
 from keras_nplm.io.errors import InputError
 
 BOUNDARIES = ("stream", "sentence")

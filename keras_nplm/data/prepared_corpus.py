@@ -10,9 +10,10 @@ from typing import Any
 
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.special_ids import EOS
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
-from keras_nplm.data.vocabulary import EOS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, read_json, replace_file
 from keras_nplm.io.options import OPTIONS

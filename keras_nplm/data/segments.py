@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import check_boundary
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences
+from keras_nplm.data.special_ids import EOS, EOS_ID, UNK_ID, check_ids
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
-from keras_nplm.data.vocabulary import EOS, EOS_ID, UNK_ID, Vocabulary, check_ids, check_reserved
+from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.data.word_counts import BATCH_TOKENS, batch_sentences
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file

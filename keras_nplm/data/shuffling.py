@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from keras_nplm.data.arguments import fold_seed
 from keras_nplm.data.ngram_arrays import check_boundary, ngram_positions
 from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.segments import count_segments, segment_positions
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.seeds import fold_seed
 
 BLOCK = 1 << 17  # ids of shards that are read together: 512 KiB
 RESAMPLED_BLOCK = 1 << 12  # the same for resampled shards: smaller blocks make epochs more random

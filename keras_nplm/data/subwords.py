@@ -15,9 +15,8 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
-from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError, summarize_error
-from keras_nplm.io.files import replace_file
+from keras_nplm.io.files import identify_content, replace_file
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.special_ids import UNK_ID
 from keras_nplm.data.tokenizers import join_tokens
-from keras_nplm.data.vocabulary import UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, parse_json, read_text, replace_file
 

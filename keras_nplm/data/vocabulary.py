@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
+from keras_nplm.data.special_ids import BOS, EOS, PAD, SPECIALS, UNK, UNK_ID, check_ids
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
@@ -23,9 +24,6 @@ if typing.TYPE_CHECKING:  # worker processes that encode text must not import Ke
 
     from keras_nplm.data.subwords import Subwords
 
-PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
-SPECIALS = (PAD, UNK, BOS, EOS)
-PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 _WORDS_AT_A_TIME = 1 << 18  # that `from_counts` selects from
 _SHOWN = 5  # words in the repr of a vocabulary
 _RESERVED = (PAD, BOS, EOS)  # tokens that text must not contain
@@ -249,15 +247,6 @@ class Vocabulary:
         ids = convert_ids(ids)
         check_ids(ids, len(self))
         return [self.words[i] for i in ids]
-
-
-def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
-    """Check that ids are in the range of a vocabulary."""
-    if ids.size and (ids.min() < 0 or ids.max() >= vocabulary_size):
-        outside = ids.min() if ids.min() < 0 else ids.max()
-        raise InputError(
-            f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Fix: use the vocabulary of the model."
-        )
 
 
 def check_reserved(tokens: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.shards import encode_text
-from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import Option
 

@@ -5,9 +5,10 @@ import unicodedata
 import numpy as np
 
 from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import SPACE, spell_piece
 from keras_nplm.data.unusual_text import NO_SPACES
-from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.models.base import NextWordModel
 
 LEAST_WORDS = 16  # that the search looks for: with fewer, the answers would depend on `top_k`

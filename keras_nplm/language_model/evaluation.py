@@ -9,9 +9,9 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines, convert_ids, holds_ids
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
+from keras_nplm.data.special_ids import EOS_ID, UNK_ID
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers import join_tokens
-from keras_nplm.data.vocabulary import EOS_ID, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
+from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.tokenizers import continue_line, join_tokens
-from keras_nplm.data.vocabulary import EOS_ID
 from keras_nplm.io.errors import InputError, check_argument
 
 if TYPE_CHECKING:

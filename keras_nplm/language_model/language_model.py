@@ -12,8 +12,9 @@ from keras_nplm.data.arguments import check_lines, check_text
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES
 from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 from keras_nplm.data.tokenizers import load_forms, uses_lemmas
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary, check_reserved
+from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory

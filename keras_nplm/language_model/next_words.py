@@ -6,8 +6,9 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
+from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, lower, parse_tokenizer
-from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces, complete_words, split_unfinished
 

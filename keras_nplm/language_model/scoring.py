@@ -11,7 +11,8 @@ import numpy as np
 
 from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, check_reserved
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.models.base import NextWordModel, row_blocks
 
 _CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`

@@ -6,11 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import PAD_ID
+from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.io.errors import check_argument
-from keras_nplm.layers.dropout import Dropout
 from keras_nplm.layers.lookup import rows, set_width, zero_masked_rows
-from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.ops import Dropout, Tensor, l2_regularizer
 from keras_nplm.layers.segments import SegmentEmbedding
 
 

@@ -7,9 +7,8 @@ from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.layers.dropout import Dropout
 from keras_nplm.layers.hidden import TanhHidden
-from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.ops import Dropout, Tensor, l2_regularizer
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 

@@ -5,8 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.layers.dropout import Dropout
-from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.ops import Dropout, Tensor, l2_regularizer
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
+from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.layers.ops import Tensor, l2_regularizer
 
 _START = -6.5  # a hundred such positions have the weight of one word in seven

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID
 from keras_nplm.layers.ops import Tensor
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.data.vocabulary import PAD_ID
+from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.lookup import set_width
 from keras_nplm.layers.ops import Tensor

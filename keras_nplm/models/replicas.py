@@ -5,7 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.io.cluster import read_cluster
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.ops import Tensor
 
@@ -60,4 +59,6 @@ def has_several_workers(strategy: Any) -> bool:
     """Return whether a tf.distribute strategy has replicas in other processes, too."""
     import tensorflow as tf
 
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and len(read_cluster()[0]) > 1
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return False
+    return len(strategy.cluster_resolver.cluster_spec().as_dict().get("worker", ())) > 1

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.ngrams.mass import build_mass

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
+from keras_nplm.data.special_ids import SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, RunError, check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import lock_directory

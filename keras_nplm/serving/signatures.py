@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import SPECIALS, UNK_ID
+from keras_nplm.data.special_ids import SPECIALS, UNK_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
 from keras_nplm.language_model.language_model import LanguageModel

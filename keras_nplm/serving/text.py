@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, parse_tokenizer, uses_subwords
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.text import SPACES
 from keras_nplm.serving.subwords import SubwordGraph
 

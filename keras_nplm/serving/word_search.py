@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import EOS, EOS_ID, SPECIALS
+from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.language_model.completion import (
     AFTER_SPACE,
     LONGEST_PREFIX,

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.encoding import EncodedCorpus
-from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.directory import remove_config_if_refused

@@ -14,11 +14,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from keras_nplm.io.cluster import read_cluster
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.models.replicas import has_several_workers
-from keras_nplm.training.worker_connections import wait_for_workers
+from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
 _LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras

@@ -10,8 +10,9 @@ import numpy as np
 
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import add_steps, split_words
-from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, write_json
 from keras_nplm.io.options import check_option

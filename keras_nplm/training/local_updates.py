@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.io.cluster import read_cluster
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.replicas import has_several_workers
+from keras_nplm.training.worker_connections import read_cluster
 
 _STRIDE = 0x9E3779B9  # 2**32 / golden ratio: spreads the seeds of the workers over 32 bits
 

@@ -6,8 +6,9 @@ from string import Template
 
 import numpy as np
 
+from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import get_separator, join_tokens
-from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, Vocabulary
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map

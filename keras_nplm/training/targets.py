@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.resampling import count_resampled
-from keras_nplm.data.vocabulary import EOS_ID, SPECIALS
+from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.training.configuration import Configuration
 
 

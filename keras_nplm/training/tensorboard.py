@@ -14,8 +14,8 @@ import tensorflow as tf
 from keras import ops
 from tensorboard.plugins.hparams import api as hp
 
+from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.tokenizers import get_separator
-from keras_nplm.data.vocabulary import SPECIALS
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import check_locks

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from keras_nplm.io import checksums
+from keras_nplm.io import files
 from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, replace_file, write_arrays, write_json
@@ -110,20 +110,20 @@ def test_arrays_are_read_as_they_were_written(tmp_path, mapped):
 def test_a_file_is_identified_by_its_content_and_read_once(tmp_path, monkeypatch):
     path, opened = tmp_path / "text.txt", []
     path.write_bytes(b"the cat")
-    before, times = checksums.identify_content(path), path.stat()
+    before, times = files.identify_content(path), path.stat()
     path.write_bytes(b"the dog")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    after = checksums.identify_content(path)
+    after = files.identify_content(path)
     assert before == "7 bytes, crc32 f1136bc8" != after
     monkeypatch.setattr("builtins.open", lambda *args, original=open: opened.append(1) or original(*args))
-    monkeypatch.setattr(checksums, "_SETTLED", -1)  # the file counts as written long ago
-    assert [checksums.identify_content(path) for _ in range(3)] == [after] * 3 and len(opened) == 1
+    monkeypatch.setattr(files, "_SETTLED", -1)  # the file counts as written long ago
+    assert [files.identify_content(path) for _ in range(3)] == [after] * 3 and len(opened) == 1
     path.write_bytes(b"b" + bytes(1 << 20))
-    large = checksums.identify_content(path)
+    large = files.identify_content(path)
     path.write_bytes(b"a" + bytes(1 << 20))
-    assert checksums.identify_content(path) != large and len(opened) == 3
+    assert files.identify_content(path) != large and len(opened) == 3
     with pytest.raises(InputError, match="Cannot read .*none"):
-        checksums.identify_content(tmp_path / "none")
+        files.identify_content(tmp_path / "none")
 
 
 def _store(array, header=None, change=bytes):

@@ -15,8 +15,8 @@ from keras_nplm.data.prepared_corpus import open_prepared_corpus
 from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, add_steps, get_tokenizer, parse_tokenizer, uses_subwords
-from keras_nplm.io.checksums import identify_content
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import identify_content
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.io.text import check_is_file

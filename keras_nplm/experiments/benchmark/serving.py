@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.vocabulary import SPECIALS, Vocabulary
+from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, peers
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, measure_groups, time_requests
 from keras_nplm.experiments.benchmark.networks import PAPER, VOCABULARY_SIZE, sample_ngrams

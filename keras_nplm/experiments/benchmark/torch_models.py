@@ -26,9 +26,9 @@ from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import write_json
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.models.dynamic.search import STILL, find_settings
-from keras_nplm.models.dynamic.search import TOKENS as TUNING_TOKENS
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+from keras_nplm.models.dynamic.tuning import STILL, find_settings
+from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights
 from keras_nplm.training.configuration import Configuration
 

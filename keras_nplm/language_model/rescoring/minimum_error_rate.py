@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from keras_nplm.data.arguments import fold_seed
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.seeds import fold_seed
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, WeightedFeatures, default_weights, name_features
 from keras_nplm.language_model.rescoring.losses import Losses, add_losses
 from keras_nplm.language_model.rescoring.nbest import NBestList

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import EOS_ID, SPECIALS, UNK_ID
+from keras_nplm.data.special_ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import Tensor, l2_regularizer
 from keras_nplm.layers.pointer import Features

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import PAD_ID, SPECIALS
+from keras_nplm.data.special_ids import PAD_ID, SPECIALS
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor

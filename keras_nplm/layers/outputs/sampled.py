@@ -6,10 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
+from keras_nplm.data.arguments import fold_seed
+from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.io.seeds import fold_seed
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import BiasedOutput, safe_log

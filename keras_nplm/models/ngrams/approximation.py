@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predicted_ids
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import open_text

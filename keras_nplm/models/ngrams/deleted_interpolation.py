@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
-from keras_nplm.data.vocabulary import EOS_ID
+from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams

@@ -20,7 +20,7 @@ from keras_nplm import (
     NoiseContrastive,
     SampledSoftmax,
 )
-from keras_nplm.data.vocabulary import BOS_ID, PAD_ID
+from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.models import network_probabilities
 from keras_nplm.models.growth import NewRows, grow
 

@@ -9,7 +9,7 @@ from keras_nplm import NPLM
 from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.models.dynamic import DynamicSettings, tuning
 from keras_nplm.models.dynamic.network import measure_mean_squares
-from keras_nplm.models.dynamic.search import find_settings
+from keras_nplm.models.dynamic.tuning import find_settings
 
 
 def _find(rule: str = "rms", best_rate: float = 0.2, chunks: dict | None = None) -> DynamicSettings:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.io.cluster import read_cluster
+from keras_nplm.training.worker_connections import read_cluster
 
 CLUSTER = {"cluster": {"worker": ["one:1", "two:2"]}, "task": {"type": "worker", "index": 1}}
 
