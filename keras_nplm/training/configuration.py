@@ -200,6 +200,8 @@ _MODERN_POINTER = _MODERN_SMALL | dict(
     dropout=0.3,
     embedding_dropout=0.1,
     segment=16,
+    batch_size=128,
+    learning_rate=1.8,
     epochs=8,
 )
 
