@@ -201,7 +201,7 @@ _MODERN_POINTER = _MODERN_SMALL | dict(
     embedding_dropout=0.1,
     segment=16,
     batch_size=128,
-    learning_rate=1.8,
+    learning_rate=1.4,
     epochs=8,
 )
 
