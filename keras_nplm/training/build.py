@@ -12,6 +12,8 @@ from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.optimizers import OPTIMIZERS
 from keras_nplm.training.sizes import compute_sizes
 
+_ROW_CLIPNORM = 0.25  # with a pointer: rows of usual batches stay below it
+
 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
     """Build the network that a configuration describes, not compiled. Refuse weights larger than the memory."""
@@ -79,7 +81,9 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     elif configuration.schedule == "inverse-time":
         rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
     adagrad = configuration.optimizer == "adagrad"
-    options = {"initial_accumulator_value": configuration.initial_accumulator} if adagrad else {}
+    options: dict[str, Any] = {"initial_accumulator_value": configuration.initial_accumulator} if adagrad else {}
+    if configuration.pointer and configuration.optimizer == "sgd":
+        options["row_clipnorm"] = _ROW_CLIPNORM
     return OPTIMIZERS[configuration.optimizer](
         rate,
         weight_decay=configuration.weight_decay or None,

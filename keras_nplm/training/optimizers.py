@@ -63,6 +63,8 @@ class LazySGD(Lazy, keras.optimizers.SGD):
     Args:
         learning_rate: float or schedule.
         weight_decay: float or None.
+        row_clipnorm: float or None, the largest norm of a row of a sparse gradient. A pointer needs it: a word that
+            fills the context, such as `<unk>` in a foreign text, may move its row too far at once.
 
     Example:
 
@@ -74,20 +76,32 @@ class LazySGD(Lazy, keras.optimizers.SGD):
     """
 
     def __init__(
-        self, learning_rate: Any = 0.01, weight_decay: float | None = None, name: str = "lazy_sgd", **kwargs: Any
+        self,
+        learning_rate: Any = 0.01,
+        weight_decay: float | None = None,
+        row_clipnorm: float | None = None,
+        name: str = "lazy_sgd",
+        **kwargs: Any,
     ):
         if kwargs.pop("momentum", 0.0) or kwargs.pop("nesterov", False):
             raise ValueError(
                 "`momentum` must be 0 and `nesterov` False: momentum moves rows without a gradient. Fix: use LazyAdam."
             )
         super().__init__(learning_rate, weight_decay=weight_decay, name=name, **kwargs)
+        self.row_clipnorm = row_clipnorm
 
     def _update_dense(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         gradient = tf.cast(gradient, variable.dtype)
         tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=learning_rate, delta=gradient)  # one pass
 
     def _compute_row_steps(self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any) -> Tensor:
+        if self.row_clipnorm and len(values.shape) > 1:
+            norms = tf.norm(values, axis=1, keepdims=True)
+            values *= self.row_clipnorm / tf.maximum(norms, self.row_clipnorm)
         return learning_rate * values
+
+    def get_config(self) -> dict:
+        return super().get_config() | {"row_clipnorm": self.row_clipnorm}
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
