@@ -1,5 +1,7 @@
 """Build the network and the optimiser that a configuration describes."""
 
+from typing import Any
+
 import keras
 
 from keras_nplm.io.options import parse_integers

@@ -112,3 +112,15 @@ def test_biases_are_left_out_of_decay_by_the_user_and_after_loading(tmp_path):
     for each in (model, keras.models.load_model(tmp_path / "model.keras")):
         kept = [weight.name for weight in each.trainable_weights if not each.optimizer._use_weight_decay(weight)]
         assert sorted(kept) == ["b", "d"]
+
+
+def test_rows_with_a_large_gradient_take_a_bounded_step():
+    weight, bias = keras.Variable(np.zeros((3, 2))), keras.Variable(np.zeros(3))
+    rows = tf.IndexedSlices(
+        tf.constant([[3.0, 4.0], [0.3, 0.4], [3.0, 4.0]]), tf.constant([0, 1, 0]), tf.constant([3, 2])
+    )
+    numbers = tf.IndexedSlices(tf.constant([5.0]), tf.constant([2]), tf.constant([3]))
+    optimizer = LazySGD.from_config(LazySGD(1.0, row_clipnorm=1.0).get_config())
+    optimizer.apply([rows, numbers], [weight, bias])
+    np.testing.assert_allclose(weight.numpy(), [[-0.6, -0.8], [-0.3, -0.4], [0, 0]], rtol=1e-6)
+    assert bias.numpy().tolist() == [0, 0, -5]
