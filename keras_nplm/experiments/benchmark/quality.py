@@ -36,9 +36,9 @@ OURS = {  # by CPU seconds; the last is the one that the peers are compared with
     3000: [
         Row(
             "modern-pointer-long",
-            "modern-pointer to 480 words, 14 epochs",
-            f"{_POINTER} --order 481 --averages-after 4,10,20,40,80,160,320 --dropout 0.4 --embedding-dropout 0.15"
-            " --epochs 14",
+            "modern-pointer to 480 words, 10 epochs",
+            f"{_POINTER} --order 481 --averages-after 4,10,20,40,80,160,320 --dropout 0.35 --embedding-dropout 0.15"
+            " --epochs 10",
         )
     ],
 }

@@ -30,7 +30,7 @@ fourth digit are rounding. Rates per CPU second depend on the processor: compare
 """
 
 _QUALITY = "keras-nplm benchmark quality --seconds 300,3000"
-_SHORT, _LONG = "modern-pointer, 7 epochs", "modern-pointer to 480 words, 14 epochs"
+_SHORT, _LONG = "modern-pointer, 7 epochs", "modern-pointer to 480 words, 10 epochs"
 _LSTM, _TRANSFORMER = "PyTorch LSTM", "PyTorch Transformer"
 _MIXTURE = "three seeds, dynamic, n-grams, classes, caches"
 _READS, _CACHE = ", dynamic: it learns as it reads", ", with a continuous cache"
