@@ -40,7 +40,7 @@ def test_commands_parse_names_are_unique_and_finished_rows_kept(name, tmp_path):
 
 def test_rows_with_one_name_have_one_command():
     rows = [row for study in ALL.values() for row in study.rows]
-    rows += [row for ours in quality.OURS.values() for row in ours]
+    rows += quality.OURS.values()
     assert len({row.name for row in rows}) == len({(row.name, row.command) for row in rows})
 
 
@@ -93,14 +93,16 @@ def test_recording_benchmarks_keeps_the_rows_of_others(places):
     row = {"benchmark": "scoring", "name": "new row", "rate": 4321.0, "low": 1.0, "high": 5000.0}
     row |= {"share_of_peak": 0.25, "ratio_to": {"theirs": [2.0, 1.0, 4.0]}}
     ours = next(row for row in load_report("benchmark")["rows"] if row["benchmark"] == "quality")
-    absent = {"benchmark": "quality", "name": "PyTorch LSTM, 300 CPU seconds", "failure": "torch not installed"}
+    absent = {"benchmark": "quality", "name": "PyTorch LSTM", "failure": "torch not installed"}
     rows = [row, ours | {"dynamic_cpu_seconds": 900}, absent]
     record_report("benchmark", {"rows": rows, "command": "keras-nplm benchmark scoring --rounds 2"}, *places)
     page, front = (place.read_text(encoding="utf-8") for place in places[1:])
     assert "| new row | 4,321 | 1 to 5,000 | 25% | theirs: 2.00 (1.00 to 4.00) |" in page
     assert "command `keras-nplm benchmark scoring --rounds 2`" in page and "| self-normalised |" not in page
     assert page.index("| full softmax |") < page.index("| new row |")
-    assert "dynamic: it learns as it reads | 133.9 | 127.2 | 2,328 + about 900 of tuning and reading |" in front
-    assert "| 163.1 | 158.2 | 2,328 |" in front and "PyTorch" not in front and "| three seeds of the pointer" in front
+    static, dynamic = (f"| {part['validation']:.1f} | {part['test']:.1f} |" for part in (ours, ours["dynamic"]))
+    seconds = f"{ours['cpu_seconds']:,.0f}"
+    assert f"dynamic: it learns as it reads {dynamic} {seconds} + about 900 of tuning and reading |" in front
+    assert f"{static} {seconds} |" in front and "PyTorch" not in front and "| three seeds of the pointer" in front
     with pytest.raises(InputError, match="needs a checkout"):
         record_report("benchmark", {"rows": [row]}, places[0], places[1] / "absent" / "README.md")

@@ -28,19 +28,14 @@ from keras_nplm.io.lock import lock_directory
 from keras_nplm.models.caches import ContinuousCache
 
 _POINTER = "train --config modern-pointer --held-out-mass 0 --seed 1"
-OURS = {  # by CPU seconds; the last is the one that the peers are compared with
-    300: [
-        Row("modern-small-held-out-1", "modern-small", "train --config modern-small --held-out-mass 0 --seed 1"),
-        Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} --epochs 7"),
-    ],
-    3000: [
-        Row(
-            "modern-pointer-long",
-            "modern-pointer to 480 words, 10 epochs",
-            f"{_POINTER} --order 481 --averages-after 4,10,20,40,80,160,320 --dropout 0.35 --embedding-dropout 0.15"
-            " --epochs 10",
-        )
-    ],
+OURS = {  # by CPU seconds
+    300: Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} --epochs 7"),
+    3000: Row(
+        "modern-pointer-long",
+        "modern-pointer to 480 words, 10 epochs",
+        f"{_POINTER} --order 481 --averages-after 4,10,20,40,80,160,320 --dropout 0.35 --embedding-dropout 0.15"
+        " --epochs 10",
+    ),
 }
 RECIPES = {  # peers and their training
     "LSTM": {
@@ -88,18 +83,17 @@ def measure(settings: Settings) -> list[dict]:
     directory, rows = settings.directory, []
     with lock_directory(directory):
         for seconds in settings.seconds:
-            ours = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
-            make_rows(ours, directory, 1, settings.data_dir)
+            row = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
+            make_rows([row], directory, 1, settings.data_dir)
             (directory / "quality").mkdir(exist_ok=True)
-            measured = [measure_ours(row, directory) for row in ours]
-            corpus = directory / "rows" / ours[-1].name / "corpus"
-            peers = [measure_peer(choose_recipe(name, seconds), corpus, directory / "quality") for name in RECIPES]
-            best = measured[-1]
-            for row in peers:
-                if "failure" not in row:
-                    ratios = {kind: row[kind]["test"] / best[kind]["test"] for kind in ("cache", "dynamic")}
-                    row["ratio_to_ours"] = {"static": row["test"] / best["test"]} | ratios
-            rows += measured + peers
+            ours, corpus = measure_ours(row, directory), directory / "rows" / row.name / "corpus"
+            rows.append(ours)
+            for model in RECIPES:
+                peer = measure_peer(choose_recipe(model, seconds), corpus, directory / "quality")
+                if "failure" not in peer:
+                    ratios = {kind: peer[kind]["test"] / ours[kind]["test"] for kind in ("cache", "dynamic")}
+                    peer["ratio_to_ours"] = {"static": peer["test"] / ours["test"]} | ratios
+                rows.append(peer)
     return rows
 
 
