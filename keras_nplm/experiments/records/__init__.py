@@ -31,8 +31,7 @@ fourth digit are rounding. Rates per CPU second depend on the processor: compare
 
 _QUALITY = "keras-nplm benchmark quality --seconds 300,3000"
 _SHORT, _LONG = "modern-pointer, 7 epochs", "modern-pointer to 480 words, 10 epochs"
-_LSTM, _TRANSFORMER = "PyTorch LSTM", "PyTorch Transformer"
-_MIXTURE = "three seeds, dynamic, n-grams, classes, caches"
+_LSTM, _MIXTURE = "PyTorch LSTM", "three seeds, dynamic, n-grams, classes, caches"
 _READS, _CACHE = ", dynamic: it learns as it reads", ", with a continuous cache"
 RESULTS = {  # of the README: report, table, name or title of the row, part of the row, command if it has none
     "Kneser-Ney, n=5": ("configurations", "models", "kneser-ney-5"),
@@ -43,10 +42,8 @@ RESULTS = {  # of the README: report, table, name or title of the row, part of t
     f"modern network with a pointer to 240 words{_READS}": ("benchmark", "rows", _SHORT, "dynamic", _QUALITY),
     "modern network with a pointer to 480 words": ("benchmark", "rows", _LONG, "", _QUALITY),
     f"modern network with a pointer to 480 words{_READS}": ("benchmark", "rows", _LONG, "dynamic", _QUALITY),
-    "PyTorch LSTM": ("benchmark", "rows", _LSTM, "", _QUALITY),
     f"PyTorch LSTM{_CACHE}": ("benchmark", "rows", _LSTM, "cache", _QUALITY),
     f"PyTorch LSTM{_READS}": ("benchmark", "rows", _LSTM, "dynamic", _QUALITY),
-    f"PyTorch Transformer{_READS}": ("benchmark", "rows", _TRANSFORMER, "dynamic", _QUALITY),
     "three seeds of the pointer to 240 words, n-grams, classes and caches, dynamic": (
         *("dynamic", "mixtures", _MIXTURE, "", "keras-nplm study dynamic"),
     ),
