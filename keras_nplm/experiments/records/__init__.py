@@ -40,7 +40,6 @@ RESULTS = {  # of the README: report, table, name or title of the row, part of t
     "modern network, NCE": ("modern", "changes", "modern-small-held-out"),
     "modern network with a pointer to 240 words": ("benchmark", "rows", _SHORT, "", _QUALITY),
     f"modern network with a pointer to 240 words{_READS}": ("benchmark", "rows", _SHORT, "dynamic", _QUALITY),
-    "modern network with a pointer to 480 words": ("benchmark", "rows", _LONG, "", _QUALITY),
     f"modern network with a pointer to 480 words{_READS}": ("benchmark", "rows", _LONG, "dynamic", _QUALITY),
     f"PyTorch LSTM{_CACHE}": ("benchmark", "rows", _LSTM, "cache", _QUALITY),
     f"PyTorch LSTM{_READS}": ("benchmark", "rows", _LSTM, "dynamic", _QUALITY),
