@@ -71,14 +71,19 @@ class DeletedInterpolation(NextWordModel):
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.find_bins(context_ids)]
-        component, k = np.tile(self.unigrams, (len(context_ids), 1)), 1
-        probability = weights[:, :1] * self.uniform + weights[:, 1:2] * component
-        for k, (rows, nodes, counts, keys, totals) in enumerate(self._seen(context_ids), start=2):
+        longest = np.ones(len(context_ids), np.int64)  # the order of the n-grams of the longest seen context
+        seen = list(self._seen(context_ids))
+        for k, (rows, *_) in enumerate(seen, start=2):
+            longest[rows] = k
+        beyond = np.arange(weights.shape[1]) > longest[:, None]
+        weights = np.where(beyond, 0, weights) + (np.arange(weights.shape[1]) == longest[:, None]) * np.sum(
+            weights, axis=1, where=beyond, keepdims=True
+        )
+        probability = weights[:, :1] * self.uniform + weights[:, 1:2] * self.unigrams
+        for k, (rows, nodes, counts, keys, totals) in enumerate(seen, start=2):
             owner, places = find_followers(keys, nodes, self.vocabulary_size)
-            component[rows] = 0
-            component[rows[owner], keys[places] % self.vocabulary_size] = counts[places] / totals[owner]
-            probability += weights[:, k : k + 1] * component
-        probability += weights[:, k + 1 :].sum(axis=1, keepdims=True) * component  # of contexts that nothing lists
+            share = weights[rows, k][owner] * counts[places] / totals[owner]
+            probability[rows[owner], keys[places] % self.vocabulary_size] += share
         with np.errstate(divide="ignore"):
             return np.log(probability)
 
