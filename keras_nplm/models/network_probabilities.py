@@ -36,10 +36,11 @@ class NetworkProbabilities(NextWordModel):
         if self.order > _LONG_ORDER:  # contexts that follow each other, as in a text, share the look-up of their words
             whole = rest[: len(rest) // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT)
             segments, follows = join_contexts(context_ids[whole], _SEGMENT, self.boundary)
-            for places in row_blocks(follows.sum(), _CONTEXTS // _SEGMENT):
-                rows = whole[follows][places].ravel()
-                result[rows] = self._graph_segment_log_prob(segments[follows][places], output_ids[rows])
             rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])
+            segments, joined = segments[follows], whole[follows]
+            for block in row_blocks(len(joined), _CONTEXTS // _SEGMENT):
+                rows = joined[block].ravel()
+                result[rows] = self._graph_segment_log_prob(segments[block], output_ids[rows])
         contexts, which = find_distinct_rows(context_ids[rest])
         by_context = np.argsort(which, kind="stable")
         for first in range(0, len(contexts), _CONTEXTS):

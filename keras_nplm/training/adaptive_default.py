@@ -8,14 +8,13 @@ from typing import Any
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
-from keras_nplm.training.configuration import SMALL, Configuration, list_flags
+from keras_nplm.training.configuration import POINTER_SEGMENT, SMALL, Configuration, list_flags
 
 _TOKENS = 60_000  # of the embedded default: where the widths below hold
 _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 
-SEGMENT = 16  # targets that share the look-up of the many words of a pointer
 CHOSEN_OPTIONS = (
     "output_layer",
     "num_sampled",
@@ -85,7 +84,7 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
         chosen |= {"averages_after": "10", "embedding_dropout": 0.0, "dropout": round(chosen["dropout"] / 3, 2)}
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
     if given.get("pointer") and "batch_size" not in given:
-        chosen["segment"] = SEGMENT
+        chosen["segment"] = POINTER_SEGMENT
     chosen["batch_size"] = _round_up(chosen["batch_size"], (chosen | given).get("segment", 1))
     return Configuration(**(chosen | _choose_output(tokens, types, characters) | given))
 

@@ -193,13 +193,14 @@ _MODERN_SMALL = _BROWN_NCE | dict(
 )
 
 # The pointer repeats names and topic words, so four times as many words of context pay.
+POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
 _MODERN_POINTER = _MODERN_SMALL | dict(
     order=241,
     averages_after="4,10,20,40,80,160",
     pointer=True,
     dropout=0.3,
     embedding_dropout=0.1,
-    segment=16,
+    segment=POINTER_SEGMENT,
     batch_size=128,
     learning_rate=1.4,
     epochs=8,

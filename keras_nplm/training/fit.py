@@ -71,7 +71,7 @@ def fit_network(
         size = max(1, min(_VALIDATION_BATCH, len(validation_ids) // 2) // unit)
         validation_data = build_validation(batch_size=size * unit, part=workers)
     else:
-        validation_data = shard_batches(build_validation(batch_size=-(-_VALIDATION_BATCH // segment) * segment))
+        validation_data = shard_batches(build_validation(batch_size=_VALIDATION_BATCH // segment * segment))
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
         build_training = functools.partial(

@@ -107,10 +107,8 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
                 total.assign_add(tf.square(tf.cast(gradient, total.dtype)))
 
     number = len(ngrams) // chunk
-    segments, follows = join_contexts(ngrams[: number * chunk, :-1], chunk, network.boundary)
-    for i, rows in enumerate(row_blocks(number * chunk, chunk)):
-        contexts = segments[i : i + 1] if follows.all() else ngrams[rows, :-1]
-        add(tf.constant(contexts, tf.int32), tf.constant(ngrams[rows, -1], tf.int32))
+    for contexts, outputs in zip(*_cut_chunks(network, ngrams[: number * chunk], chunk), strict=True):
+        add(tf.constant(contexts, tf.int32), tf.constant(outputs, tf.int32))
     return [total.numpy() / max(number, 1) for total in sums]
 
 
@@ -149,12 +147,11 @@ class _Learner:
         """Return ln P of n-grams, float32 [C B]; the weights take a step after each chunk."""
         if not self._weights:
             return self.predict(ngrams)
-        segments, follows = join_contexts(ngrams[:, :-1], chunk, self._network.boundary)
-        contexts = segments[:, None] if follows.all() else ngrams[:, :-1].reshape(-1, chunk, self._network.order - 1)
+        contexts, outputs = _cut_chunks(self._network, ngrams, chunk)
         shape = contexts.shape[1:]
         if shape not in self._graphs:
             self._graphs[shape] = self._compile(shape)
-        return np.asarray(self._graphs[shape](contexts, ngrams[:, -1].reshape(-1, chunk))).reshape(-1)
+        return np.asarray(self._graphs[shape](contexts, outputs)).reshape(-1)
 
     def _compile(self, shape: tuple[int, int]) -> Callable:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
@@ -204,6 +201,13 @@ class _Learner:
             return tf.constant(0)
 
         tf.cond(self._steps.assign_add(1) % _DECAY_EVERY == 0, go_back, lambda: tf.constant(0))
+
+
+def _cut_chunks(network: NPLM, ngrams: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the contexts of each chunk, [C, chunk, n-1], or if all follow each other its segment, and the outputs."""
+    segments, follows = join_contexts(ngrams[:, :-1], chunk, network.boundary)
+    contexts = segments[:, None] if follows.all() else ngrams[:, :-1].reshape(-1, chunk, network.order - 1)
+    return contexts, ngrams[:, -1].reshape(-1, chunk)
 
 
 def _log_prob_and_gradients(
