@@ -47,6 +47,7 @@ _PUBLIC = {
     "keras_nplm.models.evaluation": ["evaluate"],
     "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
     "keras_nplm.models.ngrams": ["class_based", "deleted_interpolation", "kneser_ney", "read_arpa", "write_arpa"],
+    "keras_nplm.models.hybrid": ["Hybrid"],
     "keras_nplm.models.shortlist": ["Shortlist"],
     "keras_nplm.models.dynamic": ["DynamicSettings", "make_dynamic", "tune_dynamic"],
     "keras_nplm.language_model.language_model": ["LanguageModel"],

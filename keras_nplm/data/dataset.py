@@ -36,6 +36,7 @@ def ngram_dataset(
     part: tuple[int, int] = (0, 1),
     most_batches: int | None = None,
     segment: int = 1,
+    folds: int | None = None,
 ) -> tf.data.Dataset:
     """Build a tf.data dataset of shuffled n-gram batches: (context_ids int32 [B, n-1], target_ids int32 [B]).
 
@@ -76,6 +77,8 @@ def ngram_dataset(
             ranges only, which differ between epochs.
         most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
         segment: T, the targets of a segment. B must be a multiple of T and of the number of parts. Default: 1, n-grams.
+        folds: K. Add the fold of each n-gram: ((context_ids, folds int32 [B]), target_ids). N-gram i of N in the order
+            of the text is in fold floor(i K / N); see `Jackknife`. For ids in memory, without segments.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
@@ -109,6 +112,8 @@ def ngram_dataset(
             "`part` must be (w, N) with 0 <= w < N, and `batch_size` a multiple of N times `segment`. "
             f"Received: {part}, {batch_size}, {segment}."
         )
+    if folds and (segment > 1 or isinstance(ids, ShardedIds | Resampled)):
+        raise InputError("`folds` requires ids in memory, without `segment`. Received: shards or segments.")
     batch_size //= segment  # from here on segments are the units; n-grams are segments of one target
     pools, listed = None, targets_below if segment == 1 else None
     if isinstance(ids, ShardedIds | Resampled):
@@ -140,7 +145,8 @@ def ngram_dataset(
 
     def gather(epoch: tf.Tensor, tokens: tf.Tensor, positions: tf.Tensor | None) -> Callable:
         offset = draw_offset(segment, seed, epoch) if shuffle and segment > 1 else 0
-        return functools.partial(gather_segments, tokens, positions, offset, order, segment, targets_below)
+        gather_places = functools.partial(gather_segments, tokens, positions, offset, order, segment, targets_below)
+        return _add_folds(gather_places, folds, number) if folds else gather_places
 
     if pools:
         chunks = build_pool_chunks(pools, gather, chunk, shuffle, seed, first_epoch, skipped)
@@ -180,6 +186,17 @@ def ngram_dataset(
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
     dataset = numbers.flat_map(batched).with_options(options)
     return dataset if batches < 0 else dataset.apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def _add_folds(gather: Callable, folds: int, number: int) -> Callable:
+    """Return a function of places that adds the fold of each n-gram to its context."""
+
+    def gather_with_folds(place: tf.Tensor) -> tuple:
+        context_ids, target_ids = gather(place)
+        fold = tf.cast(place, tf.int64) * folds // number
+        return (context_ids, tf.cast(fold, tf.int32)), target_ids
+
+    return gather_with_folds
 
 
 def _count_part(number: int, batch_size: int, part: tuple[int, int]) -> int:

@@ -162,7 +162,7 @@ dtype                str    float32           float32|mixed_bfloat16 *
     number format of matrix products; weights and sums stay float32
 
 [output]
-output_layer         str    full              full|sampled|nce|adaptive|energy
+output_layer         str    full              full|sampled|nce|adaptive|energy|hybrid
     output layer and its training loss; evaluation is exactly normalised with each
 num_sampled          int    256               1..1048575 *
     k, negative samples per batch of the outputs sampled, nce and energy

@@ -373,8 +373,8 @@ class LanguageModel:
 
     @property
     def network(self) -> "NPLM | None":
-        """The NPLM, or the NPLM in a `Shortlist`; None for other classes."""
-        if self.kind == "shortlist":
+        """The NPLM, or the NPLM in a `Shortlist` or `Hybrid`; None for other classes."""
+        if self.kind in ("shortlist", "hybrid"):
             return self.model.network
         return self.model if self.kind == "nplm" else None
 

@@ -16,8 +16,8 @@ _CACHE_FIELDS = {  # of cache.json
     "continuous-cache": {"flatness": NUMBER, "length": int},
 }
 NGRAMS_FILE = "ngrams.npz"
-KINDS = ("uniform", "mixture", "nplm", "shortlist", *_CACHE_FIELDS, *_NGRAM_CLASSES)
-NETWORK, BACKGROUND = 0, 1  # the components of a short-list; a continuous cache has a network only
+KINDS = ("uniform", "mixture", "nplm", "shortlist", "hybrid", *_CACHE_FIELDS, *_NGRAM_CLASSES)
+NETWORK, BACKGROUND = 0, 1  # the components of a short-list or hybrid; a continuous cache has a network only
 
 
 def get_kind(model: NextWordModel) -> str:
@@ -36,7 +36,7 @@ def save_model(directory: Path, model: NextWordModel) -> None:
     kind = get_kind(model)
     if kind in _NGRAM_CLASSES:
         model.save(directory / NGRAMS_FILE)
-    elif kind == "shortlist":
+    elif kind in ("shortlist", "hybrid"):
         save_component(directory, NETWORK, model.network)
         save_component(directory, BACKGROUND, model.background)
     elif kind == "mixture":
@@ -89,11 +89,12 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
         else:
             cache = UnigramCache if kind == "unigram-cache" else NgramCache
             model = cache(vocabulary_size, config["boundary"], **options)
-    elif kind == "shortlist":
+    elif kind in ("shortlist", "hybrid"):
+        from keras_nplm.models.hybrid import Hybrid
         from keras_nplm.models.shortlist import Shortlist
 
         network, background = (load_component(directory, i, config, vocabulary_size) for i in (NETWORK, BACKGROUND))
-        model = Shortlist(network, background)
+        model = (Shortlist if kind == "shortlist" else Hybrid)(network, background)
     else:
         raise InputError(
             f"`kind` in {directory / 'config.json'} must be one of {', '.join(KINDS)}. Received: {kind!r}. "

@@ -106,6 +106,8 @@ class LikelihoodTraining(ReplicatedTraining):
                 "loss", y is None or self._trains_on_features(), "the model's own for segments", self.loss, fix
             )
             return (args,) if len(args) > 1 else args
+        if isinstance(x, tuple):
+            return ((x, y, sample_weight),)
         x = set_width("context_ids", x, self.order - 1)
         is_ids = tf.is_tensor(y) and (y.dtype.is_integer or self.loss is None)
         if is_ids and (y.shape.rank is None or None in y.shape[1:]):
@@ -162,14 +164,15 @@ class LikelihoodTraining(ReplicatedTraining):
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of a batch and the features from which it is computed."""
         fix = "pass fit(contexts, targets), with contexts [B, n-1] and targets [B]."
-        check_argument("x", hasattr(x, "shape"), "one array of ids", type(x).__name__, fix)
+        ids = x[0] if isinstance(x, tuple) else x
+        check_argument("x", hasattr(ids, "shape"), "one array of ids", type(x).__name__, fix)
         check_argument("y", hasattr(y, "shape"), "one array of ids", type(y).__name__, fix)
         targets = self.count_targets(x)
         width = y.shape[1] // targets if len(y.shape) > 1 else 1
         fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
         check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
         output_ids = ops.reshape(self.prob.output_ids(y), (-1,))
-        assert_in_range("context_ids", x, self.vocabulary_size, "encode the text with the model's vocabulary.")
+        assert_in_range("context_ids", ids, self.vocabulary_size, "encode the text with the model's vocabulary.")
         fix = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
         assert_in_range("target_ids", output_ids, self.prob.num_outputs, fix)
         features = self.features(x, training=training, sum_gradient=False)  # `complete_gradients` sums them

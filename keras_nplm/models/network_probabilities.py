@@ -10,6 +10,7 @@ from keras import ops
 from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.data.segments import join_contexts
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.base import NextWordModel, row_blocks
 
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
@@ -88,12 +89,24 @@ class NetworkProbabilities(NextWordModel):
     def _graph_segment_log_prob(self) -> Callable:
         return self._compiled(lambda ids, outputs: self.prob.log_prob(self.features(ids), outputs), 1, _SEGMENT)
 
-    def _compiled(self, function: Callable, vectors: int, segment: int = 1) -> Callable:
+    def next_log_probs_with(self, context_ids: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
+        """Return ln P(w | context) of a hybrid output, float [B, |V|], from contexts and ln Q, float [B, |V|]."""
+        return self._graph_hybrid(context_ids, log_probs)
+
+    @functools.cached_property
+    def _graph_hybrid(self) -> Callable:
+        def compute(context_ids: Tensor, log_probs: Tensor) -> Tensor:
+            return self.prob.log_probs(self.features((context_ids, log_probs)))
+
+        return self._compiled(compute, 0, matrices=1)
+
+    def _compiled(self, function: Callable, vectors: int, segment: int = 1, matrices: int = 0) -> Callable:
         """Return `function` of contexts or segments and int vectors, from arrays to an array; a graph on TensorFlow."""
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
             signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
             signature += [tf.TensorSpec([None], tf.int32)] * vectors
+            signature += [tf.TensorSpec([None, self.vocabulary_size], tf.float32)] * matrices
             function = tf.function(function, input_signature=signature)
         return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))

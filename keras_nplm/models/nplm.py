@@ -15,6 +15,7 @@ from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.lookup import set_width
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output
+from keras_nplm.layers.outputs.hybrid import HybridFeatures
 from keras_nplm.layers.pointer import Features, Pointer
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.likelihood import LikelihoodTraining
@@ -211,6 +212,9 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
         A network with a pointer returns `Features`, which have the words to copy, too. `sum_gradient`: whether the
         gradient of C has one row for each distinct word; see `keras_nplm.layers.lookup.rows`.
         """
+        if isinstance(context_ids, tuple):  # ids, and ln Q of the n-gram model of a hybrid output
+            context_ids, log_probs = context_ids
+            return HybridFeatures(self.features(context_ids, training, sum_gradient), log_probs)
         if self.count_targets(context_ids) > 1:
             x, vectors, ids, starts = self.embed.embed_segments(context_ids, self.boundary, training, sum_gradient)
             activations = self.features_of(x, training=training)

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
 from keras_nplm.models.nplm import NPLM
@@ -33,7 +34,7 @@ def build_graph(model: NextWordModel) -> GraphModel:
         if isinstance(model, kind):
             return graph(model)
     raise InputError(
-        "`model` must be an NPLM, an n-gram model, a Mixture or a Shortlist to be served. "
+        "`model` must be an NPLM, an n-gram model, a Mixture, a Shortlist or a Hybrid to be served. "
         f"Received: {type(model).__name__}. Fix: export one of these, without caches."
     )
 
@@ -70,6 +71,10 @@ class NetworkGraph(GraphModel):
     def next_output_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         network = self._network()
         return network.prob.log_probs(network.features(context_ids))
+
+    def next_log_probs_with(self, context_ids: tf.Tensor, log_q: tf.Tensor) -> tf.Tensor:
+        network = self._network()
+        return network.prob.log_probs(network.features((context_ids, tf.cast(log_q, tf.float32))))
 
     def most_probable(
         self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
@@ -147,6 +152,21 @@ class ShortlistGraph(GraphModel):
         return tf.concat([inside, outside], axis=1)
 
 
+class HybridGraph(GraphModel):
+    """A network and the n-gram model inside it as a graph; see `Hybrid`."""
+
+    def __init__(self, model: Hybrid):
+        super().__init__(model)
+        self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
+
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
+
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
+        log_q = self.background.next_log_probs(take_last_words(context_ids, self.background.order - 1))
+        return self.network.next_log_probs_with(take_last_words(context_ids, self.network.order - 1), log_q)
+
+
 _GRAPHS = {
     NPLM: NetworkGraph,
     Uniform: UniformGraph,
@@ -155,4 +175,5 @@ _GRAPHS = {
     ClassBased: ClassBasedGraph,
     Mixture: MixtureGraph,
     Shortlist: ShortlistGraph,
+    Hybrid: HybridGraph,
 }

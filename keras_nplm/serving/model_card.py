@@ -17,6 +17,7 @@ _KINDS = {
     "class-based": "A class-based n-gram model",
     "uniform": "The uniform distribution",
     "mixture": "A mixture of language models",
+    "hybrid": "A neural probabilistic language model with an n-gram model inside (Neubig & Dyer 2016)",
     "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007) and a background model",
 }
 _CORPORA = {

@@ -18,6 +18,8 @@ from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
 
+_HYBRID_ORDER = 7  # of characters: longer contexts are rare, and the network has them
+
 
 def write_background(
     directory: Path,
@@ -36,12 +38,15 @@ def write_background(
     with remove_config_if_refused(directory):
         largest = len(vocabulary) - len(SPECIALS)
         size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
-        check_argument("shortlist_size", size <= largest, wanted, size)
+        check_argument("shortlist_size", size is None or size <= largest, wanted, size)
         if source:
             model = _load(source, configuration, encoded, vocabulary)
         else:
             ids = encoded.ids("train")
-            model = kneser_ney(ids, encoded.vocabulary_size, configuration.ngram_order, configuration.boundary)
+            order = configuration.ngram_order
+            if configuration.output_layer == "hybrid":
+                order = min(order, _HYBRID_ORDER)
+            model = kneser_ney(ids, encoded.vocabulary_size, order, configuration.boundary)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
 

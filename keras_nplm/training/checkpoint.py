@@ -60,7 +60,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.directory = directory
         self.last_path = directory / "last.npz"
         self.best_path = directory / "model.keras"
-        if configuration.shortlist_size:
+        if configuration.has_background:
             self.best_path = component_directory(directory, NETWORK) / "model.keras"
         self.epochs, self.patience = configuration.epochs, configuration.patience
         self.steps, self.batch_size = steps, batch_size

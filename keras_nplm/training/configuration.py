@@ -72,7 +72,7 @@ class Configuration:
     def _check_pairs(self) -> None:
         """Refuse options that contradict each other."""
         output, is_listed = self.output_layer, self.shortlist_size is not None
-        without_rows, rows = output in ("adaptive", "energy"), "choose the output full, sampled or nce."
+        without_rows, rows = output in ("adaptive", "energy", "hybrid"), "choose the output full, sampled or nce."
         adaptive, no_features = output == "adaptive", not (self.hidden_units or self.direct_connections)
         for option, conflicts, wanted, fix in (
             ("held_out_mass", adaptive and self.held_out_mass, "0 with `output_layer` adaptive", "leave it out."),
@@ -85,6 +85,11 @@ class Configuration:
             ("hidden_units", no_features, "1 or more without `direct_connections`", "turn on `direct_connections`."),
         ):
             check_argument(option, not conflicts, wanted, getattr(self, option), fix)
+
+    @property
+    def has_background(self) -> bool:
+        """Whether the model has an n-gram model beside its network: of a short-list, or of a hybrid output."""
+        return self.shortlist_size is not None or self.output_layer == "hybrid"
 
     @property
     def ngram_order(self) -> int:

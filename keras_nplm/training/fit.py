@@ -15,7 +15,9 @@ from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.layers.outputs import OUTPUTS
+from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import TextSize
@@ -23,6 +25,7 @@ from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
+from keras_nplm.training.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.targets import TrainingTargets, find_target_limit, print_coverage
@@ -54,12 +57,19 @@ def fit_network(
     local = LocalUpdates(model, devices, every, steps) if every > 1 else None
     checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices, local)
     segment = configuration.segment
-    build_validation = functools.partial(ngram_dataset, validation_ids, shuffle=False, segment=segment, **ngrams)
+    whole, open_training, open_validation = model, ngram_dataset, ngram_dataset
+    if configuration.output_layer == "hybrid":
+        background = load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
+        jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary)
+        open_training = functools.partial(hybrid_dataset, model=jackknife)
+        open_validation = functools.partial(hybrid_dataset, model=background)
+        whole = Hybrid(model, background)
+    build_validation = functools.partial(open_validation, validation_ids, shuffle=False, segment=segment, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
             print_coverage(configuration, targets, model.prob.num_outputs)
-        language_model = LanguageModel(model, vocabulary, encoded.tokenizer, configuration.boundary)
+        language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
         language_model.corpus, language_model.spelling = encoded, load_spelling(directory)
         board = _build_board(configuration, directory, language_model, validation_ids, targets, batch_size, ngrams)
         callbacks = [board, checkpoint]  # a run killed between the two repeats the epoch: its logs have no gap
@@ -75,7 +85,7 @@ def fit_network(
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
         build_training = functools.partial(
-            ngram_dataset,
+            open_training,
             training_ids,
             batch_size=batch_size,
             seed=configuration.seed,

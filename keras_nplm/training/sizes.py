@@ -62,8 +62,8 @@ def _count_output(configuration: Configuration, vocabulary_size: int, width: int
     outputs = vocabulary_size
     if configuration.shortlist_size:
         outputs = _SPECIAL_TOKENS + configuration.shortlist_size + configuration.outside_output
-    weights = outputs + (0 if configuration.tied_output else outputs * width)
-    return weights, outputs * width, (outputs if configuration.output_layer == "full" else samples) * width
+    weights = outputs + (configuration.output_layer == "hybrid") + (0 if configuration.tied_output else outputs * width)
+    return weights, outputs * width, (outputs if configuration.output_layer in ("full", "hybrid") else samples) * width
 
 
 def _count_adaptive(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, float, float]:

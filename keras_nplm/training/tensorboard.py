@@ -80,7 +80,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model, self._has_session, self._is_fitting = language_model.model, False, False
+        model, self._has_session, self._is_fitting = language_model.network, False, False
         if not isinstance(model, NPLM):
             raise InputError(f"`language_model` must hold an NPLM. Received: {type(model).__name__}.")
         shape = (model.vocabulary_size,) if word_counts is None else np.shape(word_counts)
@@ -98,7 +98,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self._began_at, self._trained_at, self._updates_before = 0.0, None, 0
 
     def set_model(self, model: keras.Model) -> None:
-        if model is not self.language_model.model:
+        if model is not self.language_model.network:
             raise InputError("`language_model` must hold the model that is fitted. Fix: pass LanguageModel(model, …).")
         super().set_model(model)
 

@@ -137,7 +137,7 @@ def _run(
         counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
         characters = parse_tokenizer(encoded.tokenizer)[0] == CHARACTERS
         configuration = requested.choose(*counts, characters=characters, replicas=devices.num_replicas_in_sync)
-        options = dataclasses.asdict(configuration) | {"kind": "shortlist" if configuration.shortlist_size else "nplm"}
+        options = dataclasses.asdict(configuration) | {"kind": _find_kind(configuration)}
         return options if background is None else options | {"background": display_url(background)}
 
     encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
@@ -152,7 +152,7 @@ def _run(
         print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
     with remove_config_if_refused(directory, unless=directory / "last.npz"):
         targets = TrainingTargets.of(configuration, encoded)
-    if chief and configuration.shortlist_size:
+    if chief and configuration.has_background:
         write_background(directory, configuration, encoded, vocabulary, background)
     fit_network(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
@@ -190,6 +190,12 @@ def _prepare(
     return prepare()
 
 
+def _find_kind(configuration: Configuration) -> str:
+    if configuration.output_layer == "hybrid":
+        return "hybrid"
+    return "shortlist" if configuration.shortlist_size else "nplm"
+
+
 def _wait_for_all_workers(devices: tf.distribute.Strategy) -> None:
     broadcast_from_chief(devices, [np.zeros(1)])
 
@@ -220,7 +226,7 @@ def _evaluate(
     if isinstance(model, Shortlist):
         shares = {split: measure_coverage(encoded.ids(split), model.listed, configuration.boundary) for split in splits}
         metrics["coverage"] = {split: round(share, 4) for split, share in shares.items()}
-    network = model.network if isinstance(model, Shortlist) else model
+    network = model.network if configuration.has_background else model
     history = read_history(directory / "history.json")
     best = min(history, key=lambda epoch: epoch["validation_perplexity"])
     return metrics | {

@@ -1,0 +1,52 @@
+"""Hybrid: a network that has the log-probabilities of an n-gram model inside, as one language model."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_nplm.data.distinct_rows import find_distinct_rows
+from keras_nplm.io.errors import check_argument
+from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, cut_contexts, resolve_boundary, row_blocks
+
+if TYPE_CHECKING:
+    from keras_nplm.models.nplm import NPLM
+
+
+class Hybrid(NextWordModel):
+    """Language model of a network and an n-gram model inside it.
+
+        P(w | h) = exp(y_w) / sum_i exp(y_i),    y = b + [U W] [a; x] + g ln Q(· | h)
+
+    Args:
+        network: an NPLM with `output="hybrid"`, trained on the log-probabilities of a jackknife; see
+            `keras_nplm.training.jackknife`.
+        background: Q, any language model over the same vocabulary and with the same boundary, of the whole training
+            text. A model of a lower order gets the last words of a context.
+
+    Reference: see `keras_nplm.layers.outputs.HybridSoftmax`.
+    """
+
+    kind = "hybrid"
+
+    def __init__(self, network: "NPLM", background: NextWordModel):
+        output, fix = type(getattr(network, "prob", None)).__name__, 'train NPLM(output="hybrid").'
+        check_argument("network", output == "HybridSoftmax", "an NPLM with a hybrid output", output, fix)
+        sizes = [network.vocabulary_size, background.vocabulary_size]
+        received, fix = f"vocabularies of {sizes} words", "train both with one vocabulary."
+        check_argument("background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix)
+        self.network = network
+        self.background = background
+        self.order = max(network.order, background.order)
+        self.vocabulary_size = network.vocabulary_size
+        self.boundary = resolve_boundary([network, background])
+
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        result = np.empty(len(target_ids), np.float64)
+        for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
+            contexts, which = find_distinct_rows(context_ids[block])
+            result[block] = self._next_log_probs(contexts)[which, target_ids[block]]
+        return result
+
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        log_q = self.background.next_log_probs(cut_contexts(self.background, context_ids)).astype(np.float32)
+        return self.network.next_log_probs_with(cut_contexts(self.network, context_ids), log_q)

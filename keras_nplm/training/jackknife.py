@@ -1,0 +1,111 @@
+"""Jackknife of an n-gram model: log-probabilities of a training text that have not seen the n-gram they predict."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.special_ids import EOS_ID
+from keras_nplm.io.errors import check_argument
+from keras_nplm.io.progress import open_progress
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.ngrams import BackoffModel, kneser_ney
+from keras_nplm.models.nplm import NPLM  # noqa: F401, for the example
+
+FOLDS = 10
+_ROWS = 2048  # n-grams whose log-probabilities are looked up together, at least a batch
+
+
+class Jackknife:
+    """Kneser-Ney models of a training text, each estimated without one of K parts of the text.
+
+    Part k has the n-grams i with floor(i K / N) = k, of N n-grams in the order of the text, up to the end of a
+    sentence. The parts are consecutive, so that a text that repeats its words is as new to a model as a test text.
+
+    Args:
+        ids: int32 [T], each sentence closed by `</s>`.
+        vocabulary_size: |V|.
+        order: n of the models.
+        boundary: `"sentence"` or `"stream"`.
+        folds: K, 2 or more.
+
+    Example:
+
+    >>> ids = np.array([4, 5, 3] * 10 + [6, 5, 3] * 10, np.int32)
+    >>> jackknife = Jackknife(ids, vocabulary_size=7, order=2, folds=2)
+    >>> np.exp(jackknife.next_log_probs(np.array([[6], [6]]), np.array([0, 1])))[:, 5].round(2)
+    array([0.97, 0.45], dtype=float32)
+
+    Reference: Neubig & Dyer (2016), Generalizing and hybridizing count-based and neural language models.
+    """
+
+    def __init__(
+        self, ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence", folds: int = FOLDS
+    ):
+        check_argument("folds", folds >= 2, "2 or more", folds, "each model leaves one part out.")
+        predicted = np.flatnonzero(ids != EOS_ID) if boundary == "stream" else np.arange(len(ids))
+        enough = len(predicted) >= folds
+        check_argument("ids", enough, f"{folds} n-grams or more", len(predicted), "add text.")
+        ends = np.append(np.flatnonzero(ids == EOS_ID) + 1, len(ids))
+        starts = predicted[np.arange(1, folds) * len(predicted) // folds]
+        cuts = [0, *ends[np.searchsorted(ends, starts)], len(ids)]
+        self.order, self.vocabulary_size = order, vocabulary_size
+        self.models: list[BackoffModel] = []
+        with open_progress("Estimating n-gram models", total=folds, unit=" models") as progress:
+            for first, last in itertools.pairwise(cuts):
+                others = np.concatenate([ids[:first], ids[last:]])
+                self.models.append(kneser_ney(others if len(others) else ids, vocabulary_size, order, boundary))
+                progress.update(1)
+
+    def next_log_probs(self, context_ids: np.ndarray, folds: np.ndarray) -> np.ndarray:
+        """Return ln Q(w | context), float32 [B, |V|], for contexts [B, order-1], by the models without their folds [B]."""
+        result = np.empty((len(context_ids), self.vocabulary_size), np.float32)
+        for fold, model in enumerate(self.models):
+            chosen = np.flatnonzero(folds == fold)
+            result[chosen] = model.next_log_probs(context_ids[chosen])
+        return result
+
+
+def hybrid_dataset(
+    ids: np.ndarray, model: Jackknife | NextWordModel, order: int, batch_size: int, **options: Any
+) -> tf.data.Dataset:
+    """Build n-gram batches with ln Q for a network with `output="hybrid"`: ((context_ids, ln Q), target_ids).
+
+    Args:
+        ids: int32 [T], each sentence closed by `</s>`.
+        model: for training a `Jackknife` of the text; for any other text the n-gram model itself.
+        order: n of the network.
+        batch_size: B.
+        **options: see `ngram_dataset`.
+
+    Returns:
+        a dataset of ((int32 [B, n-1], float32 [B, |V|]), int32 [B]).
+
+    Example:
+
+    >>> ids = np.array([4, 5, 3] * 10 + [6, 5, 3] * 10, np.int32)
+    >>> dataset = hybrid_dataset(ids, Jackknife(ids, 7, order=2), order=3, batch_size=6)
+    >>> model = NPLM(7, order=3, embedding_dim=4, hidden_units=8, output="hybrid")
+    >>> model.compile("adam")
+    >>> history = model.fit(dataset, verbose=0)
+    """
+    folds = len(model.models) if isinstance(model, Jackknife) else None
+    widest = max(order, model.order)
+
+    def look_up(context_ids: np.ndarray, *folds: np.ndarray) -> np.ndarray:
+        return model.next_log_probs(context_ids[:, widest - model.order :], *folds).astype(np.float32)
+
+    def add_log_probs(inputs: tf.Tensor | tuple, target_ids: tf.Tensor) -> tuple:
+        inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+        log_probs = tf.numpy_function(look_up, inputs, tf.float32)
+        context_ids = inputs[0][:, widest - order :]
+        return (context_ids, tf.ensure_shape(log_probs, [None, model.vocabulary_size])), target_ids
+
+    dataset = ngram_dataset(ids, widest, batch_size, folds=folds, **options)
+    number = dataset.cardinality()
+    local_size = batch_size // options.get("part", (0, 1))[1]
+    dataset = dataset.rebatch(max(1, _ROWS // local_size) * local_size).map(add_log_probs)
+    dataset = dataset.rebatch(local_size).prefetch(2)
+    return dataset if number < 0 else dataset.apply(tf.data.experimental.assert_cardinality(number))
