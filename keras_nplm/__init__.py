@@ -38,7 +38,7 @@ _PUBLIC = {
     "keras_nplm.layers.hidden": ["TanhHidden"],
     "keras_nplm.layers.outputs": [
         *("AdaptiveSoftmax", "EnergyOutput", "FullSoftmax"),
-        *("NoiseContrastive", "SampledSoftmax"),
+        *("HybridSoftmax", "NoiseContrastive", "SampledSoftmax"),
     ],
     "keras_nplm.models.caches": ["ContinuousCache", "NgramCache", "UnigramCache"],
     "keras_nplm.models.gradients": ["sum_gradients"],
@@ -48,6 +48,7 @@ _PUBLIC = {
     "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
     "keras_nplm.models.ngrams": ["class_based", "deleted_interpolation", "kneser_ney", "read_arpa", "write_arpa"],
     "keras_nplm.models.hybrid": ["Hybrid"],
+    "keras_nplm.models.jackknife": ["Jackknife", "hybrid_dataset"],
     "keras_nplm.models.shortlist": ["Shortlist"],
     "keras_nplm.models.dynamic": ["DynamicSettings", "make_dynamic", "tune_dynamic"],
     "keras_nplm.language_model.language_model": ["LanguageModel"],

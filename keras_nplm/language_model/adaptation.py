@@ -32,16 +32,17 @@ def adapt(
     for option, value in ((HELD_OUT, held_out), (EPOCHS, epochs), (SEED, seed)):
         option.check(value)
     kind = type(language_model.model).__name__
-    check_argument("model", language_model.kind == "nplm", "an NPLM", kind, "train one with `keras-nplm train`.")
+    fits = language_model.kind in ("nplm", "hybrid")
+    check_argument("model", fits, "an NPLM or a Hybrid", kind, "train one with `keras-nplm train`.")
     encoded = encode_text(check_lines(text, "text"), language_model.vocabulary, language_model.tokenizer_name)
     train_ids, held_out_ids = _split_lines(np.concatenate([np.zeros(0, np.int32), *encoded]), held_out)
 
     from keras_nplm.models.adaptation import adapt_network
 
-    network, adaptation = adapt_network(
+    model, adaptation = adapt_network(
         language_model.model, train_ids, held_out_ids, language_model.boundary, epochs=epochs, seed=seed
     )
-    adapted = language_model.replace_model(network)
+    adapted = language_model.replace_model(model)
     adapted.adaptation = adaptation
     return adapted
 

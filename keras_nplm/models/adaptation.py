@@ -15,6 +15,8 @@ from keras_nplm.data.special_ids import UNK_ID
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
+from keras_nplm.models.hybrid import Hybrid
+from keras_nplm.models.jackknife import hybrid_dataset
 from keras_nplm.models.nplm import NPLM
 
 _FIRST_RATE, _RATE_FACTOR, _RATES = 0.1, 3.0, 3
@@ -39,15 +41,15 @@ class Adaptation:
 
 
 def adapt_network(
-    network: NPLM,
+    model: NPLM | Hybrid,
     train_ids: np.ndarray,
     held_out_ids: np.ndarray,
     boundary: str | None = None,
     *,
     epochs: int = 10,
     seed: int = 0,
-) -> tuple[NPLM, Adaptation]:
-    """Fine-tune a copy of a network on a text, and average its weights with the trained weights.
+) -> tuple[NPLM | Hybrid, Adaptation]:
+    """Fine-tune a copy of a network, alone or in a hybrid, on a text, and average its weights with the trained weights.
 
         θ' = fine-tune(θ_0, text),    θ = θ_0 + α (θ' - θ_0)
 
@@ -58,8 +60,8 @@ def adapt_network(
 
     Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of the weights.
     """
-    boundary = resolve_boundary([network], boundary) or "sentence"
-    fitting = _Fitting(network, train_ids, held_out_ids, boundary, epochs, seed)
+    boundary = resolve_boundary([model], boundary) or "sentence"
+    fitting = _Fitting(model, train_ids, held_out_ids, boundary, epochs, seed)
     before = fitting.measure(fitting.trained, 1.0)
     with open_progress("Adapting", unit=" rates") as progress:
         best = fitting.run(_FIRST_RATE)
@@ -81,7 +83,7 @@ def adapt_network(
     chosen = (best.rate, best.epochs, share) if learns else (0.0, 0, 0.0)
     targets = fitting.held_out[:, -1]
     sizes = fitting.tokens, len(targets), int((targets == UNK_ID).sum())
-    return copy_network(fitting.network), Adaptation(*chosen, before, after, *sizes)
+    return fitting.copy_model(), Adaptation(*chosen, before, after, *sizes)
 
 
 class _Run(NamedTuple):
@@ -95,17 +97,29 @@ class _Fitting:
     """A copy of a network that is trained from the same start several times."""
 
     def __init__(
-        self, network: NPLM, train_ids: np.ndarray, held_out_ids: np.ndarray, boundary: str, epochs: int, seed: int
+        self,
+        model: NPLM | Hybrid,
+        train_ids: np.ndarray,
+        held_out_ids: np.ndarray,
+        boundary: str,
+        epochs: int,
+        seed: int,
     ):
-        self.network, self._epochs = copy_network(network), epochs
-        self.trained = [weight.numpy() for weight in network.trainable_weights]
-        self._random_states = [state.numpy() for state in network.random_states()]
+        self.background = model.background if isinstance(model, Hybrid) else None
+        self.network = copy_network(model if self.background is None else model.network)
+        self.model, self._epochs = self._join(self.network), epochs
+        self.trained = [weight.numpy() for weight in self.network.trainable_weights]
+        self._random_states = [state.numpy() for state in self.network.random_states()]
         self.network.compile(keras.optimizers.SGD(_FIRST_RATE))
-        self.held_out = extract_ngrams(held_out_ids, network.order, boundary)
-        self.tokens = len(extract_ngrams(train_ids, network.order, boundary))
-        options = dict(order=network.order, boundary=boundary)
-        self._open_training = functools.partial(ngram_dataset, train_ids, seed=seed, **options)
-        self._validation = ngram_dataset(held_out_ids, batch_size=_VALIDATION_BATCH, shuffle=False, **options)
+        self.held_out = extract_ngrams(held_out_ids, model.order, boundary)
+        self.tokens = len(extract_ngrams(train_ids, model.order, boundary))
+        open_dataset = functools.partial(ngram_dataset, order=self.network.order, boundary=boundary)
+        if self.background is not None:  # it has not seen the text
+            open_dataset = functools.partial(
+                hybrid_dataset, model=self.background, order=self.network.order, boundary=boundary
+            )
+        self._open_training = functools.partial(open_dataset, train_ids, seed=seed)
+        self._validation = open_dataset(held_out_ids, batch_size=_VALIDATION_BATCH, shuffle=False)
 
     def run(self, rate: float) -> _Run:
         """Train from the trained weights, until the held-out perplexity stops falling."""
@@ -124,9 +138,16 @@ class _Fitting:
         """Return the held-out perplexity of an average with the trained weights, which the network keeps."""
         self._assign([old + share * (new - old) for old, new in zip(self.trained, weights, strict=True)])
         with np.errstate(over="ignore", invalid="ignore"):
-            log_prob = self.network.log_prob(self.held_out[:, :-1], self.held_out[:, -1])
+            log_prob = self.model.log_prob(self.held_out[:, :-1], self.held_out[:, -1])
             perplexity = float(np.exp(-np.mean(log_prob, dtype=np.float64)))
         return perplexity if math.isfinite(perplexity) else math.inf
+
+    def copy_model(self) -> NPLM | Hybrid:
+        """Return a copy of the model that is not compiled."""
+        return self._join(copy_network(self.network))
+
+    def _join(self, network: NPLM) -> NPLM | Hybrid:
+        return network if self.background is None else Hybrid(network, self.background)
 
     def _assign(self, weights: Sequence[np.ndarray]) -> None:
         for variable, weight in zip(self.network.trainable_weights, weights, strict=True):

@@ -19,7 +19,7 @@ class Hybrid(NextWordModel):
 
     Args:
         network: an NPLM with `output="hybrid"`, trained on the log-probabilities of a jackknife; see
-            `keras_nplm.training.jackknife`.
+            `keras_nplm.models.jackknife`.
         background: Q, any language model over the same vocabulary and with the same boundary, of the whole training
             text. A model of a lower order gets the last words of a context.
 

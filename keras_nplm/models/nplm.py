@@ -15,7 +15,7 @@ from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.lookup import set_width
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output
-from keras_nplm.layers.outputs.hybrid import HybridFeatures
+from keras_nplm.layers.outputs.hybrid import HybridFeatures, HybridSoftmax
 from keras_nplm.layers.pointer import Features, Pointer
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.likelihood import LikelihoodTraining
@@ -200,8 +200,8 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
 
     @property
     def input_dtype(self) -> str:
-        """The dtype of inputs, ids; also in `tf.saved_model.save`."""
-        return "int32"
+        """The dtype of inputs, ids; also in `tf.saved_model.save`. Of a hybrid output that of ln Q."""
+        return self.prob.accumulator_dtype if isinstance(self.prob, HybridSoftmax) else "int32"
 
     def call_is_own(self) -> bool:
         return type(self).call is NPLM.call

@@ -18,6 +18,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.hybrid import Hybrid
+from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import TextSize
@@ -25,7 +26,6 @@ from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
-from keras_nplm.training.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.targets import TrainingTargets, find_target_limit, print_coverage

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, InputError, LanguageModel, Shortlist, Vocabulary
+from keras_nplm import (
+    NPLM,
+    AveragedContext,
+    DeepHidden,
+    FullSoftmax,
+    Hybrid,
+    InputError,
+    LanguageModel,
+    Shortlist,
+    Vocabulary,
+)
 from keras_nplm.models import ngrams
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving.graph_model import BLOCK_ROWS, find_top_k
@@ -15,7 +25,7 @@ from keras_nplm.serving.signatures import ServingModule
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 SIZE = len(WORDS) + 4
-FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture by frequency", "short-list")
+FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture by frequency", "short-list", "hybrid")
 LONG = ("sampled", "nce", "adaptive", "tied", "no hidden layer", "bfloat16", "deleted interpolation, paper", "mixture")
 LONG += ("float64", "averaged", "deep", "pointer", "short-list, outside output", "short-list of all words")
 LONG += ("network of a short-list", "energy")
@@ -48,6 +58,9 @@ def _build_model(kind: str, boundary: str):
         bins = ngrams.FrequencyBins(ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(ids, SIZE, 3, boundary)))
         models = [_build_model("no hidden layer", boundary), _build_model("deleted interpolation", boundary)]
         return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
+    if kind == "hybrid":
+        network = _build_network(boundary, order=5, output="hybrid")
+        return Hybrid(network, _build_model("Kneser-Ney", boundary))
     if kind.startswith("short-list"):
         outside, size = "outside" in kind or "all" in kind, SIZE - 4 if "all" in kind else 4
         network = _build_network(boundary, output=FullSoftmax(SIZE, shortlist_size=size, outside_output=outside))

@@ -28,7 +28,7 @@ class HybridSoftmax(FullSoftmax):
     Q is a language model over the same vocabulary, such as Kneser-Ney. b starts at 0 and the gain g at 1, so that
     training starts near Q. A network of characters or of a few thousand subwords has too few parameters to learn
     spelling by heart, which an n-gram model does. In training Q must not have seen the n-gram that it predicts: see
-    `keras_nplm.training.jackknife`. The logits [B, |V|] are stored. Without ln Q the layer is a `FullSoftmax`.
+    `keras_nplm.models.jackknife`. The logits [B, |V|] are stored. Without ln Q the layer is a `FullSoftmax`.
 
     Args:
         vocabulary_size, held_out_mass, self_normalisation, weight_decay, rank, tied: see `FullSoftmax`.
@@ -50,7 +50,7 @@ class HybridSoftmax(FullSoftmax):
     has_output_vectors = False  # a few rows of the kernel do not give the logit of a word
 
     def build(self, input_shape: tuple) -> None:
-        super().build(input_shape)
+        super().build(input_shape[0] if isinstance(input_shape[0], tuple) else input_shape)
         self.g = self.add_weight(name="g", shape=(1,), initializer="ones")
 
     def logits(self, features: Tensor | HybridFeatures) -> Tensor:

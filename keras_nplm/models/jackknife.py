@@ -12,17 +12,16 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
-from keras_nplm.models.nplm import NPLM  # noqa: F401, for the example
 
-FOLDS = 10
+FOLDS = 5
 _ROWS = 2048  # n-grams whose log-probabilities are looked up together, at least a batch
 
 
 class Jackknife:
     """Kneser-Ney models of a training text, each estimated without one of K parts of the text.
 
-    Part k has the n-grams i with floor(i K / N) = k, of N n-grams in the order of the text, up to the end of a
-    sentence. The parts are consecutive, so that a text that repeats its words is as new to a model as a test text.
+    N-gram i of N in the order of the text is in fold floor(i K / N). Part k has the sentences that begin in fold k. The
+    parts are consecutive, so that the topics of a part are as new to its model as those of a test text.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
@@ -36,7 +35,7 @@ class Jackknife:
     >>> ids = np.array([4, 5, 3] * 10 + [6, 5, 3] * 10, np.int32)
     >>> jackknife = Jackknife(ids, vocabulary_size=7, order=2, folds=2)
     >>> np.exp(jackknife.next_log_probs(np.array([[6], [6]]), np.array([0, 1])))[:, 5].round(2)
-    array([0.97, 0.45], dtype=float32)
+    array([0.89, 0.27], dtype=float32)
 
     Reference: Neubig & Dyer (2016), Generalizing and hybridizing count-based and neural language models.
     """
@@ -49,7 +48,7 @@ class Jackknife:
         enough = len(predicted) >= folds
         check_argument("ids", enough, f"{folds} n-grams or more", len(predicted), "add text.")
         ends = np.append(np.flatnonzero(ids == EOS_ID) + 1, len(ids))
-        starts = predicted[np.arange(1, folds) * len(predicted) // folds]
+        starts = predicted[-(-np.arange(1, folds) * len(predicted) // folds)]
         cuts = [0, *ends[np.searchsorted(ends, starts)], len(ids)]
         self.order, self.vocabulary_size = order, vocabulary_size
         self.models: list[BackoffModel] = []
@@ -60,7 +59,7 @@ class Jackknife:
                 progress.update(1)
 
     def next_log_probs(self, context_ids: np.ndarray, folds: np.ndarray) -> np.ndarray:
-        """Return ln Q(w | context), float32 [B, |V|], for contexts [B, order-1], by the models without their folds [B]."""
+        """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its fold, int [B]."""
         result = np.empty((len(context_ids), self.vocabulary_size), np.float32)
         for fold, model in enumerate(self.models):
             chosen = np.flatnonzero(folds == fold)
@@ -85,11 +84,12 @@ def hybrid_dataset(
 
     Example:
 
+    >>> import keras_nplm
     >>> ids = np.array([4, 5, 3] * 10 + [6, 5, 3] * 10, np.int32)
     >>> dataset = hybrid_dataset(ids, Jackknife(ids, 7, order=2), order=3, batch_size=6)
-    >>> model = NPLM(7, order=3, embedding_dim=4, hidden_units=8, output="hybrid")
+    >>> model = keras_nplm.NPLM(7, order=3, embedding_dim=4, hidden_units=8, output="hybrid")
     >>> model.compile("adam")
-    >>> history = model.fit(dataset, verbose=0)
+    >>> history = model.fit(dataset, shuffle=False, verbose=0)
     """
     folds = len(model.models) if isinstance(model, Jackknife) else None
     widest = max(order, model.order)

@@ -1,0 +1,175 @@
+"""Hybrids: the formula and its gradient, the jackknife, training by `fit`, adaptation, and the model directory."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import (
+    NPLM,
+    Hybrid,
+    InputError,
+    Jackknife,
+    LanguageModel,
+    export_saved_model,
+    hybrid_dataset,
+    kneser_ney,
+    ngram_dataset,
+)
+from keras_nplm.cli.main import main
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.models.adaptation import adapt_network
+from keras_nplm.models.evaluation import evaluate
+from keras_nplm.training import checkpoint
+
+V = 9
+RNG = np.random.default_rng(0)
+
+
+def _text(sentences: int, seed: int = 0) -> np.ndarray:
+    """Sentences in which each word says which words may follow."""
+    rng, ids = np.random.default_rng(seed), []
+    for _ in range(sentences):
+        word = rng.integers(4, V)
+        for _ in range(rng.integers(2, 7)):
+            ids.append(word)
+            word = 4 + (word - 4 + rng.integers(1, 3)) % (V - 4)
+        ids.append(3)
+    return np.array(ids, np.int32)
+
+
+def _network(dtype="float32", **options) -> NPLM:
+    network = NPLM(V, order=3, embedding_dim=3, hidden_units=4, output="hybrid", dtype=dtype, **options)
+    for weight in network.trainable_weights:
+        weight.assign(np.random.default_rng(1).normal(0, 0.5, weight.shape))
+    return network
+
+
+@pytest.mark.parametrize("options", [{}, {"direct_connections": True}])
+def test_loss_and_gradient_are_those_of_the_formula(options):
+    network, contexts, targets = _network("float64", **options), RNG.integers(4, V, (6, 2)), RNG.integers(3, V, 6)
+    log_q = np.log(RNG.dirichlet(np.ones(V), 6))
+    x = network.embed.C.numpy()[contexts].reshape(6, -1)
+    hidden = np.tanh(x @ network.hidden.H.numpy() + network.hidden.d.numpy())
+    features = np.concatenate([hidden, x], axis=1) if options else hidden
+    kernel, b, g = (weight.numpy() for weight in (network.prob.kernel, network.prob.b, network.prob.g))
+    y = features @ kernel.T + b + g * log_q
+    p = np.exp(y - y.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    inputs = tf.constant(contexts, tf.int32), tf.constant(log_q)
+    np.testing.assert_allclose(network(inputs), p, rtol=1e-9)
+    with tf.GradientTape() as tape:
+        loss = keras.ops.mean(network.prob.training_loss(network.features(inputs), targets)[0])
+    np.testing.assert_allclose(loss, -np.log(p[np.arange(6), targets]).mean(), rtol=1e-9)
+    d_y = (p - np.eye(V)[targets]) / 6
+    expected = [d_y.T @ features, d_y.sum(axis=0), [(d_y * log_q).sum()]]
+    gradients = tape.gradient(loss, [network.prob.kernel, network.prob.b, network.prob.g])
+    for actual, wanted in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+def test_each_ngram_is_looked_up_in_the_model_without_its_part(boundary):
+    ids, order, folds = _text(40), 3, 4
+    jackknife = Jackknife(ids, V, 2, boundary, folds)
+    batches = list(hybrid_dataset(ids, jackknife, order, 7, boundary=boundary, shuffle=False).as_numpy_iterator())
+    contexts, log_q = (np.concatenate([inputs[i] for inputs, _ in batches]) for i in range(2))
+    expected = extract_ngrams(ids, order, boundary)
+    np.testing.assert_array_equal(np.c_[contexts, np.concatenate([targets for _, targets in batches])], expected)
+    sentences = np.split(ids, np.flatnonzero(ids == 3)[:-1] + 1)
+    sizes = [len(sentence) - (boundary == "stream") for sentence in sentences]
+    begins = (np.cumsum(sizes) - sizes) * folds // len(expected)  # the fold in which each sentence begins
+    for i, context in enumerate(contexts):
+        own = i * folds // len(contexts)
+        others = [sentence for sentence, fold in zip(sentences, begins, strict=True) if fold != own]
+        model = kneser_ney(np.concatenate(others), V, 2, boundary)
+        np.testing.assert_array_equal(log_q[i], model.next_log_probs(context[None, 1:])[0])
+
+
+def test_shuffled_batches_resume_with_the_same_log_probs():
+    ids = _text(40)
+    options = dict(order=3, batch_size=8, drop_remainder=True, seed=5)
+    jackknife = Jackknife(ids, V, 4)  # of a higher order than the network
+    whole = list(hybrid_dataset(ids, jackknife, first_epoch=1, **options).take(9).as_numpy_iterator())
+    resumed = hybrid_dataset(ids, jackknife, first_epoch=1, first_batch=4, **options).take(5).as_numpy_iterator()
+    for (inputs, targets), (wanted_inputs, wanted) in zip(resumed, whole[4:], strict=True):
+        np.testing.assert_array_equal(targets, wanted)
+        assert inputs[0].shape == (8, 2) and all(map(np.array_equal, inputs, wanted_inputs))
+
+
+def test_it_learns_what_the_ngram_model_does_not_know():
+    ids, test, keras_seed = _text(300), _text(60, seed=9), 3
+    keras.utils.set_random_seed(keras_seed)
+    background = kneser_ney(ids, V, 2)
+    network = NPLM(V, order=4, embedding_dim=4, hidden_units=16, output="hybrid")
+    network.prob.set_unigram(np.bincount(ids, minlength=V))
+    network.compile(keras.optimizers.Adam(0.01))
+    start = evaluate(Hybrid(network, background), test)["perplexity"]
+    assert start == pytest.approx(evaluate(background, test)["perplexity"], rel=0.1)
+    jackknife = Jackknife(ids, V, 2)
+    validation = hybrid_dataset(test, background, 4, 64, shuffle=False)
+    history = network.fit(
+        hybrid_dataset(ids, jackknife, 4, 16), validation_data=validation, epochs=3, shuffle=False, verbose=0
+    ).history
+    figures = evaluate(Hybrid(network, background), test)
+    assert figures["perplexity"] == pytest.approx(history["val_perplexity"][-1], rel=1e-4)
+    assert figures["perplexity"] < 0.98 * evaluate(background, test)["perplexity"]
+    adapted, adaptation = adapt_network(Hybrid(network, background), test[:150], test[150:], epochs=2)
+    assert isinstance(adapted, Hybrid) and adapted.background is background
+    assert (
+        adaptation.after
+        <= adaptation.before
+        == pytest.approx(evaluate(Hybrid(network, background), test[150:])["perplexity"], rel=1e-5)
+    )
+
+
+def test_directory_is_trained_resumed_and_served(tmp_path, capsys, monkeypatch):
+    text = tmp_path / "names.txt"
+    rng = np.random.default_rng(0)
+    names = ["".join(rng.choice(list("abcde"), rng.integers(2, 7))) for _ in range(150)]
+    text.write_text("\n".join(names), encoding="utf-8")
+    options = ["--token", "character", "--output-layer", "hybrid", "--hidden-units", 8, "--epochs", 2, "--json"]
+    command = ["train", "--train", text, *options, "--output"]
+
+    def run(directory) -> dict:
+        assert main([*map(str, command), str(directory)]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    metrics = run(tmp_path / "whole")
+    language_model = LanguageModel.load(tmp_path / "whole")
+    assert isinstance(language_model.model, Hybrid) and language_model.network is language_model.model.network
+    figures = evaluate(language_model.model, language_model.corpus.ids("test"))
+    assert figures["perplexity"] == pytest.approx(metrics["test"]["perplexity"], rel=1e-6)
+    save, calls = checkpoint.Checkpoint.on_epoch_end, []
+
+    def stop(self, epoch, logs=None):
+        save(self, epoch, logs)
+        calls.append(epoch)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Checkpoint, "on_epoch_end", stop)
+        assert main([*map(str, command), str(tmp_path / "cut")]) == 130 and calls == [0]
+    capsys.readouterr()
+    assert run(tmp_path / "cut")["test"] == metrics["test"]
+    path = export_saved_model(language_model, tmp_path / "served")
+    served = tf.saved_model.load(str(path)).signatures["next_words"]
+    words = served(context=tf.constant(["ab"]))
+    assert words
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: Hybrid(NPLM(V), kneser_ney(_text(5), V, 2)), "hybrid output"),
+        (lambda: Hybrid(_network(), kneser_ney(_text(5), V + 1, 2)), "one vocabulary"),
+        (lambda: Jackknife(_text(5), V, 2, folds=1), "2 or more"),
+        (lambda: Jackknife(np.array([4, 3], np.int32), V, 2), "add text"),
+        (lambda: ngram_dataset(_text(5), 3, 4, folds=3, segment=2), "folds"),
+    ],
+)
+def test_misuse_is_refused(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
