@@ -43,6 +43,8 @@ class Jackknife:
     def __init__(
         self, ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence", folds: int = FOLDS
     ):
+        kind, fix = type(ids).__name__, "choose another output layer, such as --output-layer full."
+        check_argument("ids", isinstance(ids, np.ndarray), "one text in memory", kind, fix)
         check_argument("folds", folds >= 2, "2 or more", folds, "each model leaves one part out.")
         predicted = np.flatnonzero(ids != EOS_ID) if boundary == "stream" else np.arange(len(ids))
         enough = len(predicted) >= folds

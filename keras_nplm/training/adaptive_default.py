@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.training.configuration import POINTER_SEGMENT, SMALL, Configuration, list_flags
@@ -14,6 +15,7 @@ _TOKENS = 60_000  # of the embedded default: where the widths below hold
 _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
+_HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
 
 CHOSEN_OPTIONS = (
     "output_layer",
@@ -24,13 +26,16 @@ CHOSEN_OPTIONS = (
     "hidden_units",
     "dropout",
     "embedding_dropout",
+    "optimizer",
     "batch_size",
     "learning_rate",
     "epochs",
 )
 
 
-def choose_configuration(tokens: int, types: int, *, characters: bool = False, **given: Any) -> Configuration:
+def choose_configuration(
+    tokens: int, types: int, *, characters: bool = False, subwords: bool = False, **given: Any
+) -> Configuration:
     """Choose output layer, width, context, dropout, batch size, learning rate and epochs by the size of the text.
 
     N is the number of tokens and |V| the number of types. d = log10(N / 60,000), at most 2, counts the decades of text
@@ -45,6 +50,9 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
         batch        64 n-grams, 128 from 2 million tokens on; the learning rate follows the output and the batch.
                      With a pointer they are segments of 16 targets
 
+    Characters and subwords have a Kneser-Ney model inside the network, the output hybrid, below 10,000 types and 20
+    million tokens. Such a network trains with Adam, rate 0.002, and batches of 128.
+
     If the tokens are characters, the last 10 are concatenated, h is doubled, epochs are 1.5 times as many, and the
     dropout is a third, of the hidden units only: spelling is learned by heart.
 
@@ -54,6 +62,7 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
         tokens: int, N, predicted tokens of the training text: with one `</s>` per sentence, unless it is a stream.
         types: int, |V|, size of the vocabulary, special tokens included.
         characters: whether tokens are characters.
+        subwords: whether tokens are subwords.
         **given: options that are not chosen.
 
     Raises:
@@ -86,7 +95,13 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
     if given.get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
     chosen["batch_size"] = _round_up(chosen["batch_size"], (chosen | given).get("segment", 1))
-    return Configuration(**(chosen | _choose_output(tokens, types, characters) | given))
+    output = _choose_output(tokens, types, characters)
+    separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
+    if (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate:
+        output = {"output_layer": "hybrid"}
+    if (output | given)["output_layer"] == "hybrid":
+        output |= {"optimizer": "adam", "learning_rate": 0.002, "batch_size": 128}
+    return Configuration(**(chosen | output | given))
 
 
 def _round_up(number: int, unit: int) -> int:
@@ -138,9 +153,11 @@ class AdaptiveConfiguration:
         chosen = {"batch_size": self.given["segment"]} if "segment" in self.given else {}  # one that fits
         return Configuration(**(chosen | dict(self.given)))
 
-    def choose(self, tokens: int, types: int, *, characters: bool = False, replicas: int = 1) -> Configuration:
+    def choose(self, tokens: int, types: int, *, tokenizer: str = "words", replicas: int = 1) -> Configuration:
         """Choose the other options. A chosen batch size is a multiple of the replicas and of `segment`."""
-        configuration = choose_configuration(tokens, types, characters=characters, **self.given)
+        unit = parse_tokenizer(tokenizer)[0]
+        units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS)
+        configuration = choose_configuration(tokens, types, **units, **self.given)
         if "batch_size" in self.given:
             return configuration
         unit = replicas * configuration.segment
