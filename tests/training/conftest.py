@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import keras_nplm.training.fit as fit
-from keras_nplm import Configuration, Corpus, EncodedCorpus, ngram_dataset, open_corpus
+from keras_nplm import Configuration, Corpus, EncodedCorpus, ngram_dataset, open_corpus, train
 from keras_nplm.training.targets import TrainingTargets
 
 
@@ -39,20 +39,27 @@ def short_configuration(small_configuration) -> Configuration:
     return dataclasses.replace(small_configuration, batch_size=64, min_count=2)
 
 
-@pytest.fixture(scope="session")
-def leave_out_report():
-    """A function that makes training runs write no report.html and no logs of TensorBoard: most of a short run."""
-
-    def leave_out(context: pytest.MonkeyPatch) -> None:
-        context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
-        context.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback())
-
-    return leave_out
+def _leave_out_report(context: pytest.MonkeyPatch) -> None:
+    """Write no report.html and no logs of TensorBoard: most of a short run."""
+    context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
+    context.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback())
 
 
 @pytest.fixture
-def no_report(monkeypatch, leave_out_report):
-    leave_out_report(monkeypatch)
+def no_report(monkeypatch):
+    _leave_out_report(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def train_without_report():
+    """The function `train` for fixtures: the run writes no report and no logs."""
+
+    def train_in_context(*arguments) -> None:
+        with pytest.MonkeyPatch.context() as context:
+            _leave_out_report(context)
+            train(*arguments)
+
+    return train_in_context
 
 
 @pytest.fixture(scope="session")
@@ -81,15 +88,15 @@ def interrupted_after():
     """A context: Ctrl-C comes when a method of a class has returned and a condition holds for its object."""
 
     @contextlib.contextmanager
-    def interrupted_after(kind: type, name: str, condition=lambda instance: True, error=KeyboardInterrupt):
+    def interrupted_after(kind: type, name: str, condition=lambda instance: True):
         method = getattr(kind, name)
 
         def interrupt(instance, *arguments, **options):
             method(instance, *arguments, **options)
             if condition(instance):
-                raise error
+                raise KeyboardInterrupt
 
-        with pytest.MonkeyPatch.context() as context, pytest.raises(error):
+        with pytest.MonkeyPatch.context() as context, pytest.raises(KeyboardInterrupt):
             context.setattr(kind, name, interrupt)
             yield
 

@@ -95,20 +95,20 @@ def wait(process: int, until: float = np.inf, changed=lambda: False) -> int | No
 
 def kill_once(process: int, directory: Path, seconds: float, rng: np.random.Generator) -> bool:
     """Kill a run at a random moment. Return whether the signal came before its end."""
+    pause = rng.uniform(0, seconds)
+    status, number = None, signal.SIGKILL if rng.random() < 0.5 else signal.SIGTERM
     if rng.random() < 0.5:
-        status = wait(process, time.monotonic() + rng.uniform(0, seconds))
-    else:
-        pattern = str(directory / rng.choice(FILES))
+        pattern, pause = str(directory / rng.choice(FILES)), rng.uniform(0, 0.03)
         before = list_times(pattern)
         status = wait(process, changed=lambda: list_times(pattern) != before)
-        if status is None:
-            status = wait(process, time.monotonic() + rng.uniform(0, 0.03))
-    number = signal.SIGKILL if rng.random() < 0.5 else signal.SIGTERM
-    killed = status is None
-    if killed:
+    if status is None:
+        status = wait(process, time.monotonic() + pause)
+    expected = (0,)
+    if status is None:
+        expected += EXPECTED[number]
         os.kill(process, number)
         status = wait(process)
-    assert status in EXPECTED[number] * killed + (0,), f"exit status {status}: see {directory.parent / 'log'}"
+    assert status in expected, f"exit status {status}: see {directory.parent / 'log'}"
     return status != 0
 
 
@@ -123,28 +123,22 @@ def read_contents(directory: Path) -> dict:
         name = str(path.relative_to(directory))
         if path.suffix == ".keras":
             with zipfile.ZipFile(path) as archive, h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as file:
-                contents[name] = archive.read("config.json")
-                file.visititems(
-                    lambda key, value, name=name: (
-                        contents.update({f"{name} {key}": value[()].tobytes()})
-                        if isinstance(value, h5py.Dataset)
-                        else None
-                    )
-                )
+                keys = []
+                file.visit(keys.append)
+                arrays = {key: file[key][()].tobytes() for key in keys if isinstance(file[key], h5py.Dataset)}
+                contents[name] = archive.read("config.json"), arrays
         elif path.suffix == ".npz":
             with np.load(path) as arrays:
-                contents.update({f"{name} {key}": arrays[key].tobytes() for key in arrays})
+                contents[name] = {key: arrays[key].tobytes() for key in arrays}
         elif path.name in ("metrics.json", "history.json"):
-            contents[name] = remove_times(json.loads(path.read_text()))
+            contents[name] = json.loads(path.read_text(), object_hook=remove_times)
         elif not name.startswith("logs"):
             contents[name] = path.read_bytes() if name != "report.html" else "present"
     return contents
 
 
-def remove_times(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: remove_times(part) for name, part in value.items() if name not in _TIMES}
-    return [remove_times(part) for part in value] if isinstance(value, list) else value
+def remove_times(value: dict) -> dict:
+    return {name: part for name, part in value.items() if name not in _TIMES}
 
 
 def kill_runs(output: str, kills: int, root: Path, rng: np.random.Generator) -> dict:

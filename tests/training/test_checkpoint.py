@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,22 +25,19 @@ def options(short_configuration) -> Configuration:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, short_corpus, options, leave_out_report) -> Path:
+def whole(tmp_path_factory, short_corpus, options, train_without_report) -> Path:
     """The directory of a run without interruption."""
     directory = tmp_path_factory.mktemp("whole") / "model"
-    with pytest.MonkeyPatch.context() as context:
-        leave_out_report(context)
-        train(options, short_corpus, directory)
+    train_without_report(options, short_corpus, directory)
     return directory
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory, short_corpus, options, leave_out_report, killed_at) -> Path:
+def killed(tmp_path_factory, short_corpus, options, train_without_report, killed_at) -> Path:
     """The directory of a run that was killed in its second epoch, before the checkpoint was complete."""
     directory = tmp_path_factory.mktemp("killed") / "model"
-    with pytest.MonkeyPatch.context() as context, killed_at("last.npz"):
-        leave_out_report(context)
-        train(options, short_corpus, directory)
+    with killed_at("last.npz"):
+        train_without_report(options, short_corpus, directory)
     return directory
 
 
@@ -71,19 +69,44 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
     assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [False, True, False]
 
 
-def test_checkpoint_is_saved_only_where_a_run_can_resume(tmp_path, short_configuration):
-    """Not between the last update of an epoch and its validation, nor from weights that are not finite."""
+@pytest.fixture
+def checkpoint(tmp_path, short_configuration) -> Checkpoint:
+    """Of a tiny model, in a run of at most 9 epochs of 2 updates that stops after one without improvement."""
     model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
     model.compile("sgd")
-    options = dict(steps=2, batch_size=4, devices=tf.distribute.get_strategy())
-    checkpoint = Checkpoint(model, tmp_path, short_configuration, **options)
+    configuration = dataclasses.replace(short_configuration, epochs=9, patience=1)
+    checkpoint = Checkpoint(model, tmp_path, configuration, 2, batch_size=4, devices=tf.distribute.get_strategy())
+    checkpoint.on_train_begin()
     checkpoint.on_epoch_begin(0)
+    return checkpoint
+
+
+def test_checkpoint_is_saved_only_where_a_run_can_resume(checkpoint):
+    """Not between the last update of an epoch and its validation, nor from weights that are not finite."""
     for updates, is_saved, weight in ((1, True, 0.0), (2, False, 0.0), (1, False, np.nan)):
-        model.optimizer.iterations.assign(updates)
-        model.embed.C.assign(np.full((9, 2), weight))
+        checkpoint.model.optimizer.iterations.assign(updates)
+        checkpoint.model.embed.C.assign(np.full((9, 2), weight))
         checkpoint.save()
         assert checkpoint.last_path.exists() == is_saved
         checkpoint.last_path.unlink(missing_ok=True)
+
+
+def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(checkpoint):
+    stopped = []
+    for epoch, perplexity in enumerate((8.0, 7.0, 7.5)):
+        checkpoint.model.embed.C.assign(np.full((9, 2), perplexity))
+        checkpoint.on_test_begin()
+        checkpoint.on_epoch_end(epoch, {"loss": 2.0, "perplexity": 7.4, "val_perplexity": perplexity})
+        stopped.append(checkpoint.model.stop_training)
+    assert stopped == [False, False, True]
+    np.testing.assert_array_equal(keras.models.load_model(checkpoint.best_path).embed.C, np.full((9, 2), 7.0))
+
+
+def test_figures_that_are_not_finite_end_the_run(checkpoint):
+    with pytest.raises(RunError, match="The loss became nan at update 1 of epoch 1. Fix: lower --learning-rate"):
+        checkpoint.on_train_batch_end(0, {"loss": np.nan})
+    with pytest.raises(RunError, match="perplexity became inf in epoch 1. Fix: lower --learning-rate"):
+        checkpoint.on_epoch_end(0, {"loss": 1.0, "val_perplexity": np.inf})
 
 
 def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkeypatch, short_corpus, options):
@@ -118,10 +141,10 @@ def test_run_on_segments_resumes_to_the_same_weights(
     tmp_path, short_corpus, short_configuration, interrupted_after, assert_same_weights
 ):
     """Also with a short-list, whose other words are no targets; the epoch counts them."""
-    more = dict(segment=16, order=9, averages_after="2", pointer=True, shortlist_size=10, epochs=2, dropout=0.2)
+    more = dict(segment=16, order=5, averages_after="2", shortlist_size=10, epochs=1, dropout=0.2)
     options = dataclasses.replace(short_configuration, **more)
     whole = train(options, short_corpus, tmp_path / "whole")
-    with interrupted_after(Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (1, 8)):
+    with interrupted_after(Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (0, 8)):
         train(options, short_corpus, tmp_path / "resumed")
     resumed = train(options, short_corpus, tmp_path / "resumed")
     assert resumed["test"] == whole["test"]
@@ -142,27 +165,3 @@ def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_
     np.savez(directory / "last.npz", **arrays | {name: arrays[name][:-1]})
     with pytest.raises(InputError, match="last.npz does not match this model's weight shapes"):
         train(options, short_corpus, directory)
-
-
-def test_early_stopping_after_patience_is_spent(tmp_path, short_corpus, short_configuration):
-    """With a learning rate far too high no epoch is better than the one before for long."""
-    options = dict(epochs=9, patience=1, learning_rate=20.0, schedule="constant")
-    metrics = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path)
-    perplexities = [epoch["validation_perplexity"] for epoch in metrics["history"]]
-    best = min(perplexities)
-    assert metrics["validation"]["perplexity"] == pytest.approx(best, rel=1e-4)  # the best epoch is kept
-    assert perplexities[-1] > best and perplexities.index(best) == len(perplexities) - 2 < 7
-
-
-def test_loss_that_is_not_finite_ends_the_run(tmp_path, monkeypatch, short_corpus, short_configuration):
-    monkeypatch.setattr("keras_nplm.training.checkpoint.UPDATES_PER_CHECK", 5)
-    with pytest.raises(RunError, match="The loss became (nan|inf) at update .* lower --learning-rate"):
-        train(dataclasses.replace(short_configuration, learning_rate=1e30), short_corpus, tmp_path)
-    assert not (tmp_path / "metrics.json").exists()
-
-
-def test_perplexity_that_is_not_finite_ends_the_run(tmp_path, short_corpus, short_configuration):
-    """Updates so large that the perplexity overflows, though the loss does not."""
-    configuration = dataclasses.replace(short_configuration, learning_rate=2e4, schedule="constant")
-    with pytest.raises(RunError, match="became (nan|inf) .*lower --learning-rate"):
-        train(configuration, short_corpus, tmp_path)

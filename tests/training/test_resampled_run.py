@@ -39,11 +39,9 @@ def configuration(small_configuration) -> Configuration:
 
 
 @pytest.fixture(scope="module")
-def trained(files, configuration, tmp_path_factory, leave_out_report):
+def trained(files, configuration, tmp_path_factory, train_without_report):
     directory = tmp_path_factory.mktemp("models") / "m"
-    with pytest.MonkeyPatch.context() as context:
-        leave_out_report(context)
-        train(configuration, _open(files), directory)
+    train_without_report(configuration, _open(files), directory)
     return directory
 
 
