@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import keras_nplm.training.fit as fit
-from keras_nplm import Configuration, Corpus, EncodedCorpus, ngram_dataset, open_corpus, train
+from keras_nplm import Configuration, Corpus, EncodedCorpus, estimate, ngram_dataset, open_corpus, train
 from keras_nplm.training.targets import TrainingTargets
 
 
@@ -37,6 +37,13 @@ def short_corpus(short_text) -> Corpus:
 @pytest.fixture(scope="session")
 def short_configuration(small_configuration) -> Configuration:
     return dataclasses.replace(small_configuration, batch_size=64, min_count=2)
+
+
+@pytest.fixture(scope="session")
+def kneser_ney_directory(build_once, small_configuration) -> Path:
+    """A Kneser-Ney model of the text of `model_directory`; tests write nothing there."""
+    options = {name: getattr(small_configuration, name) for name in ("order", "boundary", "min_count")}
+    return build_once("kneser-ney", lambda path: estimate("kneser-ney", open_corpus(), path, **options))
 
 
 def _leave_out_report(context: pytest.MonkeyPatch) -> None:
