@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import CONFIGURATIONS, NPLM, train
+from keras_nplm import NPLM, train
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.weight_average import WeightAverage
 
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.usefixtures("no_report")
 def test_average_follows_its_formula_and_swaps():
     model = NPLM(20, order=3, embedding_dim=2, hidden_units=2)
     average, weight = WeightAverage(model, 0.9), model.prob.b
-    expected = None
+    expected = 1.0
     for step in range(1, 5):
         weight.assign(np.full(20, float(step)))
         average.update(32 * step, 32)
-        expected = float(step) if expected is None else 0.9**32 * expected + (1 - 0.9**32) * step
+        expected = 0.9**32 * expected + (1 - 0.9**32) * step
     average.swap()
     np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
     average.swap()
     np.testing.assert_array_equal(weight.numpy(), 4.0)
 
 
-def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_corpus):
+def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_corpus, short_configuration):
     """The saved network is the average after the updates. The next epoch continues from the weights."""
     taken, ends, begins = [], [], []
 
@@ -42,8 +42,7 @@ def test_saved_model_is_the_average_of_the_weights(tmp_path, monkeypatch, short_
     record(Checkpoint, "on_test_begin", lambda each, *_: ends.append((each.model.get_weights(), len(taken))))
     record(Checkpoint, "on_epoch_begin", lambda each, *_: begins.append(each.model.get_weights()))
     monkeypatch.setattr("keras_nplm.training.checkpoint.UPDATES_PER_AVERAGE", 1)  # so that one is at an epoch's end
-    small = dict(order=9, averages_after="2,4", embedding_dim=6, hidden_units=8, batch_size=64, epochs=2, min_count=2)
-    configuration = dataclasses.replace(CONFIGURATIONS["small"], weight_average=0.99, **small)
+    configuration = dataclasses.replace(short_configuration, weight_average=0.99)
     metrics = train(configuration, short_corpus, tmp_path / "model")
     assert len({updates for *_, updates in taken}) == len(taken) > 1  # no update enters the average twice
     for one, other in zip(ends[0][0], begins[1], strict=True):
