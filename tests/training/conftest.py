@@ -1,8 +1,7 @@
-"""A short text and small options, on which a run takes one or two seconds; kills; local SGD computed by turns."""
+"""A short text and small options, on which a run takes one or two seconds; Ctrl-C; local SGD computed by turns."""
 
 import contextlib
 import dataclasses
-import os
 from pathlib import Path
 
 import keras
@@ -13,10 +12,6 @@ import tensorflow as tf
 import keras_nplm.training.fit as fit
 from keras_nplm import Configuration, Corpus, EncodedCorpus, estimate, ngram_dataset, open_corpus, train
 from keras_nplm.training.targets import TrainingTargets
-
-
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
 
 
 @pytest.fixture(scope="session")
@@ -67,27 +62,6 @@ def train_without_report():
             train(*arguments)
 
     return train_in_context
-
-
-@pytest.fixture(scope="session")
-def killed_at():
-    """A context: a run is killed just before a file of some name is renamed for the n-th time."""
-
-    @contextlib.contextmanager
-    def killed_at(name: str, number: int = 2):
-        rename, renamed = os.replace, []
-
-        def replace(source, target):
-            renamed.append(Path(target).name)
-            if renamed.count(name) == number:
-                raise _Killed
-            rename(source, target)
-
-        with pytest.MonkeyPatch.context() as context, pytest.raises(_Killed):
-            context.setattr("os.replace", replace)
-            yield
-
-    return killed_at
 
 
 @pytest.fixture(scope="session")

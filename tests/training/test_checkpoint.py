@@ -32,11 +32,23 @@ def whole(tmp_path_factory, short_corpus, options, train_without_report) -> Path
     return directory
 
 
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory, short_corpus, options, train_without_report, killed_at) -> Path:
+def killed(tmp_path_factory, short_corpus, options, train_without_report) -> Path:
     """The directory of a run that was killed in its second epoch, before the checkpoint was complete."""
-    directory = tmp_path_factory.mktemp("killed") / "model"
-    with killed_at("last.npz"):
+    directory, rename, renamed = tmp_path_factory.mktemp("killed") / "model", os.replace, []
+
+    def replace(source, target):
+        renamed.append(Path(target).name)
+        if renamed.count("last.npz") == 2:
+            raise _Killed
+        rename(source, target)
+
+    with pytest.MonkeyPatch.context() as context, pytest.raises(_Killed):
+        context.setattr("os.replace", replace)
         train_without_report(options, short_corpus, directory)
     return directory
 
@@ -113,17 +125,15 @@ def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkey
     """Ctrl-C while workers wait for a lost one: a part of the weights may be updated."""
 
     def fail(checkpoint, batch, logs=None):
-        if checkpoint.history:
-            try:
-                raise tf.errors.UnavailableError(None, None, "a worker was lost")
-            finally:
-                raise KeyboardInterrupt
+        try:
+            raise tf.errors.UnavailableError(None, None, "a worker was lost")
+        finally:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(Checkpoint, "on_train_batch_end", fail)
     with pytest.raises(KeyboardInterrupt):
         train(options, short_corpus, tmp_path)
-    with np.load(tmp_path / "last.npz") as stored:
-        assert int(stored["optimizer.0"]) == 41
+    assert (tmp_path / "config.json").exists() and not (tmp_path / "last.npz").exists()
 
 
 def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, options, whole):
