@@ -104,12 +104,11 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
 
 
 def test_probability_0_is_reported(tmp_path, capsys):
-    closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-.3 </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
-    (tmp_path / "closed.arpa").write_text(closed + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
-    (tmp_path / "stream.arpa").write_text("\\data\\\nngram 1=2\n\n\\1-grams:\n-99 </s>\n-.1 the\n\n\\end\\\n")
-    assert main(["ngram", "--arpa", str(tmp_path / "stream.arpa"), "--output", str(tmp_path / "m")]) == 2
-    assert "add --boundary stream" in capsys.readouterr().err
-    assert main(["ngram", "--arpa", str(tmp_path / "closed.arpa"), "--output", str(tmp_path / "m")]) == 0
+    closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{eos} </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
+    for eos, status in ("-99", 2), ("-.3", 0):
+        (tmp_path / "model.arpa").write_text(closed.format(eos=eos) + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
+        assert main(["ngram", "--arpa", str(tmp_path / "model.arpa"), "--output", str(tmp_path / "m")]) == status
+        assert ("add --boundary stream" in capsys.readouterr().err) == (status == 2)
     (tmp_path / "text").write_text("the cat sat\n", encoding="utf-8")
     assert _json(capsys, "score", tmp_path / "m", tmp_path / "text")["sentences"][0]["log_prob"] is None
     assert main(["score", str(tmp_path / "m"), str(tmp_path / "text")]) == 0

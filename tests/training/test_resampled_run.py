@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import Configuration, EncodedCorpus, InputError, LanguageModel, estimate, open_corpus, train
+from keras_nplm import Configuration, EncodedCorpus, LanguageModel, estimate, open_corpus
 from keras_nplm.cli.main import main
 
 SHARES = {"in.txt": 1, "out=0.5.a.txt": 0.5, "out=0.5.b.txt": 0.5, "web.txt": 0.25}
@@ -27,8 +27,8 @@ def files(tmp_path_factory):
     return directory
 
 
-def _open(files, share=0.5):
-    resample = [(share, [str(files / "out=*.txt")]), (0.25, [str(files / "web.txt")])]
+def _open(files):
+    resample = [(0.5, [str(files / "out=*.txt")]), (0.25, [str(files / "web.txt")])]
     held_out = {split: [str(files / f"{split}.txt")] for split in ("validation", "test")}
     return open_corpus(train=[str(files / "in.txt")], resample=resample, **held_out)
 
@@ -72,11 +72,6 @@ def test_an_epoch_has_the_share_of_each_text(trained, files):
     total = sum(weighted.values()) + 0.25  # <unk>, unseen, counts as one word in the text of the smallest share
     biases = np.exp(language_model.model.prob.b.numpy()[ids])  # where they started
     np.testing.assert_allclose(biases, [weighted[word] / total for word in some], rtol=1e-5)
-
-
-def test_a_different_share_is_a_different_run(trained, files, configuration):
-    with pytest.raises(InputError, match="holds a run with other options"):
-        train(configuration, _open(files, share=0.4), trained)
 
 
 def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
