@@ -16,17 +16,8 @@ _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than 
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 
 CHOSEN_OPTIONS = (
-    "output_layer",
-    "num_sampled",
-    "order",
-    "averages_after",
-    "embedding_dim",
-    "hidden_units",
-    "dropout",
-    "embedding_dropout",
-    "batch_size",
-    "learning_rate",
-    "epochs",
+    *("output_layer", "num_sampled", "order", "averages_after", "embedding_dim", "hidden_units"),
+    *("dropout", "embedding_dropout", "batch_size", "learning_rate", "epochs"),
 )
 
 

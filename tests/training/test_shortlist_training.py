@@ -91,7 +91,7 @@ def test_options_that_do_not_fit_are_refused(directory, tmp_path, command, messa
 def test_background_of_a_different_directory_is_copied(tmp_path, train_tiny, no_report):
     flags = ["--outside-output", "--background", tmp_path / "bigram"]
     status, _, error = train_tiny("--min-count", "21", *flags)
-    assert status == 2 and "must have the vocabulary of this training run" in error
+    assert status == 2 and "must have the same vocabulary as this training run" in error
     status, metrics, error = train_tiny(*flags)  # into the same directory
     assert status == 0, error
     language_model = LanguageModel.load(tmp_path / "tiny")
