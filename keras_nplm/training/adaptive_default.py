@@ -76,12 +76,8 @@ def choose_configuration(tokens: int, types: int, *, characters: bool = False, *
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
     if given.get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
-    chosen["batch_size"] = _round_up(chosen["batch_size"], (chosen | given).get("segment", 1))
+    chosen["batch_size"] += -chosen["batch_size"] % (chosen | given).get("segment", 1)
     return Configuration(**(chosen | _choose_output(tokens, types, characters) | given))
-
-
-def _round_up(number: int, unit: int) -> int:
-    return -(-number // unit) * unit
 
 
 def _choose_output(tokens: int, types: int, characters: bool) -> dict[str, Any]:
@@ -119,11 +115,6 @@ class AdaptiveConfiguration:
             check_option(name, value)
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all options are given that the text would decide about."""
-        return self.given.keys() >= set(CHOSEN_OPTIONS)
-
-    @property
     def before_counting(self) -> Configuration:
         """The options that are needed before the text is counted: the given ones, and fixed defaults."""
         chosen = {"batch_size": self.given["segment"]} if "segment" in self.given else {}  # one that fits
@@ -134,8 +125,8 @@ class AdaptiveConfiguration:
         configuration = choose_configuration(tokens, types, characters=characters, **self.given)
         if "batch_size" in self.given:
             return configuration
-        unit = replicas * configuration.segment
-        return dataclasses.replace(configuration, batch_size=_round_up(configuration.batch_size, unit))
+        missing = -configuration.batch_size % (replicas * configuration.segment)
+        return dataclasses.replace(configuration, batch_size=configuration.batch_size + missing)
 
     def describe(self, configuration: Configuration, tokens: int, types: int) -> str:
         """Return a line for the user: the size of the text, and the command with explicit options."""

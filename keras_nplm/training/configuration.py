@@ -193,26 +193,22 @@ def train_command(config: dict) -> str | None:
     >>> train_command({"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown"])})
     'keras-nplm train --corpus brown --config brown'
     """
-    corpus = config.get("corpus", "text ")
-    if config.get("kind") not in ("nplm", "shortlist") or "background" in config or not _CORPUS.fullmatch(corpus):
+    corpus, has_file = config.get("corpus", "text "), "background" in config or "pieces_file" in config
+    if config.get("kind") not in ("nplm", "shortlist") or has_file or not _CORPUS.fullmatch(corpus):
         return None
-    words = ["keras-nplm", "train"]
-    words += ["--corpus", corpus] if corpus != "python_reference" else []
+    words = ["keras-nplm", "train"] + (["--corpus", corpus] if corpus != "python_reference" else [])
     base, steps = parse_tokenizer(config.get("tokenizer", "words"))
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
-    words += ["--token", "character"] if base == CHARACTERS else []
-    if base not in (CHARACTERS, SUBWORDS) and (corpus.startswith("tfds:") or nearest in TOKENIZERS):
+    if base == CHARACTERS:
+        words += ["--token", "character"]
+    elif base == SUBWORDS or corpus.startswith("tfds:") or nearest in TOKENIZERS:
         words += ["--tokenizer", base]
-    if base == SUBWORDS:
-        if "pieces_file" in config:
-            return None
-        words += ["--tokenizer", SUBWORDS]
-        for name in ("pieces", "pieces_kind"):
-            default = OPTIONS[name].default
-            if (value := config.get(name, default)) != TOKENIZERS.get(nearest, {}).get(name, default):
-                words += [OPTIONS[name].flag, str(value)]
+    for name in ("pieces", "pieces_kind") if base == SUBWORDS else ():
+        default = OPTIONS[name].default
+        if (value := config.get(name, default)) != TOKENIZERS.get(nearest, {}).get(name, default):
+            words += [OPTIONS[name].flag, str(value)]
     words += ["--normalise", *steps] if steps else []
     without = ("min_count", "max_size") if base == SUBWORDS else ()
     return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
@@ -221,10 +217,8 @@ def train_command(config: dict) -> str | None:
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:
     """List the flags that turn a named configuration into another one."""
     words: list[str] = []
-    for option in _list_differences(configuration, base):
+    for option in (name for name in _list_differences(configuration, base) if name not in without):
         flag, value = OPTIONS[option].flag, getattr(configuration, option)
-        if option in without:
-            continue
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         else:
