@@ -29,11 +29,7 @@ _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, a
 _DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)  # of a unigram or n-gram cache, of which validation chooses one
 _FLATNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of a continuous cache, for features of length 1
 _PROBE = 1000  # n-grams whose features give the mean square of their length
-_CHOSEN = {  # for each kind of a cache: its name in the metrics, and the attribute
-    "unigram-cache": ("decay", "decay"),
-    "ngram-cache": ("ngram_decay", "decay"),
-    "continuous-cache": ("flatness", "flatness"),
-}
+_CHOSEN = {"unigram-cache": "decay", "ngram-cache": "ngram_decay", "continuous-cache": "flatness"}  # in metrics.json
 
 
 def mix(
@@ -104,8 +100,8 @@ def mix(
             mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
         models = mixture.models
         metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
-        chosen = [(*_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
-        metrics |= {name: getattr(model, attribute) for name, attribute, model in chosen}
+        chosen = [(_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
+        metrics |= {name: getattr(model, name.removeprefix("ngram_")) for name, model in chosen}
         if corpus:
             _copy_corpus(corpus, local / "corpus")
             metrics |= evaluate_splits(mixture, corpus, spelling)

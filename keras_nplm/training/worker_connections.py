@@ -21,27 +21,18 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
     absent, began = [worker for worker in workers if worker != workers[index]], time.monotonic()
     note_at = began + _FIRST_NOTE
     with _listen(workers[index], index):
-        while absent:
-            for worker in list(absent):
-                if _is_listening(worker):
-                    absent.remove(worker)
-                elif (now := time.monotonic()) >= began + timeout:
-                    raise RunError(
-                        f"Absent after {timeout:g} s: {describe_workers(workers, absent)}. Fix: start the same command "
-                        "there, check that the machines can reach each other, or raise --worker-timeout."
-                    )
-                elif now >= note_at:
-                    note_at = now + SECONDS_PER_NOTE
-                    print(
-                        f"Worker {index} waits for {describe_workers(workers, absent)}. It gives up in "
-                        f"{began + timeout - now:.0f} s.",
-                        file=sys.stderr,
-                    )
-            time.sleep(_RETRY if absent else 0)
-
-
-def describe_workers(workers: Sequence[str], some: Sequence[str]) -> str:
-    return ", ".join(f"worker {workers.index(worker)} ({worker})" for worker in some)
+        while absent := [worker for worker in absent if not _is_listening(worker)]:
+            named = ", ".join(f"worker {workers.index(worker)} ({worker})" for worker in absent)
+            left = began + timeout - (now := time.monotonic())
+            if left <= 0:
+                raise RunError(
+                    f"Absent after {timeout:g} s: {named}. Fix: start the same command there, check that the machines "
+                    "can reach each other, or raise --worker-timeout."
+                )
+            if now >= note_at:
+                note_at = now + SECONDS_PER_NOTE
+                print(f"Worker {index} waits for {named}. It gives up in {left:.0f} s.", file=sys.stderr)
+            time.sleep(_RETRY)
 
 
 def _listen(address: str, index: int) -> socket.socket:
