@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 @pytest.fixture(scope="module")
 def options(short_configuration) -> Configuration:
-    """Random numbers and variables of all kinds: dropout, the shuffled text, moments, a moving average of weights."""
-    adam = dict(optimizer="adam", learning_rate=0.01)
+    """Random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving average of weights."""
+    adam = dict(optimizer="adam", learning_rate=0.01, segment=16)
     return dataclasses.replace(short_configuration, epochs=3, dropout=0.2, weight_average=0.9, **adam)
 
 
@@ -145,20 +145,6 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
         os.utime(path, (0, 0))
     train(options, short_corpus, tmp_path / "model")
     assert not any(path.exists() for path in left)
-
-
-def test_run_on_segments_resumes_to_the_same_weights(
-    tmp_path, short_corpus, short_configuration, interrupted_after, assert_same_weights
-):
-    """Also with a short-list, whose other words are no targets; the epoch counts them."""
-    more = dict(segment=16, order=5, averages_after="2", shortlist_size=10, epochs=1, dropout=0.2)
-    options = dataclasses.replace(short_configuration, **more)
-    whole = train(options, short_corpus, tmp_path / "whole")
-    with interrupted_after(Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (0, 8)):
-        train(options, short_corpus, tmp_path / "resumed")
-    resumed = train(options, short_corpus, tmp_path / "resumed")
-    assert resumed["test"] == whole["test"]
-    assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("whole", "resumed")))
 
 
 def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, options, killed):

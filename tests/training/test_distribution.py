@@ -24,9 +24,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.io.errors import RunError
 from keras_nplm.training.distribution import fail_if_worker_is_lost, open_strategy
 
-OPTIONS = (
-    "--dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2 --batch-size 256".split()
-)
+OPTIONS = "--dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2 --batch-size 256"
 TRAIN = """
 import sys
 import keras_nplm.training.checkpoint as checkpoint
@@ -50,15 +48,12 @@ def test_replicas_reach_the_weights_of_one_device():
         limit = 5e-5 if name == "energy" else 1e-6  # the gradient of v sums B k rounded terms
         assert difference["weights"] < limit, name
         assert difference["logs"] < 1e-5, name  # perplexity over all replicas, with an odd last batch of validation
-    assert len(replicas["losses"]) == 2 and np.isfinite(replicas["losses"]).all()
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory) -> Path:
-    words, random = "the cat sat on a mat with one dog and no hat".split(), np.random.default_rng(0)
-    lines = [" ".join(random.choice(words, random.integers(3, 9))) for _ in range(2000)]
+def text(tmp_path_factory, short_text) -> Path:
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text(5 * short_text.read_text(encoding="utf-8"), encoding="utf-8")
     return path
 
 
@@ -72,7 +67,16 @@ def _start_both(text: Path, directory: Path, *options: str):
     workers = []
     for index in range(2):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        command = [sys.executable, "-c", TRAIN, "--train", text, "--output", directory / f"worker{index}", *OPTIONS]
+        command = [
+            sys.executable,
+            "-c",
+            TRAIN,
+            "--train",
+            text,
+            "--output",
+            directory / f"worker{index}",
+            *OPTIONS.split(),
+        ]
         with open(directory / f"worker{index}.log", "ab") as log:
             environment = os.environ | {"TF_CONFIG": config}
             workers.append(subprocess.Popen([*command, *options], env=environment, stdout=log, stderr=log))
@@ -119,7 +123,7 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
     assert "this worker has finished; worker 0 wrote the model" in _log(tmp_path, 1)
     assert not (tmp_path / "worker1" / "model.keras").exists()
     if not options:
-        assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS]) == 0
+        assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS.split()]) == 0
         for one, two in zip(load_weights(tmp_path / "alone"), load_weights(uninterrupted), strict=True):
             np.testing.assert_allclose(one, two, atol=2e-6)
 
@@ -205,16 +209,11 @@ def test_signal_and_time_end_a_worker_while_tensorflow_connects(monkeypatch):
         finish.set()
 
 
-_HEARTBEAT = "Graph execution error:\n\nDetected at node X\nError reported from /job:worker/replica:0/task:1: none"
-_RESET = "Graph execution error:\n\nreset\n"
-
-
 @pytest.mark.parametrize(
     "kind, said, several, message",
     [
-        ("Unavailable", _HEARTBEAT, True, r"A worker was lost \(worker 1, b:1\)"),
-        ("Unavailable", _RESET, True, r"A worker was lost \(reset\). The last .* on all workers to resume"),
-        ("InvalidArgument", "shapes", True, r"TensorFlow failed \(shapes\). The last checkpoint .* on all workers"),
+        ("Unavailable", "Error reported from /job:worker/replica:0/task:1: none", True, r"lost \(worker 1, b:1\)"),
+        ("Unavailable", "reset\n", True, r"A worker was lost \(reset\). The last .* on all workers to resume"),
         ("Internal", "out of memory", False, r"TensorFlow failed \(out of memory\). .* run the same command again to"),
     ],
 )
@@ -222,4 +221,4 @@ def test_a_failure_of_tensorflow_is_an_error_with_a_remedy(monkeypatch, kind, sa
     monkeypatch.setenv("TF_CONFIG", WORKERS)
     monkeypatch.setattr(distribution, "has_several_workers", lambda strategy: several)
     with pytest.raises(RunError, match=message), fail_if_worker_is_lost(tf.distribute.get_strategy()):
-        raise getattr(tf.errors, f"{kind}Error")(None, None, said)
+        raise getattr(tf.errors, f"{kind}Error")(None, None, f"Graph execution error:\n\nDetected at node X\n{said}")

@@ -152,8 +152,8 @@ def test_train_writes_hyperparameters_and_curves(model_directory, small_configur
     content = _read(model_directory / "logs" / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
     found = metadata.parse_session_start_info_plugin_data(content.plugin_data.content).hparams
     default = dataclasses.asdict(Configuration())
-    options = {name: value for name, value in dataclasses.asdict(small_configuration).items() if value is not None}
-    assert set(found) == {name for name, value in options.items() if value != default[name]}
+    options = {name: value for name, value in dataclasses.asdict(small_configuration).items() if value != default[name]}
+    assert set(found) == set(options)
     for name, value in found.items():
         kind = {bool: "bool_value", str: "string_value"}.get(type(options[name]), "number_value")
         assert getattr(value, kind) == options[name]
