@@ -82,19 +82,24 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
 
 
 @pytest.fixture
-def checkpoint(tmp_path, short_configuration) -> Checkpoint:
-    """Of a tiny model, in a run of at most 9 epochs of 2 updates that stops after one without improvement."""
-    model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
-    model.compile("sgd")
-    configuration = dataclasses.replace(short_configuration, epochs=9, patience=1)
-    checkpoint = Checkpoint(model, tmp_path, configuration, 2, batch_size=4, devices=tf.distribute.get_strategy())
-    checkpoint.on_train_begin()
-    checkpoint.on_epoch_begin(0)
-    return checkpoint
+def build_checkpoint(tmp_path, short_configuration):
+    """A function from the updates of an epoch and options to the checkpoint of a tiny model as training begins."""
+
+    def build(steps: int, **options) -> Checkpoint:
+        model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
+        model.compile("sgd")
+        configuration, devices = dataclasses.replace(short_configuration, **options), tf.distribute.get_strategy()
+        checkpoint = Checkpoint(model, tmp_path, configuration, steps, batch_size=4, devices=devices)
+        checkpoint.on_train_begin()
+        checkpoint.on_epoch_begin(0)
+        return checkpoint
+
+    return build
 
 
-def test_checkpoint_is_saved_only_where_a_run_can_resume(checkpoint):
+def test_checkpoint_is_saved_only_where_a_run_can_resume(build_checkpoint):
     """Not between the last update of an epoch and its validation, nor from weights that are not finite."""
+    checkpoint = build_checkpoint(2)
     for updates, is_saved, weight in ((1, True, 0.0), (2, False, 0.0), (1, False, np.nan)):
         checkpoint.model.optimizer.iterations.assign(updates)
         checkpoint.model.embed.C.assign(np.full((9, 2), weight))
@@ -103,8 +108,8 @@ def test_checkpoint_is_saved_only_where_a_run_can_resume(checkpoint):
         checkpoint.last_path.unlink(missing_ok=True)
 
 
-def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(checkpoint):
-    stopped = []
+def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build_checkpoint):
+    checkpoint, stopped = build_checkpoint(2, epochs=9, patience=1), []
     for epoch, perplexity in enumerate((8.0, 7.0, 7.5)):
         checkpoint.model.embed.C.assign(np.full((9, 2), perplexity))
         checkpoint.on_test_begin()
@@ -114,11 +119,35 @@ def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(check
     np.testing.assert_array_equal(keras.models.load_model(checkpoint.best_path).embed.C, np.full((9, 2), 7.0))
 
 
-def test_figures_that_are_not_finite_end_the_run(checkpoint):
+def test_figures_that_are_not_finite_end_the_run(build_checkpoint):
+    checkpoint = build_checkpoint(2)
     with pytest.raises(RunError, match="The loss became nan at update 1 of epoch 1. Fix: lower --learning-rate"):
         checkpoint.on_train_batch_end(0, {"loss": np.nan})
     with pytest.raises(RunError, match="perplexity became inf in epoch 1. Fix: lower --learning-rate"):
         checkpoint.on_epoch_end(0, {"loss": 1.0, "val_perplexity": np.inf})
+
+
+@pytest.mark.parametrize("steps, taken", [(64, [32, 64, 96, 128]), (20, [32])])
+def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoint, steps, taken):
+    """Every 32 updates enter the average, and the end of a shorter first epoch does. Training goes on from weights."""
+    checkpoint, expected = build_checkpoint(steps, weight_average=0.99), float(taken[0])
+    model = checkpoint.model
+    for epoch in range(2):
+        for batch in range(steps):
+            update = epoch * steps + batch + 1
+            model.optimizer.iterations.assign(update)
+            model.prob.b.assign(np.full(9, float(update)))
+            checkpoint.on_train_batch_end(batch, {"loss": 1.0})
+        checkpoint.on_test_begin()
+        validated = model.prob.b.numpy()
+        checkpoint.on_epoch_end(epoch, {"loss": 1.0, "val_perplexity": 5.0 - epoch})
+        np.testing.assert_array_equal(model.prob.b, update)
+        if epoch == 0 and steps < 32:
+            np.testing.assert_array_equal(validated, steps)
+    for update in taken[1:]:
+        expected = 0.99**32 * expected + (1 - 0.99**32) * update
+    np.testing.assert_allclose(validated, expected, rtol=1e-6)
+    np.testing.assert_array_equal(keras.models.load_model(checkpoint.best_path).prob.b, validated)
 
 
 def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkeypatch, short_corpus, options):
