@@ -116,22 +116,13 @@ def test_completion_equals_brute_force_over_subwords(kind, seed):
     assert best == pytest.approx(dict(language_model.complete_prefix("at ", 20)[: len(best)]), rel=1e-3)
 
 
-@pytest.mark.parametrize("length", [24, 64, 65])
+@pytest.mark.parametrize("length", [64, 65])
 def test_long_prefixes_are_completed_up_to_64_letters(length):
     vocabulary = Vocabulary([*"ab"])
     ids = np.array([4] * 70 + [5, 3], np.int32)
     language_model = LanguageModel(kneser_ney(ids, 6, 2, "sentence"), vocabulary, "characters")
     words = language_model.complete_prefix("a" * length)
     assert bool(words) == (length <= 64) and all(word.startswith("a" * length) for word, _ in words)
-
-
-def test_as_many_words_are_found_as_asked_for():
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    model = _Table(Vocabulary([*letters]), [*letters], 0)
-    model.probabilities[2, 4:], model.probabilities[4:, 4:] = np.arange(26, 0, -1) / 702, 0.9 / 26
-    model.probabilities[2, EOS_ID], model.probabilities[4:, EOS_ID] = 0, 0.1
-    words = dict(LanguageModel(model, Vocabulary([*letters]), "characters").complete_prefix("", 600))
-    assert len(words) == 600 and {a + b for a in letters[:20] for b in letters} < {*words}
 
 
 def test_whole_words_are_completed(language_model):

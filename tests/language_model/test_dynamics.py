@@ -46,9 +46,6 @@ def test_scores_depend_on_the_sentences_before(language_model):
     static = [score.log_prob for score in language_model.score(sentences)]
     dynamic = [score.log_prob for score in language_model.score(sentences, dynamic=True)]
     assert dynamic[:2] == pytest.approx(static[:2], rel=1e-5) and dynamic[-1] > dynamic[1] + 1
-    assert [score.log_prob for score in language_model.score(sentences[:5], dynamic=SETTINGS)] == pytest.approx(
-        dynamic[:5]
-    )
     assert [score.log_prob for score in language_model.score(sentences)] == static
 
 
@@ -58,15 +55,3 @@ def test_commands_label_dynamic_figures(directory, capsys, tmp_path):
     assert main(["evaluate", str(directory), "--dynamic", "--text", str(text)]) == 0
     static, dynamic = capsys.readouterr().out.splitlines()
     assert static.startswith("perplexity ") and dynamic.startswith("dynamic: perplexity ")
-    assert main(["score", str(directory), str(text), "--dynamic"]) == 0
-    scores = [float(line.split("\t")[0]) for line in capsys.readouterr().out.splitlines()]
-    assert scores[0] < scores[-1] - 1
-
-
-@pytest.mark.long
-def test_the_command_tunes_once(model_directory, tmp_path, capsys):
-    directory = tmp_path / "model"
-    shutil.copytree(model_directory, directory)
-    first, second = ((main(["evaluate", str(directory), "--dynamic"]), capsys.readouterr()) for _ in range(2))
-    assert "Tuned on 6," in first[1].err and "Tuned" not in second[1].err
-    assert (second[0], second[1].out) == (0, first[1].out)

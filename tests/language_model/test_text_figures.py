@@ -9,7 +9,7 @@ import pytest
 from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.models.spelling import SPELLING_FILE
 from keras_nplm.training.estimate import import_arpa
 
 LINES = [
@@ -111,18 +111,6 @@ def test_text_without_unknown_words_needs_no_spelling_model():
     assert language_model.evaluate(np.array([4, 1, 3]))["bits_per_character"] is None
     stream = LanguageModel(Uniform(7, "stream"), Vocabulary(["the", "cat", "sat"]), "words").evaluate(lines)
     assert (stream["characters"], stream["words"]) == (18, 5)
-
-
-def test_unknown_words_of_a_long_text_are_spelled_in_chunks(monkeypatch):
-    language_model = LanguageModel(Uniform(5, "sentence"), Vocabulary(["the"]), "words")
-    language_model.spelling = SpellingModel({"cat": 1, "act": 1})
-    lines = ["the cat acts", "a cat", "dogs"] * 9
-    expected = language_model.evaluate(lines)
-    monkeypatch.setattr("keras_nplm.data.word_counts.BATCH_TOKENS", 4)
-    assert language_model.evaluate(lines) == pytest.approx(expected)
-    assert expected["spelling_log_prob"] == pytest.approx(
-        9 * language_model.spelling.log_prob(["cat", "acts", "a", "cat", "dogs"]).sum()
-    )
 
 
 def test_an_arpa_file_spells_unknown_words_by_its_words(tmp_path):
