@@ -30,7 +30,6 @@ class WordPieces:
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
     spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece without the space before it, and `last`,
     int [|V|], what it ends with. `begins`, bool [5, |V|]: whether a piece begins a word after a text with this end.
-    `blanks` separate an unfinished word from the text before it.
     """
 
     def __init__(self, vocabulary: Vocabulary):
@@ -77,11 +76,7 @@ def is_letter(character: str) -> bool:
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, which consists of letters.
-
-    >>> split_unfinished("The val"), split_unfinished("The (val"), split_unfinished("The "), split_unfinished("我们")
-    (('The ', 'val'), ('The (', 'val'), ('The ', ''), ('我们', ''))
-    """
+    """Split a text into its complete words and its last, unfinished word, which consists of letters."""
     start = len(text)
     while start and is_letter(text[start - 1]):
         start -= 1

@@ -70,10 +70,8 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
         check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
         corpus, boundary = language_model.corpus, language_model.boundary
         if corpus is None:
-            raise InputError(
-                f"The model directory has no corpus/, so the split {text!r} is not available. "
-                "Fix: evaluate lines of text (`--text FILE`)."
-            )
+            reason = f"The model directory has no corpus/, so the split {text!r} is not available."
+            raise InputError(f"{reason} Fix: evaluate lines of text (`--text FILE`).")
         return corpus.ids(text), lambda: TextSize.of_split(corpus, text, boundary, language_model.spelling)
     if holds_ids(text):
         ids = convert_ids(text)

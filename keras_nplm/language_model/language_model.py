@@ -73,11 +73,8 @@ class LanguageModel:
     def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str | None = None):
         if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
             vocabulary = vocabulary.with_forms(load_forms(tokenizer_name))
-        elif vocabulary.forms is not None and not uses_lemmas(tokenizer_name):
-            raise InputError(
-                f"A vocabulary of lemmas needs a tokenizer with `+lemmas`. Received: {tokenizer_name!r}. "
-                f"Fix: use {tokenizer_name + '+lemmas'!r}."
-            )
+        has_words = vocabulary.forms is None or uses_lemmas(tokenizer_name)
+        check_argument("tokenizer_name", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer_name)
         size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
         check_argument("vocabulary", size == words, f"of the model's size, {size}", f"{words} words", "pass its own.")
         self.model = model
@@ -115,11 +112,8 @@ class LanguageModel:
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised:
-                if model.kind != "nplm":
-                    raise InputError(
-                        f"Only an NPLM has logits to use as log-probabilities. Received: {type(model).__name__}. "
-                        "Fix: leave `self_normalised` (`--self-normalised`) out."
-                    )
+                wanted, fix = "an NPLM, which has logits, to be self-normalised", "leave `--self-normalised` out."
+                check_argument("model", model.kind == "nplm", wanted, type(model).__name__, fix)
                 from keras_nplm.models.self_normalised import SelfNormalised
 
                 model = SelfNormalised(model)
@@ -139,9 +133,7 @@ class LanguageModel:
 
     @classmethod
     def from_preset(cls, name: str) -> "LanguageModel":
-        """Load a trained model that the package contains, without training or download.
-
-        `"reference"` is what `keras-nplm train` makes, a network of the Python language reference with 2,164 words.
+        """Load a trained model of the package: `"reference"` is what `keras-nplm train` makes, with 2,164 words.
 
         >>> LanguageModel.from_preset("reference").next_words("The value of", top_k=1)[0][0]
         'the'
@@ -244,10 +236,9 @@ class LanguageModel:
         `save` writes the result, `dynamics`; `evaluate(dynamic=True)` and `score(dynamic=True)` use it.
         """
         if self.corpus is None:
-            raise InputError(
-                "Dynamic evaluation must be tuned on a validation split. Received: a model without corpus/. Fix: pass "
-                "`DynamicSettings`, or use the directory that `train` wrote."
-            )
+            fix = "pass `DynamicSettings`, or use the directory that `train` wrote."
+            reason = "Dynamic evaluation must be tuned on a validation split. Received: a model without corpus/."
+            raise InputError(f"{reason} Fix: {fix}")
         train_ids = self.corpus.ids("train")
         self.dynamics = tune_dynamic(self.model, self.corpus.ids("validation"), self.boundary, train_ids)
         return self.dynamics

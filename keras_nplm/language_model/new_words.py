@@ -86,8 +86,8 @@ def add_words(
     name = language_model.tokenizer_name
     if uses_lemmas(name) or language_model.vocabulary.subwords is not None:
         raise InputError(
-            "Words cannot be added to a vocabulary of lemmas, because their word forms are unknown, or of subwords, "
-            f"which spells every word already. Received: tokenizer {name!r}. Fix: train with a tokenizer of words."
+            "Words cannot be added to a vocabulary of lemmas or subwords. "
+            f"Received: tokenizer {name!r}. Fix: train with a tokenizer of words."
         )
     check_argument("rule", rule in RULES, f"one of {', '.join(RULES)}", repr(rule), "choose one of them.")
     check_argument("prior_tokens", prior_tokens >= 1, "1 or more", prior_tokens, "count the tokens of training.")
@@ -115,7 +115,6 @@ def count_new_words(
     check_argument("min_count", min_count >= 1, "1 or more", min_count)
     counts = Counter(token for line in check_lines(sentences, "sentences") for token in language_model.tokenize(line))
     check_reserved(counts)
-    check_argument("sentences", bool(counts), "a text with 1 word or more", 0, "give lines with the new words.")
     known = set(language_model.vocabulary.words)
     if words is None:
         words = [word for word, count in counts.items() if count >= min_count and word not in known]
@@ -127,10 +126,7 @@ def count_new_words(
     for word in words:
         if word in known:
             raise InputError(f"The word {word!r} is already in the vocabulary. Fix: leave it out.")
-        if counts[word] < min_count:
-            raise InputError(
-                f"The word {word!r} must occur {min_count} times or more in the text. Received: {counts[word]}. "
-                "Fix: spell it as the text does, or give more text."
-            )
+        wanted, fix = f"{min_count} or more in the text", "spell it as the text does, or give more text."
+        check_argument(f"count of {word}", counts[word] >= min_count, wanted, counts[word], fix)
     check_argument("words", bool(words), "1 word or more", 0, "leave it out to add all new words.")
     return {word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))}
