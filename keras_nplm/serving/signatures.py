@@ -73,9 +73,8 @@ DOCUMENTATION = {
 class ServingModule(tf.Module):
     """A language model of any kind as a module with the signatures that TF Serving calls.
 
-    All inputs and outputs share their first dimension, so the server can batch requests. The result of a row does not
-    depend on other rows. Large batches are computed in blocks of rows: no array [B, |V|] is made. A text beyond the
-    limit has the result NaN, since an error would fail all requests that the server batches together.
+    The result of a row does not depend on other rows, so the server can batch requests. A text beyond the limit has the
+    result NaN, since an error would fail all requests of the batch. Large batches are computed in blocks of rows.
     """
 
     def __init__(self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH):
@@ -84,8 +83,7 @@ class ServingModule(tf.Module):
         in_range = 1 <= max_text_length <= _LONGEST
         check_argument("max_text_length", in_range, f"1 to {_LONGEST:,}", max_text_length, "give a number of bytes.")
         proposed = language_model.proposed_ids
-        self.top_k = min(top_k, len(proposed))
-        self.num_completions = top_k
+        self.top_k, self.num_completions = min(top_k, len(proposed)), top_k
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_nplm import DynamicSettings, LanguageModel
+from keras_nplm import DynamicSettings, LanguageModel, encode_sentences
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
@@ -30,12 +30,14 @@ def language_model(directory) -> LanguageModel:
 
 
 def test_dynamic_figures_stand_beside_static_ones(language_model):
-    figures = language_model.evaluate("test", dynamic=True)
-    dynamic, static = figures.pop("dynamic"), language_model.evaluate("test")
+    lines = ["the value of the name", "a function returns it"] * 20
+    figures = language_model.evaluate(lines, dynamic=True)
+    dynamic, static = figures.pop("dynamic"), language_model.evaluate(lines)
     assert figures == pytest.approx(static)
     assert dynamic.pop("settings") == dataclasses.asdict(SETTINGS) and dynamic.keys() == static.keys()
     learner = make_dynamic(language_model.model, SETTINGS)
-    parts = [part for part, _ in log_probs(learner, language_model.corpus.ids("test"))]
+    ids = encode_sentences(map(str.split, lines), language_model.vocabulary)
+    parts = [part for part, _ in log_probs(learner, ids)]
     assert dynamic["log_prob"] == pytest.approx(sum(part.sum(dtype=np.float64) for part in parts))
     assert dynamic["perplexity"] < 0.9 * static["perplexity"]
     assert dynamic["bits_per_character"] < static["bits_per_character"]

@@ -49,9 +49,7 @@ def test_texts_and_prefixes_are_split_as_in_python(name, text):
 
 
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
-TYPED = "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我|我 |☃ca|é|</s>|If the o|tttttt|ttttttt".split(
-    "|"
-)
+TYPED = "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我 |☃ca|é|</s>|If the o|tttttt|ttttttt".split("|")
 
 
 def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:
@@ -80,9 +78,8 @@ _LONG = [("characters", "▁", Uniform), ("unigram", "", NPLM), ("bpe", "", NPLM
 )
 def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind, space, network):
     monkeypatch.setattr("keras_nplm.language_model.completion._SMALL_BEAM", 64)
-    for module in ("language_model.completion", "serving.word_search"):
-        monkeypatch.setattr(f"keras_nplm.{module}.LONGEST_PREFIX", 6)
-        monkeypatch.setattr(f"keras_nplm.{module}.MOST_PIECES", 8)
+    monkeypatch.setattr("keras_nplm.language_model.completion.LONGEST_PREFIX", 6)
+    monkeypatch.setattr("keras_nplm.language_model.completion.MOST_PIECES", 8)
     tokenizer, vocabulary = "characters", Vocabulary([*space, *sorted({*"".join(LINES)} - {" "})])
     if kind != "characters":
         tokenizer, vocabulary = "sentencepiece", Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
