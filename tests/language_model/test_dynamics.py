@@ -24,12 +24,8 @@ def directory(model_directory, tmp_path_factory):
     return copy
 
 
-@pytest.fixture
-def language_model(directory) -> LanguageModel:
-    return LanguageModel.load(directory)
-
-
-def test_dynamic_figures_stand_beside_static_ones(language_model):
+def test_dynamic_figures_stand_beside_static_ones(directory):
+    language_model = LanguageModel.load(directory)
     lines = ["the value of the name", "a function returns it"] * 20
     figures = language_model.evaluate(lines, dynamic=True)
     dynamic, static = figures.pop("dynamic"), language_model.evaluate(lines)
@@ -43,7 +39,8 @@ def test_dynamic_figures_stand_beside_static_ones(language_model):
     assert dynamic["bits_per_character"] < static["bits_per_character"]
 
 
-def test_scores_depend_on_the_sentences_before(language_model):
+def test_scores_depend_on_the_sentences_before(directory):
+    language_model = LanguageModel.load(directory)
     sentences = ["the value of the name", "a function returns it"] * 8
     static = [score.log_prob for score in language_model.score(sentences)]
     dynamic = [score.log_prob for score in language_model.score(sentences, dynamic=True)]

@@ -32,12 +32,11 @@ def _build(boundary: str = "stream", direct_connections: bool = False, **output)
 
 def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
     """Each n-gram of the text in known ids, the new word's index as target and as context words (-1: known word)."""
-    new, found = list(NEW), []
+    new, found, vocabulary = list(NEW), [], Vocabulary(WORDS).words
     lines = [line.split() for line in TEXT if line]
     lines = [list(itertools.chain(*lines))] if boundary == "stream" else [[*line, "</s>"] for line in lines]
     for line in lines:
         tokens = [*["<pad>" if boundary == "stream" else "<s>"] * (N - 1), *line]
-        vocabulary = Vocabulary(WORDS).words
         ids = [vocabulary.index(token) if token in vocabulary else 1 for token in tokens]
         numbers = [new.index(token) if token in new else -1 for token in tokens]
         for i in range(N - 1, len(tokens)):
@@ -133,11 +132,8 @@ def test_adding_words_leaves_the_model_unchanged():
     before = language_model.evaluate(TEXT)
     grown = add_words(language_model, TEXT, ["rug", "dog"])
     assert grown.vocabulary.words[V:] == ["dog", "rug"] and len(language_model.vocabulary) == V
-    assert (grown.boundary, grown.tokenizer_name) == ("sentence", "whitespace")
     assert (before["unk_tokens"], grown.evaluate(TEXT)["unk_tokens"]) == (8, 3)
     assert language_model.evaluate(TEXT) == before
-    several = add_words(add_words(language_model, TEXT, ["dog"]), TEXT, min_count=2)  # and the others, met beside it
-    assert several.vocabulary.words[V:] == ["dog", "and"]
 
 
 def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
@@ -147,7 +143,6 @@ def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys)
     assert main([*command, "--words", "frumple", "zonk", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["added_words"] == {"frumple": 2, "zonk": 1}
-    assert json.loads((target / "metrics.json").read_text()).items() <= result.items()
     small, grown = LanguageModel.load(model_directory), LanguageModel.load(target)
     assert grown.vocabulary.words == [*small.vocabulary.words, "frumple", "zonk"]
     lines = text.read_text().splitlines()

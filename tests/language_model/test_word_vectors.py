@@ -38,11 +38,6 @@ def test_neighbours_and_analogies_have_the_largest_cosines(seed):
         np.testing.assert_allclose(cosines[0], sorted(left.values(), reverse=True)[:size], atol=1e-6)
 
 
-def test_nearest_orders_ties_by_row():
-    vectors = np.array([[1.0, 0.0], [3.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
-    assert nearest(vectors, [2, 0], 9)[0].tolist() == [[0, 1, 3], [1, 2, 3]]
-
-
 def test_word_vectors_read_back_as_word2vec(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     write_word2vec(tmp_path / "v.txt", ["the", "naïve", "<unk>"], vectors)
