@@ -155,10 +155,8 @@ def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, f
 
 
 def _is_text(text: bytes) -> bool:
-    try:
-        return bool(text.decode("utf-8").strip())
-    except UnicodeDecodeError:
-        return False
+    decoded = text.decode("utf-8", "ignore")
+    return bool(decoded.strip()) and decoded.encode("utf-8") == text
 
 
 def _round(log_probs: np.ndarray) -> np.ndarray:

@@ -69,10 +69,8 @@ def _sample_sentences(
 def _sample(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:
     """Sample an index from a distribution, given as unnormalised log-probabilities [N]."""
     if np.isneginf(log_probs).all():
-        raise InputError(
-            "Every word has probability 0 after this context. Fix: mix the model with the uniform distribution "
-            "(`keras-nplm mix --uniform`)."
-        )
+        fix = "mix the model with the uniform distribution (`keras-nplm mix --uniform`)."
+        raise InputError(f"Every word has probability 0 after this context. Fix: {fix}")
     if temperature == 0:
         return int(np.argmax(log_probs))
     indices = np.arange(len(log_probs))

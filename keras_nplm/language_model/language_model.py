@@ -51,10 +51,6 @@ class LanguageModel:
         boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"stream"`: the
             text is one stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
 
-    Raises:
-        InputError: `boundary` or the size of the vocabulary differs from the model's, or the vocabulary holds lemmas
-            and the tokenizer does not.
-
     Example:
 
     >>> from keras_nplm import encode_sentences, kneser_ney
@@ -64,8 +60,6 @@ class LanguageModel:
     >>> language_model = LanguageModel(model, vocabulary, "words")
     >>> language_model
     LanguageModel(BackoffModel, order=3, |V|=7, tokenizer='words', boundary='sentence')
-    >>> next(language_model.score(["The cat sat"])).tokens
-    4
     >>> [word for word, probability in language_model.next_words("the", top_k=2)]
     ['cat', '</s>']
     """
@@ -145,7 +139,6 @@ class LanguageModel:
 
         Raises:
             InputError: the directory already holds a model, or models of this class cannot be saved.
-            RunError: a file cannot be written, or a different process writes the directory.
         """
         with open_output(directory) as directory, lock_directory(directory):
             if (directory / "config.json").exists():
@@ -249,11 +242,8 @@ class LanguageModel:
         A copy of the network is trained further on lines of text, in seconds, and averaged with the trained weights.
         The last lines, a share `held_out` in [0.01, 1), are held out for early stopping and for the choice of the
         learning rate; there are at most `epochs` for each rate. The vocabulary stays the same: `keras_nplm.add_words`
-        adds out-of-vocabulary words first. See `keras_nplm.models.adaptation.adapt_network`.
-
-        Returns:
-            a language model with the same vocabulary. Its `adaptation` tells the learning rate and the held-out
-            perplexity before and after; its `corpus` and `dynamics` are None.
+        adds out-of-vocabulary words first. `adaptation` of the result tells the rate and the held-out perplexity before
+        and after; its `corpus` and `dynamics` are None.
         """
         from keras_nplm.language_model.adaptation import adapt
 
@@ -269,9 +259,8 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
-        Sentences, perhaps an iterator over a large file, do not see each other as context. `min_log_prob` is a lower
-        bound of ln P of one n-gram. `counts` are counters that are increased. `dynamic`: a copy of the model learns
-        from each sentence before it scores the next; see `evaluate`.
+        `min_log_prob` is a lower bound of ln P of one n-gram. `counts` are counters that are increased. `dynamic`: a
+        copy of the model learns from each sentence before it scores the next; see `evaluate`.
         """
         lines = check_lines(sentences, "sentences")
         model = make_learner(self, dynamic)[1] if dynamic else self.model
@@ -286,9 +275,8 @@ class LanguageModel:
 
         The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number of predicted
         tokens, and `name_unk` the number of out-of-vocabulary words; these two are kept only if they have a weight.
-
-        The lists, as `NBestFile` reads them, are scored in batches. The default of the weights is 1 for `"score"` (or
-        for each feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds better ones.
+        The default of the weights is 1 for `"score"` (or for each feature of a list without it) and 1 for `name`;
+        `keras_nplm.tune` finds better ones.
         """
         score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB)
         return rank_lists(add_scores(lists, score, name), weights, name)
@@ -306,9 +294,6 @@ class LanguageModel:
         The words before the unfinished word, such as `"val"` in `"The val"`, are the context. After white space every
         word fits. The words have P(w | context), in descending order, normalised over the whole vocabulary: divide by
         their sum over all words with the prefix for P(w | context, prefix). Special tokens are left out.
-
-        >>> [word for word, _ in LanguageModel.from_preset("reference").complete_prefix("The val", top_k=2)]
-        ['value', 'values']
         """
         return next_words.complete_prefix(self, text, top_k)
 
@@ -327,13 +312,11 @@ class LanguageModel:
             prompt: the text to continue; may be empty.
             num_words: number of words, or of the characters of a character model, 1 to 1,000,000.
             seed: random seed, 0 or more.
-            temperature: 0 or more. P is raised to the power 1/temperature and normalised; 0 takes the most probable
-                word.
+            temperature: P is raised to the power 1/temperature and normalised; 0 takes the most probable word.
             top_k: sample from this many most probable words, characters or subwords. Default: all.
 
         Returns:
-            the words separated by spaces, the characters of a character model, or the text of the subwords, which
-            begins with a space if a new word follows the prompt. With the boundary `"sentence"` a sentence is a line.
+            the words separated by spaces, or the text of characters or subwords. Each sentence is a line.
         """
         return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
 

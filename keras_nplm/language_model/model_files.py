@@ -94,15 +94,11 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
         network, background = (load_component(directory, i, config, vocabulary_size) for i in (NETWORK, BACKGROUND))
         model = Shortlist(network, background)
     else:
-        raise InputError(
-            f"`kind` in {directory / 'config.json'} must be one of {', '.join(KINDS)}. Received: {kind!r}. "
-            "Fix: train the model with this version."
-        )
-    if model.vocabulary_size != vocabulary_size:
-        raise InputError(
-            f"vocabulary.txt in {directory} has {vocabulary_size} words, and the model has {model.vocabulary_size}. "
-            "Fix: restore the files of one model."
-        )
+        path, fix = directory / "config.json", "train the model with this version."
+        raise InputError(f"`kind` in {path} must be one of {', '.join(KINDS)}. Received: {kind!r}. Fix: {fix}")
+    if (size := model.vocabulary_size) != vocabulary_size:
+        reason = f"vocabulary.txt in {directory} has {vocabulary_size} words, and the model has {size}."
+        raise InputError(f"{reason} Fix: restore the files of one model.")
     return model
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 
 Neighbours = tuple[np.ndarray, np.ndarray]  # rows and cosines
@@ -60,19 +60,13 @@ def _find_nearest(
 
 def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenize: Callable[[str], list[str]]) -> list[int]:
     """Return the rows of words, before or after normalisation, among the word vectors."""
-    known = vocabulary.words[len(SPECIALS) :]
-    rows = []
+    known, is_piece, rows = vocabulary.words[len(SPECIALS) :], vocabulary.subwords is not None, []
+    wanted = "one subword" if is_piece else "in the vocabulary"
     for word in words:
-        tokens = tokenize(word)
-        candidates = [word, " ".join(tokens)]
-        if vocabulary.subwords is not None:  # a piece within words may be spelled as this word
-            candidates.reverse()
+        joined = " ".join(tokenize(word))
+        candidates = [joined, word] if is_piece else [word, joined]  # a piece within words may be spelled as this word
         spelling = next((text for text in candidates if text in known), None)
-        if spelling is None:
-            why = "is out of the vocabulary"
-            if vocabulary.subwords is not None:
-                why = f"must be one subword. Received: {len(tokens)} subwords, {' '.join(tokens)}"
-            raise InputError(f"The word {word!r} {why}. Fix: choose a line of vocabulary.txt.")
+        check_argument("word", spelling is not None, wanted, repr(joined), "choose a line of vocabulary.txt.")
         rows.append(known.index(spelling))
     return rows
 

@@ -20,10 +20,8 @@ def build_graph(model: NextWordModel) -> GraphModel:
     for kind, graph in _GRAPHS.items():
         if isinstance(model, kind):
             return graph(model)
-    raise InputError(
-        "`model` must be an NPLM, an n-gram model, a Mixture or a Shortlist to be served. "
-        f"Received: {type(model).__name__}. Fix: export one of these, without caches."
-    )
+    wanted, fix = "an NPLM, an n-gram model, a Mixture or a Shortlist to be served", "export one without caches."
+    raise InputError(f"`model` must be {wanted}. Received: {type(model).__name__}. Fix: {fix}")
 
 
 class NetworkGraph(GraphModel):

@@ -82,9 +82,8 @@ def export_saved_model(
         language_model: a language model of any kind.
         target: directory of the served model: absent, empty, or with versions that this function wrote.
         top_k: number of words that `predict_next` returns.
-        max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text. `predict_next` reads
-            at most so many bytes at the end.
-        config, metrics: contents of `config.json` and `metrics.json` of the model directory, for the model card.
+        max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text.
+        config, metrics: contents of `config.json` and `metrics.json`, for the model card.
 
     Returns:
         the directory of the new version.
@@ -95,8 +94,7 @@ def export_saved_model(
     served = ServingModule(language_model, top_k, max_text_length)
     signatures = served.signatures()
     values = dict(name=name, batch=_MAX_BATCH, cores=os.cpu_count() or 1)
-    files = {file: template.format(**values) for file, template in _SERVER_FILES.items()}
-    files = {file: text for file, text in files.items() if not (target / file).exists()}
+    files = {file: text.format(**values) for file, text in _SERVER_FILES.items() if not (target / file).exists()}
     files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {}, max_text_length)
     try:
         with _temporary_directory(target) as temporary:

@@ -18,24 +18,20 @@ DEFAULT_SIGNATURE = "predict_next"
 MAX_TEXT_LENGTH = 1 << 16  # bytes
 _LONGEST = 1 << 30  # TensorFlow counts bytes in int32
 _NAN = float("nan")
-_CONTEXT_IDS = (
-    "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, with 2 (`<s>`) if the "
-    "model reads sentences and with 0 (`<pad>`) if it reads a stream"
-)
+_CONTEXT_IDS = "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, with 2 "
+_CONTEXT_IDS += "(`<s>`) if the model reads sentences and with 0 (`<pad>`) if it reads a stream"
 # For each signature: its description under "", and that of each input and output. {max_text_length} is filled in
 DOCUMENTATION = {
     "predict_next": {
         "": "The k most probable next words with their probabilities, in descending order. `<unk>` is never returned.",
-        "contexts": "texts of any length; only the last n-1 tokens of each are read; an empty text is the start of a "
-        "text",
+        "contexts": "texts of any length, of which the last n-1 tokens are read; an empty text is the start of a text",
         "words": "next words; empty strings where `probabilities` is NaN",
         "probabilities": "P(word | context), normalised over the whole vocabulary; NaN if the last "
         "{max_text_length:,} bytes of a longer text do not hold n-1 tokens",
     },
     "complete_prefix": {
         "": "Autocompletion: the k most probable words that begin with the unfinished last word of each text.",
-        "texts": "texts of any length, whose last word is unfinished; after white space every word fits; the words "
-        "before it are the context, as in `predict_next`",
+        "texts": "texts of any length, whose last word is unfinished; after white space every word fits",
         "words": "words in descending order of probability; empty strings where `probabilities` is 0 or NaN",
         "probabilities": "P(word | context), normalised over the whole vocabulary; 0 where fewer than k words fit; NaN "
         "as in `predict_next`",

@@ -14,13 +14,9 @@ SENTENCES = ["The value of the name is a string.", "", "zyzzyva !", "  ", "If th
 def test_served_functions_give_the_results_of_python(loaded, language_model):
     predicted = loaded.signatures["serving_default"](contexts=tf.constant(SENTENCES))
     for i, sentence in enumerate(SENTENCES):
-        words, probabilities = (predicted[name][i].numpy() for name in ("words", "probabilities"))
-        expected = language_model.next_words(sentence, 5)
-        assert [word.decode() for word in words] == [word for word, _ in expected]
-        np.testing.assert_allclose(probabilities, [p for _, p in expected], rtol=1e-5)
-
-
-def test_served_functions_of_ids_give_the_results_of_python(loaded, language_model):
+        words, probabilities = zip(*language_model.next_words(sentence, 5), strict=True)
+        assert [word.decode() for word in predicted["words"][i].numpy()] == list(words)
+        np.testing.assert_allclose(predicted["probabilities"][i], probabilities, rtol=1e-5)
     contexts = np.array([[2, 2, 5], [9, 20, 7]], np.int32)
     scored = loaded.signatures["log_prob_ids"](context_ids=tf.constant(contexts), target_ids=tf.constant([4, 8]))
     np.testing.assert_allclose(scored["log_prob"], language_model.model.log_prob(contexts, np.array([4, 8])), rtol=1e-5)
@@ -66,7 +62,8 @@ def test_ids_out_of_range_are_nan_in_their_row_only(loaded, language_model):
     assert np.isfinite(scored["log_prob"]).tolist() == [False, False, False, False, True]
 
 
-def test_texts_beyond_the_limit_are_nan_in_their_row_only(limited, language_model):
+def test_texts_beyond_the_limit_are_nan_in_their_row_only(language_model):
+    limited = ServingModule(language_model, top_k=2, max_text_length=20)
     texts = ["The value of", "é" * 10, "é" * 11, "The value of " * 9, " " * 21]
     scored = {name: value.numpy() for name, value in limited.score(tf.constant(texts)).items()}
     assert np.isfinite(scored["log_prob"]).tolist() == [True, True, False, False, False]

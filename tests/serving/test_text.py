@@ -24,13 +24,8 @@ from keras_nplm.data.tokenizers import (
 )
 from keras_nplm.serving.text import TextGraph
 
-NAMES = [
-    add_steps(base, steps)
-    for base in TOKENIZERS
-    for number in range(len(STEPS) + 1)
-    for steps in itertools.combinations(STEPS, number)
-    if base != CHARACTERS or not {*steps} - {"lower"}
-]
+_STEPS = [steps for number in range(len(STEPS) + 1) for steps in itertools.combinations(STEPS, number)]
+NAMES = [add_steps(base, steps) for base in TOKENIZERS if base != CHARACTERS for steps in _STEPS]
 WORDS = ["the", "cat", "Cat", "sit", "go", NUMBER, "être", "b", "İ", "i", "."]
 DICTIONARY = {"cats": "cat", "sat": "sit", "went": "go", "going": "go", "goings": "going", "a": "b", "été": "être"}
 EXAMPLES = ["The cat's mother-in-law sat.\tOn 3.5² mats…", "", " \x1c\u2028 ", "a_b-’c ﬁ Ω\u0301", "<s> <unk>\0\ufeff"]
@@ -84,8 +79,7 @@ _CHANGED = [character for character in _ALL if lower(character) != character or 
     "name, characters, pattern",
     [
         ("words", _ALL, "{0}a{0}'b "),
-        ("characters", _ALL, "{0}a"),
-        ("whitespace+lower+numbers", _ALL, "{0}1 "),
+        ("characters+lower", _ALL, "{0}a"),
         ("words+lower+numbers", _CHANGED, "{0}1 A{0}{0}'{0}-{0} {0} -{0} "),
     ],
 )
@@ -118,9 +112,7 @@ def test_only_the_end_of_a_long_text_is_read(monkeypatch):
     text, read = TextGraph(Vocabulary(ENDS), "words", "sentence"), []
     tokenize = text._tokenize
     monkeypatch.setattr(text, "_tokenize", lambda texts: read.extend(map(len, texts.numpy())) or tokenize(texts))
-    texts = tf.constant(["a b . 字 " * 200_000, "b", "a " + "x" * 5000 + " b a", "b a a." + "x" * 999_999])
+    texts = tf.constant(["a b . 字 " * 20_000, "b", "a " + "x" * 5000 + " b a", "b a a." + "x" * 99_999])
     context_ids, found = text.contexts(texts, 4, 10_000)
     assert found.numpy().tolist() == [True, True, True, False]  # the word x…x is longer than 10,000 bytes
-    a, b, dot, character = range(4, 8)
-    assert context_ids[:3].numpy().tolist() == [[b, dot, character], [2, 2, b], [1, b, a]]
-    assert sum(read) < 25_000
+    assert context_ids[:3].numpy().tolist() == [[5, 6, 7], [2, 2, 5], [1, 5, 4]] and sum(read) < 25_000

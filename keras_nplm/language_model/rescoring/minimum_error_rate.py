@@ -109,8 +109,7 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
 
     The weighted sum of hypothesis h is a_h + t b_h, a line in t, with a = F w and b = F d. The best hypothesis of an
     input changes only at the corners of the upper envelope of its lines, so the loss is constant between corners. The
-    step is the middle of the widest interval with the least loss. Where w + t d is 0 all lines cross in a corner, so
-    the step never leads to weights that rank nothing.
+    step is the middle of the widest interval with the least loss.
 
     Reference: Och (2003), Minimum error rate training in statistical machine translation, section 5.
     """
@@ -167,9 +166,8 @@ def minimise_error(
 ) -> tuple[np.ndarray, float]:
     """Return the weights with the least loss found by line searches from several starts; never worse than a start.
 
-    Each round searches along the K axes and K random directions and takes the best step. A search ends when no step
-    reduces the loss. Features are first scaled to the same standard deviation within inputs. A start that ranks
-    nothing, such as 0, has no loss to compare with. The first of equally good weights wins.
+    Each round searches along the K axes and K random directions and takes the best step, while it reduces the loss.
+    Features are first scaled to the same standard deviation within inputs. The first of equally good weights wins.
     """
     check_argument("restarts", restarts >= 0, "0 or more", restarts)
     spread = _compute_spread(candidates)

@@ -22,8 +22,8 @@ FORMATS = ("moses", "kaldi", "tsv")
 class NBestList:
     """An N-best list: the hypotheses of a decoder for one input, with their features.
 
-    `name` is the id of the input: Moses's sentence number, Kaldi's utterance, the first column of TSV. A feature has a
-    value for each of the H hypotheses, float64 [H], the greater the better. The decoder's total is `"score"`.
+    `name` is the id of the input. A feature has a value for each of the H hypotheses, float64 [H], the greater the
+    better. The decoder's total is `"score"`.
     """
 
     name: str
@@ -67,10 +67,8 @@ class NBestFile:
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
       such as `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed.
-
-    `format` is one of `FORMATS`, by default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi
-    only, are archives of costs by the name of the feature.
+    The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by default detected
+    from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are archives of costs by feature.
     """
 
     def __init__(
