@@ -97,9 +97,7 @@ class LanguageModel:
         without computing log Z, which is faster; see `keras_nplm.models.self_normalised.SelfNormalised`.
 
         Raises:
-            InputError: the directory is missing, incomplete or damaged, its files belong to different models, or
-                `self_normalised` is set and the model has no logits.
-            RunError: an object store cannot be reached.
+            InputError: the directory is missing, incomplete or damaged, or its files belong to different models.
         """
         directory = fetch(directory)
         config, vocabulary = read_description(directory)
@@ -185,10 +183,7 @@ class LanguageModel:
         self._dynamics = tuned and tuned.assign_to(self.model)
 
     def replace_model(self, model: NextWordModel, vocabulary: Vocabulary | None = None) -> "LanguageModel":
-        """Return a language model with other weights, or with more words, which leave the spelling model.
-
-        The corpus, the settings of dynamic evaluation and the record of an adaptation belong to the model before.
-        """
+        """Return a language model with other weights, or with more words, which leave the spelling model."""
         changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer_name, self.boundary)
         changed.spelling = self.spelling
         if vocabulary is not None and self.spelling is not None:
@@ -205,8 +200,7 @@ class LanguageModel:
     ) -> dict:
         """Return the exact perplexity of a text, its bits per character and its perplexity per word.
 
-        Out-of-vocabulary words are spelled by `spelling`, the `SpellingModel` of the model directory. Token ids with
-        `<unk>` have no bits per character, because they do not tell its spelling.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids with `<unk>` have no bits per character.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by `</s>`; or a split
@@ -224,10 +218,7 @@ class LanguageModel:
         return evaluate_text(self, text, ln_z, dynamic)
 
     def tune_dynamic(self) -> TunedDynamics:
-        """Tune dynamic evaluation on the validation split: how a copy of the model learns from the text it reads.
-
-        `save` writes the result, `dynamics`; `evaluate(dynamic=True)` and `score(dynamic=True)` use it.
-        """
+        """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and `save`."""
         if self.corpus is None:
             fix = "pass `DynamicSettings`, or use the directory that `train` wrote."
             reason = "Dynamic evaluation must be tuned on a validation split. Received: a model without corpus/."
@@ -323,8 +314,7 @@ class LanguageModel:
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """Return the nearest neighbours of a word with the cosine similarity of the word vectors (rows of C).
 
-        The word may be spelled as before or after normalisation. `among`: search only this many most frequent words.
-        The word itself and special tokens are left out.
+        `among`: search only this many most frequent words. The word itself and special tokens are left out.
         """
         words, vectors = self.word_vectors()
         return _pair_words(words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among))

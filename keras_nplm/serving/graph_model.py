@@ -71,10 +71,7 @@ def compute_in_blocks(
 
 
 def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the k greatest values of each row and their columns: `tf.math.top_k`, faster in long rows.
-
-    Only the values of the k blocks with the greatest maxima are compared.
-    """
+    """Return `tf.math.top_k`, faster in long rows: only the k blocks with the greatest maxima are compared."""
     num_blocks = values.shape[1] // _TOP_K_BLOCK
     if num_blocks < 2 * k:
         return tf.math.top_k(values, k)

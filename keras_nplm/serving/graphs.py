@@ -25,10 +25,7 @@ def build_graph(model: NextWordModel) -> GraphModel:
 
 
 class NetworkGraph(GraphModel):
-    """The layers of an NPLM as a graph, with the variables that inference reads and no others.
-
-    A short-list network has outputs for the words of its list only, and perhaps one for all other words.
-    """
+    """The layers of an NPLM as a graph, with the variables that inference reads and no others."""
 
     def __init__(self, model: NPLM):
         super().__init__(model)

@@ -32,8 +32,7 @@ _TOKENS = {
     CHARACTERS: f"Tokens are single characters; white space is the token `{SPACE}`.",
     SUBWORDS: f"Tokens are subwords of SentencePiece, see `sentencepiece.model`. `{SPACE}` is a space: a token without "
     "it continues the word before. A character without a token is spelled in bytes, such as `<0xE2>`, so that no text "
-    "is out of vocabulary. `predict_next` and `complete_prefix` return whole words, which a beam search finds. The "
-    "graph has plain TensorFlow operations only: loading it needs no further library.",
+    "is out of vocabulary. `predict_next` and `complete_prefix` return whole words, which a beam search finds.",
 }
 _STEPS = {
     "lower": "Upper case is converted to lower case.",

@@ -52,10 +52,7 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
 
 
 def export_onnx(language_model: LanguageModel, target: str | os.PathLike, *, quantise: bool = False) -> list[Path]:
-    """Export an NPLM as an ONNX file, with the arguments, input, output and vocabulary file of `export_litert`.
-
-    The extra `onnx` must be installed.
-    """
+    """Export an NPLM as an ONNX file, as `export_litert` does; the extra `onnx` must be installed."""
     module = _build_module(language_model, Path(target))
     tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
     quantisation = import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX") if quantise else None

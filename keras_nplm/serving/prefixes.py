@@ -16,10 +16,7 @@ _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 
 
 class UnfinishedWords(tf.Module):
-    """The unfinished last word of texts: the results of `split_unfinished_word`, and for pieces `split_unfinished`.
-
-    Of a word of more than `longest` characters only the end is returned.
-    """
+    """The unfinished last word of texts, as in Python; of more than `longest` characters only the end is returned."""
 
     def __init__(self, tokenizer_name: str, longest: int):
         super().__init__()

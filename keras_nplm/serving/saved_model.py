@@ -74,9 +74,8 @@ def export_saved_model(
     """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the server's files.
 
     `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` and warm-up requests in `assets.extra/`. It is renamed
-    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card.
-    `models.config`, `batching.config`, `monitoring.config` and `compose.yaml` configure the server, with the name of
-    TARGET as the model name. They are written only if absent, so edits are kept.
+    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card. The
+    files that configure the server, with the name of TARGET as the model name, are written only if absent.
 
     Args:
         language_model: a language model of any kind.
@@ -115,7 +114,6 @@ def export_saved_model(
 
 
 def _check_target(target: Path, name: str) -> None:
-    """Refuse a target that is a file, holds other files or has a name that TF Serving cannot use."""
     check_output_path(target)
     wanted = "a directory whose name, which becomes the model name, is a letter and then letters, digits, _ and -"
     check_argument("target", bool(_MODEL_NAME.fullmatch(name)), wanted, repr(name), "choose, such as, 'my_model'.")

@@ -69,8 +69,7 @@ DOCUMENTATION = {
 class ServingModule(tf.Module):
     """A language model of any kind as a module with the signatures that TF Serving calls.
 
-    The result of a row does not depend on other rows, so the server can batch requests. A text beyond the limit has the
-    result NaN, since an error would fail all requests of the batch. Large batches are computed in blocks of rows.
+    A row does not depend on other rows, and a text beyond the limit has the result NaN, since the server batches rows.
     """
 
     def __init__(self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH):

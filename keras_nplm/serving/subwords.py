@@ -100,10 +100,9 @@ class SubwordGraph(tf.Module):
 
 
 def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Find the most probable segmentation of all words by dynamic programming (Viterbi).
+    """Return the length of the piece of the best segmentation (Viterbi) that ends at each character, int64 [N], or 0.
 
-    From the scores [N, M] of the pieces of 1 … M characters that end at each character it returns the length of the
-    piece that ends there, int64 [N], or 0. Of equal segmentations the last piece is the longest.
+    `scores` [N, M] are those of pieces of 1 … M characters. Of equal segmentations the last piece is the longest.
     """
     longest, number = scores.shape[1], tf.size(lengths)
     by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)

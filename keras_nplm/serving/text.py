@@ -100,10 +100,7 @@ class TextGraph(tf.Module):
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
     def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return ids int32 [T], the places of all predicted tokens in them, int64 [N], and their sentences, int64 [N].
-
-        The n-1 ids before a place are the context of its token: see `gather_ngrams`.
-        """
+        """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens' sentences [N]."""
         ids, number = self.ids(sentences), tf.size(sentences)
         parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], self._padding_id)), ids]
         if self.boundary == "sentence":

@@ -47,10 +47,7 @@ class WordSearch(tf.Module):
         self._sorted = store_array(np.array([*pieces.index.ids, *padding], np.int32))
 
     def split_blanks(self, contexts: tf.Tensor, prefixes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return contexts without white space at their ends, and how a word begins, for `complete`.
-
-        The latter, int32 [B], are rows of `WordPieces.begins`, or -1: as the last piece of the context says.
-        """
+        """Return contexts without white space at their ends, and rows of `WordPieces.begins`, -1: the last piece's."""
         before = tf.strings.regex_replace(contexts, self._blanks, "")
         has_space, is_first = before != contexts, before == ""
         begin = tf.where(has_space, completion.AFTER_SPACE, tf.where(prefixes == "", -1, completion.NO_SPACE))

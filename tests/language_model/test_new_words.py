@@ -17,10 +17,10 @@ TEXT = ["the dog sat on the mat .", "", "the dog and the cat sat .", "on the dog
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
 
 
-def _randomise(model: NPLM, size: float = 0.6) -> NPLM:
+def _randomise(model: NPLM) -> NPLM:
     random = np.random.default_rng(1)
     for weight in model.trainable_weights:
-        weight.assign(random.normal(0, size, weight.shape))
+        weight.assign(random.normal(0, 0.6, weight.shape))
     return model
 
 

@@ -75,14 +75,12 @@ def test_damaged_directories_are_refused(build_ngram_model, tmp_path, name, cont
         LanguageModel.load(tmp_path)
 
 
-def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path):
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [(object(), "must be an NPLM, a Shortlist, .* Received: object"), (Uniform(8), "of the model's size, 8")],
+)
+def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path, model, message):
     changed = build_ngram_model("sentence")
-    for model, message in (
-        (object(), "must be an NPLM, a Shortlist, .* Received: object"),
-        (Uniform(8), "of the model's size, 8"),
-        (Uniform(9, "stream"), "`boundary` must be"),
-    ):
-        changed.model = model
-        with pytest.raises(InputError, match=message):
-            changed.save(tmp_path)
-    assert not (tmp_path / "config.json").exists()
+    changed.model = model
+    with pytest.raises(InputError, match=message):
+        changed.save(tmp_path)

@@ -96,9 +96,3 @@ def test_a_large_batch_is_computed_in_blocks(language_model, monkeypatch):
         rows.clear()
         call()  # not a graph: the rows of each block are known
         assert max(rows) == 8 and sum(rows) == number
-
-
-def test_any_bytes_have_a_result(loaded):
-    texts = tf.constant([np.random.default_rng(seed).bytes(seed) for seed in range(40)])
-    assert np.isfinite(loaded.signatures["score"](sentences=texts)["log_prob"]).all()
-    assert np.isfinite(loaded.signatures["predict_next"](contexts=texts)["probabilities"]).all()

@@ -29,9 +29,7 @@ def tune(
     restarts: int = RESTARTS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Tune weights: minimise the total loss of the first-ranked hypotheses; see `minimise_error`.
-
-    The loss is never greater than with the initial weights, and never greater than with the decoder's features alone.
+    """Tune weights: minimise the loss of the first-ranked hypotheses, at most that of the initial weights.
 
     Args:
         lists: development set of N-best lists, with the language model's features.
@@ -39,14 +37,10 @@ def tune(
         weights: initial weight of each feature that is tuned. Default: `default_weights`, and 0 for the numbers of
             tokens and of unknown words.
         name: name of the language model's feature.
-        restarts: number of additional random starts, 0 or more.
-        seed: random seed of these starts.
+        restarts: number of additional random starts, 0 or more, from `seed`.
 
     Returns:
         weight of each feature; the absolute values sum to 1.
-
-    Raises:
-        InputError: `lists` is empty, or a weight has no feature in the lists.
     """
     return tune_pairs(add_losses(lists, losses), weights, name=name, restarts=restarts, seed=seed)
 

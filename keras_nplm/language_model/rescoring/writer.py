@@ -24,11 +24,9 @@ def open_nbest_writer(
 ) -> Iterator[Callable[[NBestList], None]]:
     """Open a file of N-best lists and return a function that writes a list of an `NBestFile` with its new features.
 
-    - Moses: new features follow the features of the line. The total replaces the score, which is kept as a feature
-      `NAME_before`.
+    - Moses: the total replaces the score, which is kept as a feature `NAME_before`.
     - TSV: new features are new columns. The total is the last column, `NAME_total`. `header` is the header line.
     - Kaldi: the file receives the words. Each new feature, and the total, goes to an archive of costs `PATH.FEATURE`.
-      Keys are unchanged, so the first line of an utterance is the best hypothesis.
 
     The file, gzipped if its name ends in `.gz`, appears when the block ends without an error. None: standard output.
     """

@@ -47,6 +47,10 @@ def test_line_search_takes_the_widest_interval(corners, middle):
     assert line_search(candidates, np.array([1.0, 0]), np.array([0, 1.0])) == (middle, 0.0)
 
 
+def test_first_of_equal_hypotheses_is_best():
+    assert Candidates(np.ones((5, 1)), np.array([0, 3]), np.arange(5.0)).loss_with(np.ones(1)) == 3
+
+
 def test_search_ends_where_no_step_reduces_the_loss(monkeypatch):
     """One round along 2 axes and 2 random directions from each start; the first of equally good weights is kept."""
     searched = []
