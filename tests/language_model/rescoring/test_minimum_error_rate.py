@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from keras_nplm.language_model.rescoring import NBestList, tune
 from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, line_search, minimise_error
 
 
@@ -70,6 +71,21 @@ def test_tuned_weights_are_never_worse_than_their_beginnings(seed):
     assert loss == candidates.loss_with(weights) and loss <= min(map(candidates.loss_with, ranking), default=loss)
     assert np.abs(weights).sum() == pytest.approx(1)
     assert (minimise_error(candidates, starts, restarts=2)[0] == weights).all()
+
+
+@pytest.mark.parametrize("columns", [["score"], ["score", "twice"], ["score", "constant"]])
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_tuned_weights_rank_hypotheses(columns, start):
+    """The right hypothesis is always first, so weights that rank nothing would have no word errors."""
+    rng, lists = np.random.default_rng(1), []
+    for number in range(80):
+        values = {"score": rng.normal(size=4), "nplm": rng.normal(size=4) - 1e3, "constant": np.full(4, 0.1)}
+        values["twice"] = 2 * values["score"]
+        lists.append(NBestList(str(number), [*"abcd"], {name: values[name] for name in ({*columns} | {"nplm"})}))
+    weights = dict.fromkeys(columns, start)
+    tuned = tune(lists, lambda lists: [np.array([0.0, 1, 1, 1]) for _ in lists], weights, restarts=1)
+    totals = [sum(weight * one.features.get(name, 0) for name, weight in tuned.items()) for one in lists]
+    assert min(map(np.ptp, totals)) > 1e-6 and np.argmax(totals, axis=1).any()
 
 
 def test_tuning_finds_hidden_weights():
