@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.shards import encode_text
 from keras_nplm.data.special_ids import EOS_ID
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import Option
 
 if TYPE_CHECKING:
@@ -21,12 +21,7 @@ SEED = Option("seed", int, 0, "seed of the order of the n-grams", least=0, below
 
 
 def adapt(
-    language_model: "LanguageModel",
-    text: Iterable[str],
-    *,
-    held_out: float,
-    epochs: int,
-    seed: int,
+    language_model: "LanguageModel", text: Iterable[str], *, held_out: float, epochs: int, seed: int
 ) -> "LanguageModel":
     """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and `adapt_network`."""
     for option, value in ((HELD_OUT, held_out), (EPOCHS, epochs), (SEED, seed)):
@@ -39,21 +34,17 @@ def adapt(
 
     from keras_nplm.models.adaptation import adapt_network
 
-    model, adaptation = adapt_network(
-        language_model.model, train_ids, held_out_ids, language_model.boundary, epochs=epochs, seed=seed
-    )
-    adapted = language_model.replace_model(model)
-    adapted.adaptation = adaptation
+    boundary = language_model.boundary
+    tuned = adapt_network(language_model.model, train_ids, held_out_ids, boundary, epochs=epochs, seed=seed)
+    adapted = language_model.replace_model(tuned[0])
+    adapted.adaptation = tuned[1]
     return adapted
 
 
 def _split_lines(ids: np.ndarray, held_out: float) -> tuple[np.ndarray, np.ndarray]:
     ends = np.flatnonzero(ids == EOS_ID)
-    if len(ends) < 2:
-        raise InputError(
-            f"The text must have 2 lines or more with words. Received: {len(ends)}. Fix: write one sentence per line, "
-            "or give more text."
-        )
+    fix = "write one sentence per line, or give more text."
+    check_argument("text", len(ends) >= 2, "2 lines or more with words", len(ends), fix)
     number = min(max(1, round(held_out * len(ends))), len(ends) - 1)
     first = ends[-number - 1] + 1
     return ids[:first], ids[first:]

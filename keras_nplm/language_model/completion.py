@@ -30,7 +30,6 @@ class WordPieces:
     A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
     spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece without the space before it, and `last`,
     int [|V|], what it ends with. `begins`, bool [5, |V|]: whether a piece begins a word after a text with this end.
-    `blanks` separate an unfinished word from the text before it.
     """
 
     def __init__(self, vocabulary: Vocabulary):
@@ -77,11 +76,7 @@ def is_letter(character: str) -> bool:
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, which consists of letters.
-
-    >>> split_unfinished("The val"), split_unfinished("The (val"), split_unfinished("The "), split_unfinished("我们")
-    (('The ', 'val'), ('The (', 'val'), ('The ', ''), ('我们', ''))
-    """
+    """Split a text into its complete words and its last, unfinished word, which consists of letters."""
     start = len(text)
     while start and is_letter(text[start - 1]):
         start -= 1
@@ -160,10 +155,8 @@ def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, f
 
 
 def _is_text(text: bytes) -> bool:
-    try:
-        return bool(text.decode("utf-8").strip())
-    except UnicodeDecodeError:
-        return False
+    decoded = text.decode("utf-8", "ignore")
+    return bool(decoded.strip()) and decoded.encode("utf-8") == text
 
 
 def _round(log_probs: np.ndarray) -> np.ndarray:

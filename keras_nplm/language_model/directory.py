@@ -9,7 +9,7 @@ from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError, RunError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, remove_temporary_files
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
@@ -30,11 +30,8 @@ def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
 def load_encoded_corpus(directory: Path, vocabulary_size: int) -> EncodedCorpus:
     """Load the encoded training corpus of a model directory."""
     encoded = EncodedCorpus.load(directory / "corpus")
-    if encoded.vocabulary_size != vocabulary_size:
-        raise InputError(
-            f"{directory / 'corpus'} must be encoded with the {vocabulary_size} words of vocabulary.txt. Received: "
-            f"{encoded.vocabulary_size} words. Fix: retrain."
-        )
+    size, wanted = encoded.vocabulary_size, f"encoded with the {vocabulary_size} words of vocabulary.txt"
+    check_argument(f"{directory / 'corpus'}", size == vocabulary_size, wanted, f"{size} words", "retrain.")
     return encoded
 
 
@@ -42,12 +39,7 @@ def read_config(directory: Path) -> dict:
     """Read `config.json` of a model directory and check the fields that all kinds of models have."""
     path = directory / "config.json"
     config = read_json(path)
-    if not isinstance(config.get("kind"), str):
-        raise InputError(
-            f"{path} must name the `kind` of the model. Received: {config.get('kind')!r}. "
-            "Fix: train the model with this version."
-        )
-    required = ["tokenizer", "boundary"] + [name for name in ("corpus",) if name in config]
+    required = ["kind", "tokenizer", "boundary"] + [name for name in ("corpus",) if name in config]
     check_fields(path, config, dict.fromkeys(required, str))
     return config
 
@@ -55,10 +47,8 @@ def read_config(directory: Path) -> dict:
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     """Read `config.json` and the vocabulary of a model directory, without the model."""
     if not directory.is_dir():
-        raise InputError(
-            f"Model directory {directory} does not exist. Fix: train a model with "
-            f"`keras-nplm train --output {directory}`."
-        )
+        fix = f"train a model with `keras-nplm train --output {directory}`."
+        raise InputError(f"Model directory {directory} does not exist. Fix: {fix}")
     config = read_config(directory)
     return config, load_vocabulary(directory, config["tokenizer"])
 
@@ -124,11 +114,8 @@ def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> No
     check_output_path(directory)
     if (directory / "config.json").exists():
         raise InputError(f"{directory} already holds a model. Fix: choose a new `--output`, or delete the directory.")
-    allowed = {LOCK_NAME, *allowed}
-    if directory.exists() and (
-        not directory.is_dir()
-        or any(path.name not in allowed and not is_temporary(path) for path in directory.iterdir())
-    ):
+    paths = directory.iterdir() if directory.is_dir() else [directory] * directory.exists()
+    if not all(path.name in {LOCK_NAME, *allowed} or is_temporary(path) for path in paths):
         raise InputError(
             f"{directory} exists and is not a model directory. Fix: choose a new `--output`. "
             "Or delete the directory, if an interrupted command left it."

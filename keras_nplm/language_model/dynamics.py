@@ -33,9 +33,7 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
     check_fields(path, content, {"settings": dict, "static": NUMBER, "dynamic": NUMBER, "tokens": int, "tried": int})
     if content.get("weights") not in (None, digest_weights(model)):
         return None
-    wanted = {
-        field.name: NUMBER if field.type is float else field.type for field in dataclasses.fields(DynamicSettings)
-    }
+    wanted = {one.name: NUMBER if one.type is float else one.type for one in dataclasses.fields(DynamicSettings)}
     check_fields(path, content["settings"], wanted)
     settings = DynamicSettings(**{name: content["settings"][name] for name in wanted})
     mean_squares = _load_squares(directory / _SQUARES_FILE, model) if settings.rule == "rms" else None

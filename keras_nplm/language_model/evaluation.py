@@ -29,10 +29,8 @@ def evaluate_text(language_model: "LanguageModel", text: Text, ln_z: bool, dynam
     """Return the figures of a text; see `LanguageModel.evaluate`."""
     ids, size = _encode(language_model, text)
     if language_model.kind == "self-normalised":
-        raise InputError(
-            "Self-normalised log-probabilities have no exact perplexity, because they do not sum to 1. "
-            "Fix: load the model without `self_normalised`."
-        )
+        fix = "load the model without `self_normalised`."
+        raise InputError(f"Self-normalised log-probabilities have no exact perplexity. Fix: {fix}")
     measure = evaluate
     if ln_z:
         if language_model.kind != "nplm":
@@ -70,10 +68,8 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
         check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
         corpus, boundary = language_model.corpus, language_model.boundary
         if corpus is None:
-            raise InputError(
-                f"The model directory has no corpus/, so the split {text!r} is not available. "
-                "Fix: evaluate lines of text (`--text FILE`)."
-            )
+            reason = f"The model directory has no corpus/, so the split {text!r} is not available."
+            raise InputError(f"{reason} Fix: evaluate lines of text (`--text FILE`).")
         return corpus.ids(text), lambda: TextSize.of_split(corpus, text, boundary, language_model.spelling)
     if holds_ids(text):
         ids = convert_ids(text)
@@ -117,7 +113,6 @@ def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tupl
 def _refuse_closed_vocabulary(language_model: "LanguageModel", word: str) -> None:
     """Refuse an out-of-vocabulary word if its probability is 0."""
     if language_model.model.log_prob(language_model.first_context[None], np.array([UNK_ID]))[0] == -np.inf:
-        raise InputError(
-            "The vocabulary of the model is closed: out-of-vocabulary words have probability 0. Received: "
-            f"{word!r}. Fix: mix the model with the uniform distribution (`mix --uniform`), or remove the word."
-        )
+        reason = "The vocabulary of the model is closed: out-of-vocabulary words have probability 0."
+        fix = "mix the model with the uniform distribution (`mix --uniform`), or remove the word."
+        raise InputError(f"{reason} Received: {word!r}. Fix: {fix}")

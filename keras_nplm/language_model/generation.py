@@ -1,5 +1,7 @@
 """Generate text: sample words from P(w | context), with temperature and top-k."""
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +30,8 @@ def generate_text(
     has_pieces = language_model.vocabulary.subwords is not None
     prompt = prompt.rstrip(" ") if has_pieces else prompt
     context = language_model.encode_beginning(prompt)
-    ids = _sample_sentences(language_model, context, num_words, np.random.default_rng(seed), temperature, top_k)
+    sample = functools.partial(_sample, random=np.random.default_rng(seed), temperature=temperature, top_k=top_k)
+    ids = _sample_sentences(language_model, context, num_words, sample)
     lines = [language_model.vocabulary.decode(np.array(sentence)) for sentence in ids]
     joined = [join_tokens(line, language_model.tokenizer_name) for line in lines]
     if has_pieces and len(language_model.tokenize(prompt)):
@@ -37,12 +40,7 @@ def generate_text(
 
 
 def _sample_sentences(
-    language_model: "LanguageModel",
-    context: np.ndarray,
-    num_words: int,
-    random: np.random.Generator,
-    temperature: float,
-    top_k: int | None,
+    language_model: "LanguageModel", context: np.ndarray, num_words: int, sample: Callable[[np.ndarray], int]
 ) -> list[list[int]]:
     """Sample the ids of words after a context, one list per sentence."""
     candidates = language_model.proposed_ids
@@ -53,7 +51,7 @@ def _sample_sentences(
         if number == num_words and pieces is None:
             break
         log_probs = language_model.model.next_log_probs(context[None])[0, candidates].astype(np.float64)
-        token = int(candidates[_sample(log_probs, random, temperature, top_k)])
+        token = int(candidates[sample(log_probs)])
         is_new = token == EOS_ID or pieces is None or bool(pieces.begins[pieces.last[context[-1]], token])
         if number == num_words and is_new:
             break
@@ -71,10 +69,8 @@ def _sample_sentences(
 def _sample(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:
     """Sample an index from a distribution, given as unnormalised log-probabilities [N]."""
     if np.isneginf(log_probs).all():
-        raise InputError(
-            "Every word has probability 0 after this context. Fix: mix the model with the uniform distribution "
-            "(`keras-nplm mix --uniform`)."
-        )
+        fix = "mix the model with the uniform distribution (`keras-nplm mix --uniform`)."
+        raise InputError(f"Every word has probability 0 after this context. Fix: {fix}")
     if temperature == 0:
         return int(np.argmax(log_probs))
     indices = np.arange(len(log_probs))

@@ -51,10 +51,6 @@ class LanguageModel:
         boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"stream"`: the
             text is one stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
 
-    Raises:
-        InputError: `boundary` or the size of the vocabulary differs from the model's, or the vocabulary holds lemmas
-            and the tokenizer does not.
-
     Example:
 
     >>> from keras_nplm import encode_sentences, kneser_ney
@@ -64,8 +60,6 @@ class LanguageModel:
     >>> language_model = LanguageModel(model, vocabulary, "words")
     >>> language_model
     LanguageModel(BackoffModel, order=3, |V|=7, tokenizer='words', boundary='sentence')
-    >>> next(language_model.score(["The cat sat"])).tokens
-    4
     >>> [word for word, probability in language_model.next_words("the", top_k=2)]
     ['cat', '</s>']
     """
@@ -73,11 +67,8 @@ class LanguageModel:
     def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str | None = None):
         if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
             vocabulary = vocabulary.with_forms(load_forms(tokenizer_name))
-        elif vocabulary.forms is not None and not uses_lemmas(tokenizer_name):
-            raise InputError(
-                f"A vocabulary of lemmas needs a tokenizer with `+lemmas`. Received: {tokenizer_name!r}. "
-                f"Fix: use {tokenizer_name + '+lemmas'!r}."
-            )
+        has_words = vocabulary.forms is None or uses_lemmas(tokenizer_name)
+        check_argument("tokenizer_name", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer_name)
         size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
         check_argument("vocabulary", size == words, f"of the model's size, {size}", f"{words} words", "pass its own.")
         self.model = model
@@ -106,20 +97,15 @@ class LanguageModel:
         without computing log Z, which is faster; see `keras_nplm.models.self_normalised.SelfNormalised`.
 
         Raises:
-            InputError: the directory is missing, incomplete or damaged, its files belong to different models, or
-                `self_normalised` is set and the model has no logits.
-            RunError: an object store cannot be reached.
+            InputError: the directory is missing, incomplete or damaged, or its files belong to different models.
         """
         directory = fetch(directory)
         config, vocabulary = read_description(directory)
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised:
-                if model.kind != "nplm":
-                    raise InputError(
-                        f"Only an NPLM has logits to use as log-probabilities. Received: {type(model).__name__}. "
-                        "Fix: leave `self_normalised` (`--self-normalised`) out."
-                    )
+                wanted, fix = "an NPLM, which has logits, to be self-normalised", "leave `--self-normalised` out."
+                check_argument("model", model.kind == "nplm", wanted, type(model).__name__, fix)
                 from keras_nplm.models.self_normalised import SelfNormalised
 
                 model = SelfNormalised(model)
@@ -139,9 +125,7 @@ class LanguageModel:
 
     @classmethod
     def from_preset(cls, name: str) -> "LanguageModel":
-        """Load a trained model that the package contains, without training or download.
-
-        `"reference"` is what `keras-nplm train` makes, a network of the Python language reference with 2,164 words.
+        """Load a trained model of the package: `"reference"` is what `keras-nplm train` makes, with 2,164 words.
 
         >>> LanguageModel.from_preset("reference").next_words("The value of", top_k=1)[0][0]
         'the'
@@ -153,7 +137,6 @@ class LanguageModel:
 
         Raises:
             InputError: the directory already holds a model, or models of this class cannot be saved.
-            RunError: a file cannot be written, or a different process writes the directory.
         """
         with open_output(directory) as directory, lock_directory(directory):
             if (directory / "config.json").exists():
@@ -200,10 +183,7 @@ class LanguageModel:
         self._dynamics = tuned and tuned.assign_to(self.model)
 
     def replace_model(self, model: NextWordModel, vocabulary: Vocabulary | None = None) -> "LanguageModel":
-        """Return a language model with other weights, or with more words, which leave the spelling model.
-
-        The corpus, the settings of dynamic evaluation and the record of an adaptation belong to the model before.
-        """
+        """Return a language model with other weights, or with more words, which leave the spelling model."""
         changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer_name, self.boundary)
         changed.spelling = self.spelling
         if vocabulary is not None and self.spelling is not None:
@@ -220,8 +200,7 @@ class LanguageModel:
     ) -> dict:
         """Return the exact perplexity of a text, its bits per character and its perplexity per word.
 
-        Out-of-vocabulary words are spelled by `spelling`, the `SpellingModel` of the model directory. Token ids with
-        `<unk>` have no bits per character, because they do not tell its spelling.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids with `<unk>` have no bits per character.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by `</s>`; or a split
@@ -239,15 +218,11 @@ class LanguageModel:
         return evaluate_text(self, text, ln_z, dynamic)
 
     def tune_dynamic(self) -> TunedDynamics:
-        """Tune dynamic evaluation on the validation split: how a copy of the model learns from the text it reads.
-
-        `save` writes the result, `dynamics`; `evaluate(dynamic=True)` and `score(dynamic=True)` use it.
-        """
+        """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and `save`."""
         if self.corpus is None:
-            raise InputError(
-                "Dynamic evaluation must be tuned on a validation split. Received: a model without corpus/. Fix: pass "
-                "`DynamicSettings`, or use the directory that `train` wrote."
-            )
+            fix = "pass `DynamicSettings`, or use the directory that `train` wrote."
+            reason = "Dynamic evaluation must be tuned on a validation split. Received: a model without corpus/."
+            raise InputError(f"{reason} Fix: {fix}")
         train_ids = self.corpus.ids("train")
         self.dynamics = tune_dynamic(self.model, self.corpus.ids("validation"), self.boundary, train_ids)
         return self.dynamics
@@ -258,11 +233,8 @@ class LanguageModel:
         A copy of the network is trained further on lines of text, in seconds, and averaged with the trained weights.
         The last lines, a share `held_out` in [0.01, 1), are held out for early stopping and for the choice of the
         learning rate; there are at most `epochs` for each rate. The vocabulary stays the same: `keras_nplm.add_words`
-        adds out-of-vocabulary words first. See `keras_nplm.models.adaptation.adapt_network`.
-
-        Returns:
-            a language model with the same vocabulary. Its `adaptation` tells the learning rate and the held-out
-            perplexity before and after; its `corpus` and `dynamics` are None.
+        adds out-of-vocabulary words first. `adaptation` of the result tells the rate and the held-out perplexity before
+        and after; its `corpus` and `dynamics` are None.
         """
         from keras_nplm.language_model.adaptation import adapt
 
@@ -278,9 +250,8 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
-        Sentences, perhaps an iterator over a large file, do not see each other as context. `min_log_prob` is a lower
-        bound of ln P of one n-gram. `counts` are counters that are increased. `dynamic`: a copy of the model learns
-        from each sentence before it scores the next; see `evaluate`.
+        `min_log_prob` is a lower bound of ln P of one n-gram. `counts` are counters that are increased. `dynamic`: a
+        copy of the model learns from each sentence before it scores the next; see `evaluate`.
         """
         lines = check_lines(sentences, "sentences")
         model = make_learner(self, dynamic)[1] if dynamic else self.model
@@ -295,9 +266,8 @@ class LanguageModel:
 
         The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number of predicted
         tokens, and `name_unk` the number of out-of-vocabulary words; these two are kept only if they have a weight.
-
-        The lists, as `NBestFile` reads them, are scored in batches. The default of the weights is 1 for `"score"` (or
-        for each feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds better ones.
+        The default of the weights is 1 for `"score"` (or for each feature of a list without it) and 1 for `name`;
+        `keras_nplm.tune` finds better ones.
         """
         score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB)
         return rank_lists(add_scores(lists, score, name), weights, name)
@@ -315,9 +285,6 @@ class LanguageModel:
         The words before the unfinished word, such as `"val"` in `"The val"`, are the context. After white space every
         word fits. The words have P(w | context), in descending order, normalised over the whole vocabulary: divide by
         their sum over all words with the prefix for P(w | context, prefix). Special tokens are left out.
-
-        >>> [word for word, _ in LanguageModel.from_preset("reference").complete_prefix("The val", top_k=2)]
-        ['value', 'values']
         """
         return next_words.complete_prefix(self, text, top_k)
 
@@ -336,21 +303,18 @@ class LanguageModel:
             prompt: the text to continue; may be empty.
             num_words: number of words, or of the characters of a character model, 1 to 1,000,000.
             seed: random seed, 0 or more.
-            temperature: 0 or more. P is raised to the power 1/temperature and normalised; 0 takes the most probable
-                word.
+            temperature: P is raised to the power 1/temperature and normalised; 0 takes the most probable word.
             top_k: sample from this many most probable words, characters or subwords. Default: all.
 
         Returns:
-            the words separated by spaces, the characters of a character model, or the text of the subwords, which
-            begins with a space if a new word follows the prompt. With the boundary `"sentence"` a sentence is a line.
+            the words separated by spaces, or the text of characters or subwords. Each sentence is a line.
         """
         return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
 
     def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
         """Return the nearest neighbours of a word with the cosine similarity of the word vectors (rows of C).
 
-        The word may be spelled as before or after normalisation. `among`: search only this many most frequent words.
-        The word itself and special tokens are left out.
+        `among`: search only this many most frequent words. The word itself and special tokens are left out.
         """
         words, vectors = self.word_vectors()
         return _pair_words(words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among))

@@ -22,12 +22,8 @@ NETWORK, BACKGROUND = 0, 1  # the components of a short-list or hybrid; a contin
 
 def get_kind(model: NextWordModel) -> str:
     """Return the kind of a model, the name in `config.json` of its class."""
-    kind = getattr(model, "kind", None)
-    if kind not in KINDS:
-        raise InputError(
-            f"`model` must be an NPLM, a Shortlist, an n-gram model, a cache or a Mixture of these. Received: "
-            f"{type(model).__name__}."
-        )
+    kind, wanted = getattr(model, "kind", None), "an NPLM, a Shortlist, an n-gram model, a cache or a Mixture of these"
+    check_argument("model", kind in KINDS, wanted, type(model).__name__)
     return kind
 
 
@@ -83,7 +79,10 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
     elif kind == "mixture":
         model = _load_mixture(directory, config, vocabulary_size)
     elif isinstance(kind, str) and kind in _CACHE_FIELDS:
-        options = _read_cache(directory, _CACHE_FIELDS[kind])
+        path, fields = directory / "cache.json", _CACHE_FIELDS[kind]
+        content = read_json(path)
+        check_fields(path, content, fields)
+        options = {name: content[name] for name in fields}
         if kind == "continuous-cache":
             model = ContinuousCache(load_component(directory, NETWORK, config, vocabulary_size), **options)
         else:
@@ -96,15 +95,11 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
         network, background = (load_component(directory, i, config, vocabulary_size) for i in (NETWORK, BACKGROUND))
         model = (Shortlist if kind == "shortlist" else Hybrid)(network, background)
     else:
-        raise InputError(
-            f"`kind` in {directory / 'config.json'} must be one of {', '.join(KINDS)}. Received: {kind!r}. "
-            "Fix: train the model with this version."
-        )
-    if model.vocabulary_size != vocabulary_size:
-        raise InputError(
-            f"vocabulary.txt in {directory} has {vocabulary_size} words, and the model has {model.vocabulary_size}. "
-            "Fix: restore the files of one model."
-        )
+        path, fix = directory / "config.json", "train the model with this version."
+        raise InputError(f"`kind` in {path} must be one of {', '.join(KINDS)}. Received: {kind!r}. Fix: {fix}")
+    if (size := model.vocabulary_size) != vocabulary_size:
+        reason = f"vocabulary.txt in {directory} has {vocabulary_size} words, and the model has {size}."
+        raise InputError(f"{reason} Fix: restore the files of one model.")
     return model
 
 
@@ -115,13 +110,6 @@ def load_component(directory: Path, number: int, config: dict, vocabulary_size: 
         raise InputError(f"{component} is a symbolic link. Fix: copy the component into the model directory.")
     component_config = {"boundary": config["boundary"]} | read_json(component / "config.json")
     return load_model(component, component_config, vocabulary_size)
-
-
-def _read_cache(directory: Path, fields: dict) -> dict:
-    path = directory / "cache.json"
-    options = read_json(path)
-    check_fields(path, options, fields)
-    return {name: options[name] for name in fields}
 
 
 def _load_mixture(directory: Path, config: dict, vocabulary_size: int) -> Mixture:

@@ -48,8 +48,8 @@ def add_words(
     - f̄_j: the mean of the output's features over the k contexts of j.
     - f̄_<unk>: their mean over the text, weighted by P(<unk> | context). s²: their variance.
 
-    A tied output takes the sum of both steps. The constants were chosen on Brown. Under both rules the bias b_j makes
-    the mean of P(j | context) over the text equal to the frequency of j.
+    A tied output takes the sum of both steps. Under both rules the bias b_j makes the mean of P(j | context) over the
+    text equal to the frequency of j.
 
     Args:
         language_model: an NPLM whose output layer has a row for each word. It is not changed.
@@ -65,16 +65,7 @@ def add_words(
         a language model with the larger vocabulary, without `corpus` and `dynamics`, which do not have the new words.
 
     Raises:
-        InputError: the output layer has no row for each word, the vocabulary holds lemmas, no word can be added, a
-            word is in the vocabulary, is too rare or has no context, or an option is out of range.
-
-    Example:
-
-    >>> from keras_nplm import NPLM, Vocabulary
-    >>> language_model = LanguageModel(NPLM(6, order=3), Vocabulary(["the", "cat"]), "words")
-    >>> grown = add_words(language_model, ["the dog", "the cat", "the cat sees the dog"], min_count=2)
-    >>> grown.vocabulary.words[4:], sorted(word for word, _ in grown.next_words("the dog"))
-    (['the', 'cat', 'dog'], ['</s>', 'cat', 'dog', 'the'])
+        InputError: the output layer has no row for each word, or a word is in the vocabulary, too rare or first.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5, out-of-vocabulary words.
     """
@@ -85,10 +76,8 @@ def add_words(
     check_growable(model)
     name = language_model.tokenizer_name
     if uses_lemmas(name) or language_model.vocabulary.subwords is not None:
-        raise InputError(
-            "Words cannot be added to a vocabulary of lemmas, because their word forms are unknown, or of subwords, "
-            f"which spells every word already. Received: tokenizer {name!r}. Fix: train with a tokenizer of words."
-        )
+        reason = f"Words cannot be added to a vocabulary of lemmas or subwords. Received: tokenizer {name!r}."
+        raise InputError(f"{reason} Fix: train with a tokenizer of words.")
     check_argument("rule", rule in RULES, f"one of {', '.join(RULES)}", repr(rule), "choose one of them.")
     check_argument("prior_tokens", prior_tokens >= 1, "1 or more", prior_tokens, "count the tokens of training.")
     sentences = list(check_lines(sentences, "sentences"))
@@ -115,22 +104,16 @@ def count_new_words(
     check_argument("min_count", min_count >= 1, "1 or more", min_count)
     counts = Counter(token for line in check_lines(sentences, "sentences") for token in language_model.tokenize(line))
     check_reserved(counts)
-    check_argument("sentences", bool(counts), "a text with 1 word or more", 0, "give lines with the new words.")
     known = set(language_model.vocabulary.words)
     if words is None:
         words = [word for word, count in counts.items() if count >= min_count and word not in known]
-        if not words:
-            raise InputError(
-                f"The text has no out-of-vocabulary word with `min_count` {min_count}. Fix: lower it, or add text."
-            )
+        wanted = f"a text with an out-of-vocabulary word that occurs {min_count} times or more"
+        check_argument("sentences", bool(words), wanted, 0, "lower `min_count`, or add text.")
     words = list(check_lines(words, "words"))
     for word in words:
         if word in known:
             raise InputError(f"The word {word!r} is already in the vocabulary. Fix: leave it out.")
-        if counts[word] < min_count:
-            raise InputError(
-                f"The word {word!r} must occur {min_count} times or more in the text. Received: {counts[word]}. "
-                "Fix: spell it as the text does, or give more text."
-            )
+        wanted, fix = f"{min_count} or more in the text", "spell it as the text does, or give more text."
+        check_argument(f"count of {word}", counts[word] >= min_count, wanted, counts[word], fix)
     check_argument("words", bool(words), "1 word or more", 0, "leave it out to add all new words.")
     return {word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))}

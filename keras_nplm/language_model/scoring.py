@@ -1,7 +1,4 @@
-"""Score sentences: log-probabilities of texts under a language model.
-
-Sentences become n-grams. Each distinct word is looked up once, and each distinct n-gram is evaluated once.
-"""
+"""Score sentences: log-probabilities of texts under a language model, each distinct n-gram evaluated once."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -95,9 +92,8 @@ def score_sentences(
 
         ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
 
-    An n-gram that occurs several times is evaluated once. An NPLM also computes each distinct context once. With the
-    boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0. `in_order` evaluates each
-    n-gram where it stands in the text, for a model that learns as it reads.
+    An n-gram that occurs several times is evaluated once, but with `in_order` where it stands, for a model that learns.
+    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0.
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
@@ -114,10 +110,7 @@ def score_sentences(
             counts.ngrams += len(ngrams)
             counts.distinct_ngrams += len(distinct)
             counts.contexts += len(find_distinct_rows(distinct[:, :-1])[0])
-    number = len(sentences)
-    columns = (
-        np.bincount(owners, log_prob, number),
-        np.bincount(owners, minlength=number),
-        np.bincount(owners, tokens[positions] == UNK_ID, number).astype(np.int64),
-    )
+    number, is_unknown = len(sentences), tokens[positions] == UNK_ID
+    columns = [np.bincount(owners, weights, number) for weights in (log_prob, None, is_unknown)]
+    columns[2] = columns[2].astype(np.int64)
     return [SentenceScore(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -7,35 +7,27 @@ import numpy as np
 
 from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 
+Neighbours = tuple[np.ndarray, np.ndarray]  # rows and cosines
 _PERPLEXITY = 15.0  # of t-SNE: the effective number of neighbours, if there are three times as many words
 
 
-def nearest(
-    vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest(vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None = None) -> Neighbours:
     """Return the nearest neighbours of rows [B] of float [N, m] by cosine similarity, without the rows themselves.
 
         cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero
 
-    Only the `among` first rows, the most frequent words, are searched. The neighbours are int [B, K], the nearest
-    first, ties by row, with their cosines float64 [B, K]. K = min(top_k, among-1).
+    The neighbours among the `among` first rows are int [B, K], the nearest first, ties by row; cosines float64 [B, K].
     """
     rows = _check_rows(rows, vectors)
     unit = _normalise(vectors)
     return _find_nearest(unit, unit[rows], rows[:, None], top_k, among)
 
 
-def analogies(
-    vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve analogies "a is to b as c is to …", rows int [B, 3]: vectors nearest to u_b - u_a + u_c, without a, b, c.
-
-        u = v / |v|
-
-    The results are those of `nearest`, with K = min(top_k, among-3).
+def analogies(vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int | None = None) -> Neighbours:
+    """Solve analogies "a is to b as c is to …", rows int [B, 3]: vectors nearest to u_b - u_a + u_c, with u = v / |v|.
 
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word representations.
     """
@@ -54,7 +46,7 @@ def _check_rows(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 def _find_nearest(
     unit: np.ndarray, directions: np.ndarray, excluded: np.ndarray, top_k: int, among: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Neighbours:
     """Return the rows of `unit`, among the first, that are nearest to directions [B, m], without `excluded` [B, R]."""
     check_argument("top_k", top_k >= 1, "1 or more", top_k)
     check_argument("among", among is None or among >= 1, "1 or more", among)
@@ -68,19 +60,13 @@ def _find_nearest(
 
 def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenize: Callable[[str], list[str]]) -> list[int]:
     """Return the rows of words, before or after normalisation, among the word vectors."""
-    known = vocabulary.words[len(SPECIALS) :]
-    rows = []
+    known, is_piece, rows = vocabulary.words[len(SPECIALS) :], vocabulary.subwords is not None, []
+    wanted = "one subword" if is_piece else "in the vocabulary"
     for word in words:
-        tokens = tokenize(word)
-        candidates = [word, " ".join(tokens)]
-        if vocabulary.subwords is not None:  # a piece within words may be spelled as this word
-            candidates.reverse()
+        joined = " ".join(tokenize(word))
+        candidates = [joined, word] if is_piece else [word, joined]  # a piece within words may be spelled as this word
         spelling = next((text for text in candidates if text in known), None)
-        if spelling is None:
-            why = "is out of the vocabulary"
-            if vocabulary.subwords is not None:
-                why = f"must be one subword. Received: {len(tokens)} subwords, {' '.join(tokens)}"
-            raise InputError(f"The word {word!r} {why}. Fix: choose a line of vocabulary.txt.")
+        check_argument("word", spelling is not None, wanted, repr(joined), "choose a line of vocabulary.txt.")
         rows.append(known.index(spelling))
     return rows
 
@@ -97,8 +83,7 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
 def word_map(vectors: np.ndarray) -> np.ndarray:
     """Return a t-SNE map, float64 [N, 2]: places in the plane where vectors with a small angle are close together.
 
-    The map is computed from vectors of length 1. It starts from their two principal components and uses no random
-    numbers. The perplexity of t-SNE is 15, or (N-1)/3 if that is less. Time and memory are quadratic.
+    It starts from the two principal components of the vectors of length 1, without random numbers.
 
     Reference: van der Maaten & Hinton (2008), Visualizing data using t-SNE, JMLR 9.
     """
@@ -125,6 +110,5 @@ def _normalise(vectors: np.ndarray) -> np.ndarray:
 def _first_components(unit: np.ndarray) -> np.ndarray:
     """Return the first two principal components, the first with standard deviation 1e-4: [N, 2]."""
     left, sizes, _ = np.linalg.svd(unit - unit.mean(axis=0), full_matrices=False)
-    components = np.zeros((len(unit), 2))
-    components[:, : min(2, len(sizes))] = (left * sizes)[:, :2]
+    components = np.pad(left * sizes, [(0, 0), (0, 1)])[:, :2]
     return components * 1e-4 / max(components[:, 0].std(), 1e-12)

@@ -1,7 +1,7 @@
 """Base class of language models as TensorFlow graphs, and the tensor operations that its subclasses share."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -15,10 +15,7 @@ _TOP_K_BLOCK = 128  # columns whose maximum `find_top_k` compares first
 
 
 class GraphModel(tf.Module):
-    """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors of word ids.
-
-    A subclass gives the numbers of the Python class that it is made from. Callers compute `block_rows` rows at a time.
-    """
+    """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors, `block_rows` at a time."""
 
     def __init__(self, model: NextWordModel):
         super().__init__()
@@ -37,10 +34,7 @@ class GraphModel(tf.Module):
     def most_probable(
         self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the k most probable ids >= `first`, int32 [B, k], and their probabilities, float32 [B, k].
-
-        `fits`, bool [B, |V| - first], are the ids to choose from; others have the probability 0.
-        """
+        """Return the k most probable ids >= `first`, [B, k], and P, float32; 0 without `fits`, bool [B, |V|-first]."""
         log_probs, ids = find_top_k(exclude(self.next_log_probs(context_ids)[:, first:], fits), k)
         return ids + first, tf.cast(tf.exp(log_probs), tf.float32)
 
@@ -55,15 +49,8 @@ def store_array(array: np.ndarray) -> tf.Variable:
     return tf.Variable(array, trainable=False)
 
 
-def take_last_words(context_ids: tf.Tensor, size: int) -> tf.Tensor:
-    return context_ids[:, context_ids.shape[1] - size :]
-
-
 def compute_in_blocks(
-    compute: Callable[[slice], tuple[tf.Tensor, ...]],
-    num_rows: tf.Tensor,
-    block_rows: int,
-    specs: Sequence[tf.TensorSpec],
+    compute: Callable[[slice], tuple[tf.Tensor, ...]], num_rows: tf.Tensor, block_rows: int, specs: list[tf.TensorSpec]
 ) -> tuple[tf.Tensor, ...]:
     """Concatenate the tensors of `compute(rows)`, of the given specs, over slices of at most `block_rows` rows."""
     number = (num_rows + block_rows - 1) // block_rows
@@ -84,10 +71,7 @@ def compute_in_blocks(
 
 
 def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the k greatest values of each row of float [B, C] in descending order, and their columns, int32 [B, k].
-
-    Faster than `tf.math.top_k` in long rows: only the values of the k blocks with the greatest maxima are compared.
-    """
+    """Return `tf.math.top_k`, faster in long rows: only the k blocks with the greatest maxima are compared."""
     num_blocks = values.shape[1] // _TOP_K_BLOCK
     if num_blocks < 2 * k:
         return tf.math.top_k(values, k)

@@ -4,26 +4,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import NextWordModel, cut_contexts
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.shortlist import Shortlist
-from keras_nplm.serving.graph_model import (
-    GraphModel,
-    combine_log_probs,
-    exclude,
-    find_top_k,
-    store_array,
-    take_last_words,
-)
-from keras_nplm.serving.ngram_graphs import (
-    BackoffGraph,
-    ClassBasedGraph,
-    DeletedInterpolationGraph,
-    FrequencyBinsGraph,
-)
+from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, exclude, find_top_k, store_array
+from keras_nplm.serving.ngram_graphs import BackoffGraph, ClassBasedGraph, DeletedInterpolationGraph, FrequencyBinsGraph
 
 _LOG_ZERO = float("-inf")
 
@@ -33,17 +21,13 @@ def build_graph(model: NextWordModel) -> GraphModel:
     for kind, graph in _GRAPHS.items():
         if isinstance(model, kind):
             return graph(model)
-    raise InputError(
-        "`model` must be an NPLM, an n-gram model, a Mixture, a Shortlist or a Hybrid to be served. "
-        f"Received: {type(model).__name__}. Fix: export one of these, without caches."
-    )
+    wanted = "an NPLM, an n-gram model, a Mixture, a Shortlist or a Hybrid to be served"
+    fix = "export one without caches."
+    raise InputError(f"`model` must be {wanted}. Received: {type(model).__name__}. Fix: {fix}")
 
 
 class NetworkGraph(GraphModel):
-    """The layers of an NPLM as a graph, with the variables that inference reads and no others.
-
-    A short-list network has outputs for the words of its list only, and perhaps one for all other words.
-    """
+    """The layers of an NPLM as a graph, with the variables that inference reads and no others."""
 
     def __init__(self, model: NPLM):
         super().__init__(model)
@@ -113,16 +97,15 @@ class MixtureGraph(GraphModel):
         self.bins = FrequencyBinsGraph(model.bins) if model.bins else None
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        parts = [model.log_prob(take_last_words(context_ids, model.order - 1), target_ids) for model in self.models]
+        parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models]
         return combine_log_probs(parts, self._find_weights(context_ids))
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
-        parts = [model.next_log_probs(take_last_words(context_ids, model.order - 1)) for model in self.models]
+        parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
         return combine_log_probs(parts, [weight[:, None] for weight in self._find_weights(context_ids)])
 
     def _find_weights(self, context_ids: tf.Tensor) -> list[tf.Tensor]:
-        num_rows = tf.shape(context_ids)[0]
-        bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros(num_rows, tf.int32)
+        bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros_like(context_ids[:, 0])
         return tf.unstack(tf.gather(self.weights, bins), axis=1)
 
 
@@ -138,15 +121,14 @@ class ShortlistGraph(GraphModel):
         return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
-        outputs = self.network.next_output_log_probs(take_last_words(context_ids, self.network.order - 1))
+        outputs = self.network.next_output_log_probs(cut_contexts(self.network, context_ids))
         inside, outside_output = tf.split(tf.cast(outputs, tf.float64), [self.listed, int(self.outside_output)], axis=1)
-        background = self.background.next_log_probs(take_last_words(context_ids, self.background.order - 1))
+        background = self.background.next_log_probs(cut_contexts(self.background, context_ids))
         outside = tf.cast(background[:, self.listed :], tf.float64)
         mass = tf.minimum(tf.reduce_sum(tf.exp(outside), axis=1, keepdims=True), 1)
         if self.outside_output:
-            zeros = tf.zeros_like(outside_output)
-            outside += tf.where(mass == 0, zeros, outside_output - tf.math.log(mass))
-            inside -= tf.where(mass == 0, tf.math.log(-tf.math.expm1(outside_output)), zeros)
+            outside += tf.where(mass > 0, outside_output - tf.math.log(mass), 0)
+            inside -= tf.where(mass == 0, tf.math.log(-tf.math.expm1(outside_output)), 0)
         else:
             inside += tf.math.log1p(-mass)
         return tf.concat([inside, outside], axis=1)
@@ -164,8 +146,8 @@ class HybridGraph(GraphModel):
         return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
-        log_q = self.background.next_log_probs(take_last_words(context_ids, self.background.order - 1))
-        return self.network.next_log_probs_with(take_last_words(context_ids, self.network.order - 1), log_q)
+        log_q = self.background.next_log_probs(cut_contexts(self.background, context_ids))
+        return self.network.next_log_probs_with(cut_contexts(self.network, context_ids), log_q)
 
 
 _GRAPHS = {

@@ -2,12 +2,14 @@
 
 import json
 
+import tensorflow as tf
+
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.evaluation import format_perplexity
-from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION, MAX_TEXT_LENGTH
+from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
 from keras_nplm.training.configuration import train_command
 
 _KINDS = {
@@ -31,8 +33,7 @@ _TOKENS = {
     CHARACTERS: f"Tokens are single characters; white space is the token `{SPACE}`.",
     SUBWORDS: f"Tokens are subwords of SentencePiece, see `sentencepiece.model`. `{SPACE}` is a space: a token without "
     "it continues the word before. A character without a token is spelled in bytes, such as `<0xE2>`, so that no text "
-    "is out of vocabulary. `predict_next` and `complete_prefix` return whole words, which a beam search finds. The "
-    "graph has plain TensorFlow operations only: loading it needs no further library.",
+    "is out of vocabulary. `predict_next` and `complete_prefix` return whole words, which a beam search finds.",
 }
 _STEPS = {
     "lower": "Upper case is converted to lower case.",
@@ -42,24 +43,16 @@ _STEPS = {
 
 
 def model_card(
-    name: str,
-    language_model: LanguageModel,
-    signatures: dict,
-    config: dict,
-    metrics: dict,
-    max_text_length: int = MAX_TEXT_LENGTH,
+    name: str, language_model: LanguageModel, signatures: dict, config: dict, metrics: dict, max_text_length: int
 ) -> str:
-    """Return the model card of an exported model, in Markdown.
-
-    `config` and `metrics` are the contents of `config.json` and `metrics.json` of the model directory, or `{}`.
-    """
+    """Return the model card in Markdown, with the contents of `config.json` and `metrics.json`, or `{}`."""
     sections = [
         f"# {name}\n\n{_describe_model(language_model, metrics)}",
         _describe_training_data(config),
         _format_perplexities(language_model, metrics),
         _format_configuration(config),
-        _explain_serving(name),
-        _explain_requests(name, signatures, max_text_length),
+        _explain_requests(name, max_text_length),
+        *(_describe_signature(signature, signatures[signature], max_text_length) for signature in signatures),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 
@@ -88,8 +81,8 @@ def _describe_training_data(config: dict) -> str:
     if not config.get("corpus"):
         return ""
     name = str(config["corpus"])
-    known, quoted = _CORPORA.get(name.partition("/")[0]), markdown_code(name)
-    corpus = f"{quoted}, {known}" if known else quoted
+    known = _CORPORA.get(name.partition("/")[0])
+    corpus = markdown_code(name) + (f", {known}" if known else "")
     return (
         f"Training data: {corpus}. Expect a much higher perplexity on text from other domains. The model states no "
         "facts and makes no judgements: it only estimates which token is likely next."
@@ -123,7 +116,7 @@ def _format_configuration(config: dict) -> str:
     return f"## Training\n\n{block}```json\n{shown}\n```"
 
 
-def _explain_serving(name: str) -> str:
+def _explain_requests(name: str, max_text_length: int) -> str:
     return f"""## Serving
 
 TF Serving watches this directory and serves the newest version. Each `<version>/` is a SavedModel with warm-up
@@ -139,12 +132,9 @@ To start an installed server, with this directory at `/models/{name}`:
 tensorflow_model_server --port=8500 --rest_api_port=8501 --model_config_file=/models/{name}/models.config \\
   --enable_batching --batching_parameters_file=/models/{name}/batching.config \\
   --monitoring_config_file=/models/{name}/monitoring.config
-```"""
+```
 
-
-def _explain_requests(name: str, signatures: dict, max_text_length: int) -> str:
-    sections = [
-        f"""## Requests
+## Requests
 
 ```bash
 curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:8501/v1/models/{name}:predict
@@ -170,16 +160,13 @@ is any batch size, and the result of a row does not depend on other rows. Text i
 U+FFFD. A request with a wrong dtype or shape fails, together with the other requests in its server-side batch. A text
 beyond the limit of {max_text_length:,} bytes has the result NaN, and the other rows keep theirs. The limit is an option
 of the export, `--max-text-length`."""
-    ]
-    for signature, function in signatures.items():
-        documented = {
-            key: text.format(max_text_length=max_text_length) for key, text in DOCUMENTATION[signature].items()
-        }
-        tensors = [("input", spec.name, spec) for spec in function.input_signature]
-        outputs = function.get_concrete_function().structured_outputs
-        tensors += [("output", name, spec) for name, spec in sorted(outputs.items())]
-        types = [f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]" for *_, spec in tensors]
-        rows = [[kind, f"`{key}`", type, documented[key]] for (kind, key, _), type in zip(tensors, types, strict=True)]
-        table = markdown_table(["", "name", "type", "description"], rows)
-        sections.append(f"### `{signature}`\n\n{documented['']}\n\n{table}")
-    return "\n\n".join(sections)
+
+
+def _describe_signature(name: str, function: tf.types.experimental.PolymorphicFunction, max_text_length: int) -> str:
+    documented = {key: text.format(max_text_length=max_text_length) for key, text in DOCUMENTATION[name].items()}
+    tensors = [("input", spec.name, spec) for spec in function.input_signature]
+    outputs = function.get_concrete_function().structured_outputs
+    tensors += [("output", key, spec) for key, spec in sorted(outputs.items())]
+    types = [f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]" for *_, spec in tensors]
+    rows = [[kind, f"`{key}`", type, documented[key]] for (kind, key, _), type in zip(tensors, types, strict=True)]
+    return f"### `{name}`\n\n{documented['']}\n\n{markdown_table(['', 'name', 'type', 'description'], rows)}"

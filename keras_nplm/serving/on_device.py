@@ -9,7 +9,7 @@ from types import ModuleType
 import tensorflow as tf
 
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
-from keras_nplm.io.errors import InputError, RunError, import_extra
+from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_error
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
@@ -36,14 +36,8 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
     The file holds no tokenizer and no words, since LiteRT has no string lookup. `NAME.tflite.vocabulary.txt` beside it
     lists the words: the id of a word is the number of lines before it. Log-probabilities are in nats.
 
-    Args:
-        language_model: a language model whose `model` is an NPLM.
-        target: the `.tflite` file.
-        quantise: store matrices in 8 bits (dynamic-range quantisation), a quarter of the size. In two trained networks
-            perplexity changed by less than 0.1%.
-
-    Returns:
-        the files written.
+    `quantise` stores matrices in 8 bits (dynamic-range quantisation), a quarter of the size. In two trained networks
+    perplexity changed by less than 0.1%. Returns the files written.
     """
     module = _build_module(language_model, Path(target))
     converter = tf.lite.TFLiteConverter.from_concrete_functions([module.function.get_concrete_function()], module)
@@ -52,16 +46,13 @@ def export_litert(language_model: LanguageModel, target: str | os.PathLike, *, q
     try:
         converted = converter.convert()
     except Exception as error:  # the converter documents no error classes, and its messages fill pages
-        reason = str(error).splitlines()[0][:200]
+        reason = summarize_error(error)
         raise RunError(f"The LiteRT converter failed: {reason}. Fix: export a SavedModel instead.") from error
     return _write_with_vocabulary(language_model, Path(target), converted)
 
 
 def export_onnx(language_model: LanguageModel, target: str | os.PathLike, *, quantise: bool = False) -> list[Path]:
-    """Export an NPLM as an ONNX file, with the arguments, input, output and vocabulary file of `export_litert`.
-
-    The extra `onnx` must be installed.
-    """
+    """Export an NPLM as an ONNX file, as `export_litert` does; the extra `onnx` must be installed."""
     module = _build_module(language_model, Path(target))
     tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
     quantisation = import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX") if quantise else None
@@ -85,10 +76,8 @@ def _quantise_onnx(quantisation: ModuleType, converted: object) -> bytes:
 def _build_module(language_model: LanguageModel, target: Path) -> _NextWordModule:
     model = language_model.model
     if not isinstance(model, NPLM):
-        raise InputError(
-            f"LiteRT and ONNX files can hold an NPLM only. Received: {type(model).__name__}. "
-            "Fix: export this model as a SavedModel."
-        )
+        kind, fix = type(model).__name__, "export this model as a SavedModel."
+        raise InputError(f"LiteRT and ONNX files can hold an NPLM only. Received: {kind}. Fix: {fix}")
     check_output_file(target)
     return _NextWordModule(model)
 
@@ -112,6 +101,5 @@ def _write_with_vocabulary(language_model: LanguageModel, target: Path, converte
     with replace_file(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
-    beside = [] if language_model.vocabulary.forms is None else [companion_path(vocabulary, FORMS)]
-    beside += [] if language_model.vocabulary.subwords is None else [companion_path(vocabulary, SUBWORDS)]
-    return [target, vocabulary, *beside]
+    beside = [companion_path(vocabulary, kind) for kind in (FORMS, SUBWORDS)]
+    return [target, vocabulary, *filter(Path.exists, beside)]

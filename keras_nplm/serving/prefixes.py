@@ -10,29 +10,19 @@ from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
 from keras_nplm.io.text import SPACES
 from keras_nplm.language_model.completion import is_letter
 from keras_nplm.serving.graph_model import store_array
-from keras_nplm.serving.text import (
-    character_ranges,
-    decode_texts,
-    is_word_character,
-    list_lower_case_codes,
-    lower_texts,
-)
+from keras_nplm.serving.text import character_ranges, decode_texts, is_word_character, lower_texts
 
 _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 
 
 class UnfinishedWords(tf.Module):
-    """The unfinished last word of texts: the results of `split_unfinished_word`, and for pieces `split_unfinished`.
-
-    Of a word of more than `longest` characters only the end is returned.
-    """
+    """The unfinished last word of texts, as in Python; of more than `longest` characters only the end is returned."""
 
     def __init__(self, tokenizer_name: str, longest: int):
         super().__init__()
         self._window = _BYTES_PER_CHARACTER * (longest + BEFORE_WORD + 1)
         self._pattern = _match_unfinished_word(tokenizer_name)
         self._is_lower = "lower" in parse_tokenizer(tokenizer_name)[1]
-        list_lower_case_codes()  # fills its cache before a function is traced
 
     def split(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         lengths = tf.strings.length(texts)

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.special_ids import SPECIALS, UNK_ID
-from keras_nplm.io.errors import InputError, RunError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, output_error
@@ -26,7 +26,6 @@ _MARKER = "models.config"  # its presence means that `export_saved_model` wrote 
 _WARMUP_BATCHES = (1, 32)
 _MAX_BATCH = 128  # rows that the server runs in one call of the model
 _MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # valid in a URL, in YAML and in the server's files
-_LAST_VERSION = (1 << 63) - 1
 _KEPT = "Versions exported before are unchanged."
 _STALE_SECONDS = 3600  # age at which the temporary directory of a killed export is removed
 
@@ -75,17 +74,15 @@ def export_saved_model(
     """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the server's files.
 
     `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` and warm-up requests in `assets.extra/`. It is renamed
-    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card.
-    `models.config`, `batching.config`, `monitoring.config` and `compose.yaml` configure the server, with the name of
-    TARGET as the model name. They are written only if absent, so edits are kept.
+    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card. The
+    files that configure the server, with the name of TARGET as the model name, are written only if absent.
 
     Args:
         language_model: a language model of any kind.
         target: directory of the served model: absent, empty, or with versions that this function wrote.
         top_k: number of words that `predict_next` returns.
-        max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text. `predict_next` reads
-            at most so many bytes at the end.
-        config, metrics: contents of `config.json` and `metrics.json` of the model directory, for the model card.
+        max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text.
+        config, metrics: contents of `config.json` and `metrics.json`, for the model card.
 
     Returns:
         the directory of the new version.
@@ -96,10 +93,8 @@ def export_saved_model(
     served = ServingModule(language_model, top_k, max_text_length)
     signatures = served.signatures()
     values = dict(name=name, batch=_MAX_BATCH, cores=os.cpu_count() or 1)
-    files = {file: template.format(**values) for file, template in _SERVER_FILES.items()}
-    files = {file: text for file, text in files.items() if not (target / file).exists()}
-    card = (config or {}, metrics or {}, max_text_length)
-    files["README.md"] = model_card(name, language_model, signatures, *card)
+    files = {file: text.format(**values) for file, text in _SERVER_FILES.items() if not (target / file).exists()}
+    files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {}, max_text_length)
     try:
         with _temporary_directory(target) as temporary:
             with lock_directory(temporary):  # notices the deletion of the target
@@ -114,24 +109,19 @@ def export_saved_model(
     except OSError as error:
         raise output_error(target, error, _KEPT) from error
     except tf.errors.OpError as error:
-        raise RunError(
-            f"Cannot write a SavedModel to {target}: {error.message.rpartition('}} ')[2] or error}. {_KEPT} Fix: free "
-            "disk space there, or export to another directory."
-        ) from error
+        reason = error.message.rpartition("}} ")[2] or str(error)
+        raise output_error(target, OSError(reason), _KEPT) from error
 
 
 def _check_target(target: Path, name: str) -> None:
-    """Refuse a target that is a file, holds other files or has a name that TF Serving cannot use."""
     check_output_path(target)
     wanted = "a directory whose name, which becomes the model name, is a letter and then letters, digits, _ and -"
     check_argument("target", bool(_MODEL_NAME.fullmatch(name)), wanted, repr(name), "choose, such as, 'my_model'.")
     is_file = target.exists() and not target.is_dir()
     check_argument("target", not is_file, "a directory", f"{target}, which is a file", "change `target`.")
     if target.is_dir() and not (target / _MARKER).exists() and any(path.name[0] != "." for path in target.iterdir()):
-        raise InputError(
-            f"`target` must be absent, empty or hold exported versions. Received: {target}, which holds other files. "
-            "Fix: choose a new directory."
-        )
+        wanted, received = "absent, empty or with exported versions", f"{target}, which holds other files"
+        check_argument("target", False, wanted, received, "choose a new directory.")
 
 
 @contextlib.contextmanager
@@ -150,9 +140,8 @@ def _temporary_directory(parent: Path) -> Iterator[Path]:
 
 
 def _rename_to_next_version(directory: Path) -> Path:
-    names = [path.name for path in directory.parent.iterdir() if path.name.isascii() and path.name.isdigit()]
-    versions = [int(name) for name in names if str(int(name)) == name and int(name) < _LAST_VERSION]
-    version = max(versions, default=0)
+    names = [path.name for path in directory.parent.iterdir() if re.fullmatch("[1-9][0-9]{0,17}", path.name)]
+    version = max(map(int, names), default=0)
     while True:
         version += 1
         try:
@@ -183,10 +172,7 @@ def _example_input(spec: tf.TensorSpec, served: ServingModule, batch: int) -> np
 
 
 def _encode_prediction_log(model: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
-    """Return a serialised `PredictionLog` protocol buffer that holds a `PredictRequest`.
-
-    It is encoded here because `tensorflow-serving-api` requires the `tensorflow` package, even beside `tensorflow-cpu`.
-    """
+    """Return a serialised `PredictionLog` of a `PredictRequest`: `tensorflow-serving-api` excludes `tensorflow-cpu`."""
     model_spec = _encode_field(1, model.encode()) + _encode_field(3, signature.encode())  # name, signature_name
     request = _encode_field(1, model_spec)
     for name, value in inputs.items():
@@ -200,8 +186,6 @@ def _encode_field(number: int, value: bytes) -> bytes:
 
 
 def _encode_varint(number: int) -> bytes:
-    groups = []  # of 7 bits, the lowest first; bit 7 marks that more follow
-    while number > 127:
-        groups.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*groups, number])
+    if number < 128:
+        return bytes([number])
+    return bytes([number & 127 | 128]) + _encode_varint(number >> 7)  # 7 bits at a time, the lowest first

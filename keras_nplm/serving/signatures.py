@@ -18,24 +18,20 @@ DEFAULT_SIGNATURE = "predict_next"
 MAX_TEXT_LENGTH = 1 << 16  # bytes
 _LONGEST = 1 << 30  # TensorFlow counts bytes in int32
 _NAN = float("nan")
-_CONTEXT_IDS = (
-    "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, with 2 (`<s>`) if the "
-    "model reads sentences and with 0 (`<pad>`) if it reads a stream"
-)
+_CONTEXT_IDS = "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, with 2 "
+_CONTEXT_IDS += "(`<s>`) if the model reads sentences and with 0 (`<pad>`) if it reads a stream"
 # For each signature: its description under "", and that of each input and output. {max_text_length} is filled in
 DOCUMENTATION = {
     "predict_next": {
         "": "The k most probable next words with their probabilities, in descending order. `<unk>` is never returned.",
-        "contexts": "texts of any length; only the last n-1 tokens of each are read; an empty text is the start of a "
-        "text",
+        "contexts": "texts of any length, of which the last n-1 tokens are read; an empty text is the start of a text",
         "words": "next words; empty strings where `probabilities` is NaN",
         "probabilities": "P(word | context), normalised over the whole vocabulary; NaN if the last "
         "{max_text_length:,} bytes of a longer text do not hold n-1 tokens",
     },
     "complete_prefix": {
         "": "Autocompletion: the k most probable words that begin with the unfinished last word of each text.",
-        "texts": "texts of any length, whose last word is unfinished; after white space every word fits; the words "
-        "before it are the context, as in `predict_next`",
+        "texts": "texts of any length, whose last word is unfinished; after white space every word fits",
         "words": "words in descending order of probability; empty strings where `probabilities` is 0 or NaN",
         "probabilities": "P(word | context), normalised over the whole vocabulary; 0 where fewer than k words fit; NaN "
         "as in `predict_next`",
@@ -73,9 +69,7 @@ DOCUMENTATION = {
 class ServingModule(tf.Module):
     """A language model of any kind as a module with the signatures that TF Serving calls.
 
-    All inputs and outputs share their first dimension, so the server can batch requests. The result of a row does not
-    depend on other rows. Large batches are computed in blocks of rows: no array [B, |V|] is made. A text beyond the
-    limit has the result NaN, since an error would fail all requests that the server batches together.
+    A row does not depend on other rows, and a text beyond the limit has the result NaN, since the server batches rows.
     """
 
     def __init__(self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH):
@@ -84,8 +78,7 @@ class ServingModule(tf.Module):
         in_range = 1 <= max_text_length <= _LONGEST
         check_argument("max_text_length", in_range, f"1 to {_LONGEST:,}", max_text_length, "give a number of bytes.")
         proposed = language_model.proposed_ids
-        self.top_k = min(top_k, len(proposed))
-        self.num_completions = top_k
+        self.top_k, self.num_completions = min(top_k, len(proposed)), top_k
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)

@@ -14,8 +14,7 @@ _LOG_ZERO = float("-inf")
 class SubwordGraph(tf.Module):
     """A SentencePiece model as TensorFlow operations: words to ids of pieces, as `Subwords` gives them.
 
-    Plain operations need no library where the model is served. TensorFlow Text would be faster, but its version of
-    SentencePiece chooses differently between segmentations of equal probability, such as `0 000` and `000 0`.
+    TensorFlow Text chooses differently between segmentations of equal probability, such as `0 000` and `000 0`.
     """
 
     def __init__(self, subwords: Subwords):
@@ -101,10 +100,9 @@ class SubwordGraph(tf.Module):
 
 
 def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Find the most probable segmentation of words by dynamic programming (Viterbi), all words together.
+    """Return the length of the piece of the best segmentation (Viterbi) that ends at each character, int64 [N], or 0.
 
-    Ties are resolved as in SentencePiece: the last piece is the longest one. From the scores [N, M] of the pieces of 1
-    … M characters that end at each character it returns the length of the piece that ends there, int64 [N], or 0.
+    `scores` [N, M] are those of pieces of 1 … M characters. Of equal segmentations the last piece is the longest.
     """
     longest, number = scores.shape[1], tf.size(lengths)
     by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)

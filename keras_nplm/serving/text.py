@@ -21,9 +21,8 @@ _GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
 class TextGraph(tf.Module):
     """The tokenizer and the vocabulary of a language model as TensorFlow operations, with the ids of Python.
 
-    Python's `re` and TensorFlow's RE2 know different versions of Unicode, so the regular expressions list the letters
-    and the white space of this Python. Bytes that are not UTF-8 become U+FFFD. `<pad>`, `<s>` and `</s>` in a text
-    become `<unk>`: Python refuses them, but an error here would fail the other requests of a batch.
+    TensorFlow's RE2 knows a different Unicode, so the regular expressions list the letters of this Python. Bytes that
+    are not UTF-8 become U+FFFD. `<pad>`, `<s>` and `</s>` in a text become `<unk>`, since an error fails a whole batch.
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
@@ -35,7 +34,6 @@ class TextGraph(tf.Module):
         if self._has_subwords:
             self._subwords = SubwordGraph(vocabulary.subwords)  # an attribute, so that its tables are saved
             is_lower = "lower" in parse_tokenizer(tokenizer_name)[1]
-            list_lower_case_codes()  # fills its cache before the function is traced
             encode = (lambda texts: self._subwords.encode(lower_texts(texts))) if is_lower else self._subwords.encode
             self._encode = tf.function(encode, [texts], autograph=False)
         else:  # one copy of the tables of the tokenizer
@@ -68,10 +66,9 @@ class TextGraph(tf.Module):
         return tf.ragged.map_flat_values(self.look_up, self._tokenize(tf.where(is_cut, whole, ends)))
 
     def contexts(self, texts: tf.Tensor, order: int, max_length: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the last n-1 tokens of texts, and whether they lie within the last `max_length` bytes.
+        """Return the last n-1 tokens of texts, int32 [B, n-1], and whether they lie in the last `max_length` bytes.
 
-        Only the end of a text is read: more and more bytes, until they hold n-1 tokens after a place where a token
-        surely begins. The tokens are int32 [B, n-1], padded with `<s>` or `<pad>`.
+        More and more bytes are read, until they hold n-1 tokens after a place where a token surely begins.
         """
 
         def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -103,10 +100,7 @@ class TextGraph(tf.Module):
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
     def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return ids int32 [T], the places of all predicted tokens in them, int64 [N], and their sentences, int64 [N].
-
-        The n-1 ids before a place are the context of its token: see `gather_ngrams`.
-        """
+        """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens' sentences [N]."""
         ids, number = self.ids(sentences), tf.size(sentences)
         parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], self._padding_id)), ids]
         if self.boundary == "sentence":
@@ -133,8 +127,7 @@ def decode_texts(texts: tf.Tensor) -> tf.Tensor:
 def _match_partial_token(tokenizer_name: str) -> str:
     """Return a regular expression for the start of a text cut at any byte, up to where a token surely begins.
 
-    The rest of the text has the tokens that it has within the whole text. A character that is cut begins with at most
-    three bytes that become U+FFFD. So U+FFFD says nothing about where tokens begin.
+    A character that is cut begins with at most three U+FFFD, so these say nothing about where tokens begin.
     """
     base, _ = parse_tokenizer(tokenizer_name)
     if base == CHARACTERS:
@@ -161,7 +154,6 @@ def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTens
     token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"  # as in `split_words`
     no_letters = f"[^{character_ranges(str.isalpha)}]*"
     numbers = f"{no_letters}[{character_ranges(is_number)}]{no_letters}"
-    list_lower_case_codes()  # fills its cache before `split` is traced
 
     def split(texts: tf.Tensor) -> tf.RaggedTensor:
         texts = lower_texts(texts) if "lower" in steps else texts  # lower case does not change where tokens start

@@ -6,16 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
-from keras_nplm.language_model.completion import (
-    AFTER_SPACE,
-    LONGEST_PREFIX,
-    MOST_PIECES,
-    NEGLIGIBLE,
-    NO_SPACE,
-    SCALE,
-    WordPieces,
-    choose_beam,
-)
+from keras_nplm.language_model import completion
 from keras_nplm.serving.graph_model import GraphModel, exclude, store_array
 from keras_nplm.serving.prefixes import PrefixTable
 from keras_nplm.serving.text import character_ranges
@@ -37,16 +28,13 @@ class _State(NamedTuple):
 
 
 class WordSearch(tf.Module):
-    """A beam search for the most probable words of a model of pieces, for a batch of contexts; see `complete_words`.
+    """A beam search for the most probable words of a model of pieces, for a batch of contexts; see `complete_words`."""
 
-    All rows advance together, one piece at a time, until no partial word is left, `block_rows` rows at a time.
-    """
-
-    def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int):
+    def __init__(self, model: GraphModel, pieces: completion.WordPieces, top_k: int):
         super().__init__()
         self._size = len(pieces.texts)
         self.model, self._top_k = model, top_k
-        self._number, self._beam = choose_beam(top_k, self._size)
+        self._number, self._beam = completion.choose_beam(top_k, self._size)
         self.block_rows = max(1, _BLOCK_NUMBERS // (self._beam * max(self._size, 4 * self._beam)))
         self._texts = tf.constant(pieces.texts)  # [|V|]
         self._last = store_array(pieces.last.astype(np.int32))  # [|V|]
@@ -59,13 +47,10 @@ class WordSearch(tf.Module):
         self._sorted = store_array(np.array([*pieces.index.ids, *padding], np.int32))
 
     def split_blanks(self, contexts: tf.Tensor, prefixes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return contexts without white space at their ends, and how a word begins, for `complete`.
-
-        The latter, int32 [B], are rows of `WordPieces.begins`, or -1: as the last piece of the context says.
-        """
+        """Return contexts without white space at their ends, and rows of `WordPieces.begins`, -1: the last piece's."""
         before = tf.strings.regex_replace(contexts, self._blanks, "")
         has_space, is_first = before != contexts, before == ""
-        begin = tf.where(has_space, AFTER_SPACE, tf.where(prefixes == "", -1, NO_SPACE))
+        begin = tf.where(has_space, completion.AFTER_SPACE, tf.where(prefixes == "", -1, completion.NO_SPACE))
         return before, tf.where(is_first, -1, begin)
 
     def complete(
@@ -91,7 +76,7 @@ class WordSearch(tf.Module):
         log_probs = tf.cast(self.model.next_log_probs(context_ids), tf.float64)
         scores = exclude(log_probs, tf.gather(self._begins, begin))
         scores = _round(scores - tf.maximum(tf.reduce_logsumexp(scores, axis=1, keepdims=True), _LEAST))
-        is_short = tf.strings.length(prefixes, unit="UTF8_CHAR")[:, None] <= LONGEST_PREFIX
+        is_short = tf.strings.length(prefixes, unit="UTF8_CHAR")[:, None] <= completion.LONGEST_PREFIX
         texts = tf.fill([tf.size(prefixes), 1], "")
         return _State(
             step=tf.constant(0),
@@ -121,8 +106,9 @@ class WordSearch(tf.Module):
             tf.concat([state.words, texts], axis=1),
         )
         padded = tf.pad(ended, [[0, 0], [0, self._number]], constant_values=_LOG_ZERO)
-        least = padded[:, self._number - 1, None, None] + NEGLIGIBLE
-        fits = ~ends & self._is_word & (log_probs >= least) & (state.step + 1 < lengths + MOST_PIECES)[:, None]
+        least = padded[:, self._number - 1, None, None] + completion.NEGLIGIBLE
+        goes_on = state.step + 1 < lengths + completion.MOST_PIECES
+        fits = ~ends & self._is_word & (log_probs >= least) & goes_on[:, None]
         return _State(state.step + 1, texts, contexts, self._select(log_probs, texts, prefixes, fits), ended, words)
 
     def _select(self, scores: tf.Tensor, texts: tf.Tensor, prefixes: tf.Tensor, fits: tf.Tensor) -> tf.Tensor:
@@ -160,4 +146,4 @@ class WordSearch(tf.Module):
 
 
 def _round(log_probs: tf.Tensor) -> tf.Tensor:
-    return tf.round(log_probs * SCALE) / SCALE
+    return tf.round(log_probs * completion.SCALE) / completion.SCALE

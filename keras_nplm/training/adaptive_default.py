@@ -18,18 +18,8 @@ _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 _HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
 
 CHOSEN_OPTIONS = (
-    "output_layer",
-    "num_sampled",
-    "order",
-    "averages_after",
-    "embedding_dim",
-    "hidden_units",
-    "dropout",
-    "embedding_dropout",
-    "optimizer",
-    "batch_size",
-    "learning_rate",
-    "epochs",
+    *("output_layer", "num_sampled", "order", "averages_after", "embedding_dim", "hidden_units"),
+    *("dropout", "embedding_dropout", "optimizer", "batch_size", "learning_rate", "epochs"),
 )
 
 
@@ -94,7 +84,7 @@ def choose_configuration(
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
     if given.get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
-    chosen["batch_size"] = _round_up(chosen["batch_size"], (chosen | given).get("segment", 1))
+    chosen["batch_size"] += -chosen["batch_size"] % (chosen | given).get("segment", 1)
     output = _choose_output(tokens, types, characters)
     separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
     if (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate:
@@ -102,10 +92,6 @@ def choose_configuration(
     if (output | given)["output_layer"] == "hybrid":
         output |= {"optimizer": "adam", "learning_rate": 0.002, "batch_size": 128}
     return Configuration(**(chosen | output | given))
-
-
-def _round_up(number: int, unit: int) -> int:
-    return -(-number // unit) * unit
 
 
 def _choose_output(tokens: int, types: int, characters: bool) -> dict[str, Any]:
@@ -143,11 +129,6 @@ class AdaptiveConfiguration:
             check_option(name, value)
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all options are given that the text would decide about."""
-        return self.given.keys() >= set(CHOSEN_OPTIONS)
-
-    @property
     def before_counting(self) -> Configuration:
         """The options that are needed before the text is counted: the given ones, and fixed defaults."""
         chosen = {"batch_size": self.given["segment"]} if "segment" in self.given else {}  # one that fits
@@ -160,8 +141,8 @@ class AdaptiveConfiguration:
         configuration = choose_configuration(tokens, types, **units, **self.given)
         if "batch_size" in self.given:
             return configuration
-        unit = replicas * configuration.segment
-        return dataclasses.replace(configuration, batch_size=_round_up(configuration.batch_size, unit))
+        missing = -configuration.batch_size % (replicas * configuration.segment)
+        return dataclasses.replace(configuration, batch_size=configuration.batch_size + missing)
 
     def describe(self, configuration: Configuration, tokens: int, types: int) -> str:
         """Return a line for the user: the size of the text, and the command with explicit options."""

@@ -17,6 +17,7 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.mix import check_match
 
 _HYBRID_ORDER = 7  # of characters: longer contexts are rare, and the network has them
 
@@ -57,13 +58,7 @@ def _load(
     """Load a background model, and check that it matches the run and predicts all words outside the list."""
     source = LanguageModel.load(directory)
     wanted = {"vocabulary": vocabulary, "tokenizer_name": encoded.tokenizer, "boundary": configuration.boundary}
-    for attribute, value in wanted.items():
-        if getattr(source, attribute) != value:
-            name = attribute.removesuffix("_name")
-            raise InputError(
-                f"The background model must have the {name} of this training run. Received: {directory}, with a "
-                f"different {name}. Fix: train it on the same text with the same options."
-            )
+    check_match(directory, source, wanted, "this training run")
     for split in ("validation", "test"):
         for log_prob, target_ids in log_probs(source.model, encoded.ids(split)):
             if np.isneginf(log_prob[target_ids >= len(SPECIALS) + configuration.shortlist_size]).any():

@@ -67,11 +67,7 @@ def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
 
 
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
-    """Build the optimiser with its learning-rate schedule and weight decay.
-
-    Under plain SGD weight decay equals the paper's: theta <- theta - eps_t (gradient + lambda theta). Under the other
-    optimisers it is decoupled. With a sampled output it applies to the rows that a step touches; see
-    `keras_nplm.training.optimizers`. The biases are left out by `exclude_from_weight_decay(var_list=model.biases)`.
+    """Build the optimiser with its weight decay, from which the caller leaves out biases, and its schedule.
 
     Schedules: linear, eps_t = eps_0 (1 - t/T), where T is the number of updates of all epochs; inverse-time, the
     paper's, eps_t = eps_0 / (1 + r t); constant.
@@ -82,8 +78,9 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
         rate = schedules.PolynomialDecay(rate, steps_per_epoch * configuration.epochs, end_learning_rate=0.0)
     elif configuration.schedule == "inverse-time":
         rate = schedules.InverseTimeDecay(rate, decay_steps=1, decay_rate=configuration.decay_rate)
-    adagrad = configuration.optimizer == "adagrad"
-    options: dict[str, Any] = {"initial_accumulator_value": configuration.initial_accumulator} if adagrad else {}
+    options: dict[str, Any] = {}
+    if configuration.optimizer == "adagrad":
+        options["initial_accumulator_value"] = configuration.initial_accumulator
     if configuration.pointer and configuration.optimizer == "sgd":
         options["row_clipnorm"] = _ROW_CLIPNORM
     return OPTIMIZERS[configuration.optimizer](

@@ -126,8 +126,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _update_average(self, is_epoch_end: bool = False) -> None:
         """Update the moving average at every n-th update, and at the end of a first epoch of fewer than n updates."""
-        executed = self.model.steps_per_execution
-        executed = executed if self.local is None else self.local.every
+        executed = self.model.steps_per_execution if self.local is None else self.local.every
         interval = -(-UPDATES_PER_AVERAGE // executed) * executed
         updates = self._count_updates()
         if updates < interval if is_epoch_end else updates % interval == 0:
@@ -191,11 +190,7 @@ class Checkpoint(keras.callbacks.Callback):
     # The state to resume from
 
     def save(self) -> None:
-        """Write the checkpoint `last.npz`, if the run can resume from this moment.
-
-        It cannot between the last update of an epoch and the epoch's entry in the history, nor from weights that are
-        not finite.
-        """
+        """Write `last.npz`, but not between an epoch and its entry in the history, nor of weights not finite."""
         if self.local is not None and self.at_average is None:
             return
         updates, state = self.at_average or (self._count_updates(), self._state())
@@ -213,8 +208,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _state(self) -> dict[str, list[keras.Variable]]:
         """All variables that decide how the run continues."""
         model = self.model
-        state = {"weights": model.weights, "random": model.random_states()}
-        state["optimizer"] = model.optimizer.variables
+        state = {"weights": model.weights, "random": model.random_states(), "optimizer": model.optimizer.variables}
         state["average"] = self.average.variables if self.average is not None else []
         if not has_several_workers(self.devices):  # reading metrics would need all workers at once
             state["metrics"] = model.metrics_variables

@@ -103,18 +103,9 @@ class Configuration:
 
 
 # The paper's network: n-1 words concatenated, one tanh layer, n-grams that cross sentence ends.
-_PAPER_NETWORK = dict(
-    order=5,
-    averages_after="",
-    activation="tanh",
-    residual_blocks=0,
-    layer_norm=False,
-    dropout=0.15,
-    embedding_dropout=0.0,
-    learning_rate=1.8,
-    epochs=9,
-    boundary="stream",
-)
+_ONE_LAYER = dict(averages_after="", activation="tanh", residual_blocks=0, layer_norm=False)
+_PAPER_TRAINING = dict(dropout=0.15, embedding_dropout=0.0, learning_rate=1.8, epochs=9)
+_PAPER_NETWORK = _ONE_LAYER | dict(order=5, boundary="stream") | _PAPER_TRAINING
 
 # The paper's vocabulary of Brown: words seen 3 times or fewer in the whole corpus are merged into one.
 _BROWN = _PAPER_NETWORK | dict(vocabulary_scope="corpus", min_count=4)
@@ -122,107 +113,41 @@ _MLP1 = _BROWN | dict(hidden_units=50, direct_connections=True, epochs=5)
 
 # The paper's optimiser: per example a step of 1e-3/(1 + 1e-8 t) and weight decay 1e-4. A batch of 512 examples takes
 # the sum of their steps: the rate for its mean is 512 times as large, and t counts 512 examples per update.
-_PAPER_BATCH = 512
-_PAPER_OPTIMISER = dict(
-    schedule="inverse-time",
-    learning_rate=1e-3 * _PAPER_BATCH,
-    decay_rate=1e-8 * _PAPER_BATCH,
-    batch_size=_PAPER_BATCH,
-    weight_decay=1e-4,
-    dropout=0.0,
-    epochs=5,
-)
+_PAPER_RATE = dict(schedule="inverse-time", learning_rate=1e-3 * 512, decay_rate=1e-8 * 512, batch_size=512)
+_PAPER_OPTIMISER = _PAPER_RATE | dict(weight_decay=1e-4, dropout=0.0, epochs=5)
 
-_NAMES = dict(
-    order=11,
-    averages_after="",
-    embedding_dim=20,
-    hidden_units=200,
-    activation="tanh",
-    dropout=0.3,
-    embedding_dropout=0.0,
-    min_count=1,
-    optimizer="adam",
-    learning_rate=3e-3,
-    batch_size=256,
-    epochs=20,
-)
+_NAMES_NETWORK = dict(order=11, averages_after="", embedding_dim=20, hidden_units=200, activation="tanh", min_count=1)
+_NAMES_TRAINING = dict(dropout=0.3, embedding_dropout=0.0, optimizer="adam", learning_rate=3e-3, batch_size=256)
+_NAMES = _NAMES_NETWORK | _NAMES_TRAINING | dict(epochs=20)
 
 # For 100 million words and more on GPUs, after Sun & Iyyer (2021).
-_LARGE = dict(
-    order=257,
-    averages_after="8,16,32,64,128",
-    embedding_dim=512,
-    hidden_units=2048,
-    residual_blocks=6,
-    dropout=0.1,
-    embedding_dropout=0.1,
-    tied_output=True,
-    dtype="mixed_bfloat16",
-    boundary="stream",
-    optimizer="adam",
-    learning_rate=1e-3,
-    weight_decay=0.01,
-    batch_size=4096,
-    epochs=10,
-)
+_LARGE_CONTEXT = dict(order=257, averages_after="8,16,32,64,128", boundary="stream")
+_LARGE_NETWORK = dict(embedding_dim=512, hidden_units=2048, residual_blocks=6, tied_output=True, dtype="mixed_bfloat16")
+_LARGE_TRAINING = dict(dropout=0.1, embedding_dropout=0.1, optimizer="adam", learning_rate=1e-3, weight_decay=0.01)
+_LARGE = _LARGE_CONTEXT | _LARGE_NETWORK | _LARGE_TRAINING | dict(batch_size=4096, epochs=10)
 
 # For phones: 4,000 subwords with two tables of 100 and 200 columns fill 1.4 MB in 8 bits. A tied output would not be
 # smaller, because an 8-bit file holds the table of an embedding and that of a product apart.
-_PHONE = dict(
-    embedding_dim=100,
-    hidden_units=200,
-    dropout=0.18,
-    embedding_dropout=0.09,
-    output_layer="sampled",
-    num_sampled=256,
-    batch_size=64,
-    learning_rate=1.4,
-    epochs=4,
-)
+_PHONE_NETWORK = dict(embedding_dim=100, hidden_units=200, output_layer="sampled", num_sampled=256)
+_PHONE = _PHONE_NETWORK | dict(dropout=0.18, embedding_dropout=0.09, batch_size=64, learning_rate=1.4, epochs=4)
 
 _NCE = _BROWN | dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
 _BROWN_NCE = _NCE | dict(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
 
 # The last 4 words in their order, windows of dozens of words as averages, one residual block.
-_MODERN_SMALL = _BROWN_NCE | dict(
-    order=61,
-    averages_after="4,10,20,40",
-    embedding_dim=100,
-    hidden_units=200,
-    activation="gelu",
-    residual_blocks=1,
-    layer_norm=True,
-    dropout=0.2,
-    learning_rate=1.2,
-)
+_MODERN_CONTEXT = dict(order=61, averages_after="4,10,20,40", dropout=0.2, learning_rate=1.2)
+_MODERN_NETWORK = dict(embedding_dim=100, hidden_units=200, activation="gelu", residual_blocks=1, layer_norm=True)
+_MODERN_SMALL = _BROWN_NCE | _MODERN_CONTEXT | _MODERN_NETWORK
 
 # The pointer repeats names and topic words, so four times as many words of context pay.
 POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
-_MODERN_POINTER = _MODERN_SMALL | dict(
-    order=241,
-    averages_after="4,10,20,40,80,160",
-    pointer=True,
-    dropout=0.3,
-    embedding_dropout=0.1,
-    segment=POINTER_SEGMENT,
-    batch_size=128,
-    learning_rate=1.4,
-    epochs=8,
-)
+_POINTER_CONTEXT = dict(order=241, averages_after="4,10,20,40,80,160", pointer=True)
+_POINTER_TRAINING = dict(segment=POINTER_SEGMENT, batch_size=128, learning_rate=1.4, epochs=8)
+_MODERN_POINTER = _MODERN_SMALL | _POINTER_CONTEXT | _POINTER_TRAINING | dict(dropout=0.3, embedding_dropout=0.1)
 
 # Gradients of C, H and v differ by orders of magnitude in the energy output: Adagrad scales each.
-_ENERGY = _BROWN | dict(
-    output_layer="energy",
-    num_sampled=128,
-    optimizer="adagrad",
-    initial_accumulator=1e-5,
-    learning_rate=0.1,
-    batch_size=64,
-    weight_decay=0.0,
-    dropout=0.0,
-    epochs=4,
-)
+_ENERGY_OPTIMISER = dict(optimizer="adagrad", initial_accumulator=1e-5, learning_rate=0.1, batch_size=64, epochs=4)
+_ENERGY = _BROWN | _ENERGY_OPTIMISER | dict(output_layer="energy", num_sampled=128, weight_decay=0.0, dropout=0.0)
 
 SMALL = "small"  # the named configuration that `Configuration()` is
 
@@ -273,26 +198,22 @@ def train_command(config: dict) -> str | None:
     >>> train_command({"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown"])})
     'keras-nplm train --corpus brown --config brown'
     """
-    corpus = config.get("corpus", "text ")
-    if config.get("kind") not in ("nplm", "shortlist") or "background" in config or not _CORPUS.fullmatch(corpus):
+    corpus, has_file = config.get("corpus", "text "), "background" in config or "pieces_file" in config
+    if config.get("kind") not in ("nplm", "shortlist") or has_file or not _CORPUS.fullmatch(corpus):
         return None
-    words = ["keras-nplm", "train"]
-    words += ["--corpus", corpus] if corpus != "python_reference" else []
+    words = ["keras-nplm", "train"] + (["--corpus", corpus] if corpus != "python_reference" else [])
     base, steps = parse_tokenizer(config.get("tokenizer", "words"))
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
-    words += ["--token", "character"] if base == CHARACTERS else []
-    if base not in (CHARACTERS, SUBWORDS) and (corpus.startswith("tfds:") or nearest in TOKENIZERS):
+    if base == CHARACTERS:
+        words += ["--token", "character"]
+    elif base == SUBWORDS or corpus.startswith("tfds:") or nearest in TOKENIZERS:
         words += ["--tokenizer", base]
-    if base == SUBWORDS:
-        if "pieces_file" in config:
-            return None
-        words += ["--tokenizer", SUBWORDS]
-        for name in ("pieces", "pieces_kind"):
-            default = OPTIONS[name].default
-            if (value := config.get(name, default)) != TOKENIZERS.get(nearest, {}).get(name, default):
-                words += [OPTIONS[name].flag, str(value)]
+    for name in ("pieces", "pieces_kind") if base == SUBWORDS else ():
+        default = OPTIONS[name].default
+        if (value := config.get(name, default)) != TOKENIZERS.get(nearest, {}).get(name, default):
+            words += [OPTIONS[name].flag, str(value)]
     words += ["--normalise", *steps] if steps else []
     without = ("min_count", "max_size") if base == SUBWORDS else ()
     return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
@@ -301,10 +222,8 @@ def train_command(config: dict) -> str | None:
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:
     """List the flags that turn a named configuration into another one."""
     words: list[str] = []
-    for option in _list_differences(configuration, base):
+    for option in (name for name in _list_differences(configuration, base) if name not in without):
         flag, value = OPTIONS[option].flag, getattr(configuration, option)
-        if option in without:
-            continue
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         else:

@@ -81,16 +81,14 @@ def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.d
         raise InputError(f"`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to {example}.")
     if tuple(map(int, keras.__version__.split(".")[:2])) > _LAST_TESTED_KERAS:
         last = ".".join(map(str, _LAST_TESTED_KERAS))
+        fix = f"Fix: install Keras {last}, or train on one machine."
         raise InputError(
-            f"Training with several workers needs Keras {last} or earlier, the last tested version. Received: "
-            f"{keras.__version__}. Fix: install Keras {last}, or train on one machine."
+            f"Training with several workers needs Keras {last} or earlier. Received: {keras.__version__}. {fix}"
         )
     if tuple(workers) not in _OPENED:
         if context.context()._initialized:
-            raise InputError(
-                "`strategy` multi-worker must be opened before TensorFlow runs an operation. Fix: call open_strategy "
-                "first."
-            )
+            wanted = "opened before TensorFlow runs an operation"
+            raise InputError(f"`strategy` multi-worker must be {wanted}. Fix: call open_strategy first.")
         began = time.monotonic()
         wait_for_workers(workers, index, timeout)
         _OPENED[tuple(workers)] = _connect(f"worker {index} ({workers[index]})", began + timeout)
@@ -100,8 +98,7 @@ def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.d
 def _connect(worker: str, end: float) -> tf.distribute.Strategy:
     """Open the strategy in a thread, while this one notices signals and the time.
 
-    TensorFlow connects the workers in one C++ call. In that call it replaces the handler of SIGTERM by its own, which
-    only writes a log line. This thread puts Python's handler back.
+    TensorFlow connects the workers in one C++ call, which takes SIGTERM from Python. This thread puts it back.
     """
     opened, errors = [], []
 
@@ -128,10 +125,7 @@ def _connect(worker: str, end: float) -> tf.distribute.Strategy:
 
 @contextlib.contextmanager
 def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turn the loss of a worker, or a failure of TensorFlow, into a RunError with a remedy, while the block trains.
-
-    TensorFlow notices a lost worker by missing heartbeats, after 10 to 20 seconds.
-    """
+    """Turn the loss of a worker, noticed after 10 to 20 seconds, or a failure of TensorFlow into a RunError."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -194,11 +188,7 @@ def distribute_parts(
 
 
 def broadcast_from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the chief's arrays, bit for bit, at every worker; with one worker the arrays as they are.
-
-    All workers must call this at the same point with arrays of the same shapes and dtypes. The call returns when all
-    workers have made it.
-    """
+    """Return the chief's arrays, bit for bit, at every worker, when all have called this with the same shapes."""
     arrays = [np.asarray(array, order="C") for array in arrays]
     if not has_several_workers(strategy):
         return arrays

@@ -102,10 +102,8 @@ def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike
     is_file = not word_classes or Path(word_classes).is_file()
     check_argument("word_classes", is_file, "an existing file", repr(str(word_classes)))
     with_classes = word_classes or num_classes != NUM_CLASSES
-    for wanted, given, options in (
-        ("class-based", with_classes, "word classes"),
-        ("deleted-interpolation", paper_bins, "`paper_bins`"),
-    ):
+    own = ("class-based", with_classes, "word classes"), ("deleted-interpolation", paper_bins, "`paper_bins`")
+    for wanted, given, options in own:
         fix = f"add --method {wanted}."
         check_argument("method", not given or method == wanted, f"{wanted} with {options}", method, fix)
     if method == "class-based":
@@ -169,10 +167,8 @@ def import_arpa(
     with open_output(directory) as local, lock_new_directory(local):
         model, words = ngrams.read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
         if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
-            raise InputError(
-                f"With boundary sentence, </s> must have a probability above 0 in {path}. Received: probability 0. "
-                "Fix: add --boundary stream."
-            )
+            wanted = "With boundary sentence, </s> must have a probability above 0"
+            raise InputError(f"{wanted} in {path}. Received: probability 0. Fix: add --boundary stream.")
         tokenizer = add_steps(tokenizer or _choose_tokenizer(words), normalise)
         imported = LanguageModel(model, words, tokenizer, boundary)
         imported.spelling = load_spelling(Path(vocabulary).parent) if vocabulary else _spell_rare_words(model, words)
@@ -191,8 +187,7 @@ def _choose_tokenizer(vocabulary: Vocabulary) -> str:
 
 def _spell_rare_words(model: ngrams.BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
     """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary words."""
-    ids = np.arange(len(SPECIALS), len(vocabulary))
-    by_frequency = ids[np.argsort(-model.unigrams[ids], kind="stable")]
+    by_frequency = len(SPECIALS) + np.argsort(-model.unigrams[len(SPECIALS) :], kind="stable")
     return SpellingModel.from_vocabulary(Vocabulary(vocabulary.decode(by_frequency)))
 
 

@@ -48,9 +48,8 @@ def fit_network(
     """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch."""
     batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
     every = configuration.average_every
-    ngrams = dict(
-        order=configuration.order, boundary=configuration.boundary, targets_below=find_target_limit(configuration)
-    )
+    limit = find_target_limit(configuration)
+    ngrams = dict(order=configuration.order, boundary=configuration.boundary, targets_below=limit)
     training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
@@ -84,18 +83,9 @@ def fit_network(
         validation_data = shard_batches(build_validation(batch_size=_VALIDATION_BATCH // segment * segment))
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
-        build_training = functools.partial(
-            open_training,
-            training_ids,
-            batch_size=batch_size,
-            seed=configuration.seed,
-            drop_remainder=True,
-            first_epoch=epoch,
-            first_batch=step,
-            most_batches=steps,
-            segment=segment,
-            **ngrams,
-        )
+        shuffled = dict(seed=configuration.seed, first_epoch=epoch, first_batch=step, most_batches=steps)
+        batches = ngrams | shuffled | dict(batch_size=batch_size, segment=segment, drop_remainder=True)
+        build_training = functools.partial(open_training, training_ids, **batches)
         train_data = distribute_parts(devices, build_training) if local is None else build_training(part=workers)
         try:
             with contextlib.redirect_stdout(sys.stderr):
@@ -162,7 +152,7 @@ def _build_board(
     ngrams: dict,
 ) -> LanguageModelBoard:
     _, positions = ngram_positions(validation_ids, **ngrams)
-    size = None
+    size, options, default = None, dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
     if not configuration.shortlist_size:  # its network has the perplexity of a part of the text
         encoded = language_model.corpus
         size = TextSize.of_split(encoded, "validation", configuration.boundary, language_model.spelling)
@@ -171,13 +161,7 @@ def _build_board(
         language_model,
         batch_size=batch_size,
         word_counts=targets.counts.sum(axis=0),
-        hparams=_list_different_options(configuration),
+        hparams={name: value for name, value in options.items() if value != default[name]},  # what tells runs apart
         validation_size=None if size is None else (len(positions), size),
         prompts=choose_prompts(validation_ids, language_model.vocabulary, language_model.tokenizer_name),
     )
-
-
-def _list_different_options(configuration: Configuration) -> dict:
-    """The options that differ from the defaults, by name: what tells runs apart."""
-    default = dataclasses.asdict(Configuration())
-    return {name: value for name, value in dataclasses.asdict(configuration).items() if value != default[name]}

@@ -2,8 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +24,12 @@ from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.training.estimate import evaluate_splits
 
+_SHARED = ("vocabulary", "tokenizer_name", "boundary")  # by all models of a mixture
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
 _DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)  # of a unigram or n-gram cache, of which validation chooses one
 _FLATNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of a continuous cache, for features of length 1
 _PROBE = 1000  # n-grams whose features give the mean square of their length
-_CHOSEN = {  # for each kind of a cache: its name in the metrics, and the attribute
-    "unigram-cache": ("decay", "decay"),
-    "ngram-cache": ("ngram_decay", "decay"),
-    "continuous-cache": ("flatness", "flatness"),
-}
+_CHOSEN = {"unigram-cache": "decay", "ngram-cache": "ngram_decay", "continuous-cache": "flatness"}  # in metrics.json
 
 
 def mix(
@@ -82,14 +80,15 @@ def mix(
     with open_output(output) as local, lock_new_directory(local):
         directories = list(check_items(directories, "directories", str | os.PathLike, "a list of model directories"))
         parts = [LanguageModel.load(directory) for directory in directories]
-        _check_match(directories, parts)
+        for directory, part in zip(directories, parts, strict=True):
+            check_match(directory, part, {name: getattr(parts[0], name) for name in _SHARED}, directories[0])
         vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
         corpus = next((part.corpus for part in parts if part.corpus), None)
         spelling = next((part.spelling for part in parts if part.spelling), None)
         if weights is None and corpus is None:
             raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
         candidates = [[part.model] for part in parts]
-        candidates += _list_caches(parts, corpus, cache_length, **caches)
+        candidates += _list_caches(parts, corpus, cache_length, caches)
         candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
         if weights is not None:
             mixture = Mixture([model for model, *_ in candidates], weights)
@@ -101,8 +100,8 @@ def mix(
             mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
         models = mixture.models
         metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
-        chosen = [(*_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
-        metrics |= {name: getattr(model, attribute) for name, attribute, model in chosen}
+        chosen = [(_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
+        metrics |= {name: getattr(model, name.removeprefix("ngram_")) for name, model in chosen}
         if corpus:
             _copy_corpus(corpus, local / "corpus")
             metrics |= evaluate_splits(mixture, corpus, spelling)
@@ -114,31 +113,25 @@ def mix(
 
 
 def _list_caches(
-    parts: Sequence[LanguageModel],
-    corpus: EncodedCorpus | None,
-    length: int,
-    *,
-    unigram_cache: float | bool,
-    ngram_cache: float | bool,
-    continuous_cache: float | bool,
+    parts: Sequence[LanguageModel], corpus: EncodedCorpus | None, length: int, wanted: Mapping[str, float | bool]
 ) -> list[list[NextWordModel]]:
     """Return for each wanted cache the candidates among which the validation split chooses."""
     candidates: list[list[NextWordModel]] = []
     size, boundary = len(parts[0].vocabulary), parts[0].boundary
-    for build, wanted in ((UnigramCache, unigram_cache), (NgramCache, ngram_cache)):
-        if wanted is not False:
-            decays = _DECAYS if wanted is True else [wanted]
+    for build, value in ((UnigramCache, wanted["unigram_cache"]), (NgramCache, wanted["ngram_cache"])):
+        if value is not False:
+            decays = _DECAYS if value is True else [value]
             candidates.append([build(size, boundary, decay, length) for decay in decays])
-    if continuous_cache is not False:
-        network = _find_network([part.model for part in parts])
-        wanted, fix = "left out without a neural network among the models", "add the directory of a network."
-        check_argument("continuous_cache", network is not None, wanted, continuous_cache, fix)
-        flatnesses = [continuous_cache]
-        if continuous_cache is True:
+    if (flatness := wanted["continuous_cache"]) is not False:
+        network, fix = _find_network([part.model for part in parts]), "add the directory of a network."
+        refusal = "left out without a neural network among the models"
+        check_argument("continuous_cache", network is not None, refusal, flatness, fix)
+        flatnesses = [flatness]
+        if flatness is True:
             probe = extract_ngrams(corpus.ids("validation")[:_PROBE], network.order, network.boundary)[:, :-1]
             square = float(np.mean(np.sum(np.square(network.compute_features(probe), dtype=np.float64), axis=1)))
             flatnesses = [float(f"{share / square:.3g}") for share in _FLATNESSES]
-        candidates.append([ContinuousCache(network, flatness, length) for flatness in flatnesses])
+        candidates.append([ContinuousCache(network, value, length) for value in flatnesses])
     return candidates
 
 
@@ -152,16 +145,12 @@ def _find_network(models: Sequence[NextWordModel]) -> NextWordModel | None:
     return None
 
 
-def _check_match(directories: Sequence[str | os.PathLike], parts: Sequence[LanguageModel]) -> None:
-    """Refuse to mix models of different vocabularies, tokenizers or boundaries."""
-    for directory, part in zip(directories[1:], parts[1:], strict=True):
-        for attribute in ("vocabulary", "tokenizer_name", "boundary"):
-            if getattr(part, attribute) != getattr(parts[0], attribute):
-                name = attribute.removesuffix("_name")
-                raise InputError(
-                    f"Models to mix must have the same {name}. The {name} of {directory} differs from that in "
-                    f"{directories[0]}. Fix: train both with the same {name}."
-                )
+def check_match(directory: str | os.PathLike, part: LanguageModel, wanted: Mapping[str, Any], of: object) -> None:
+    """Refuse a model with a different vocabulary, tokenizer or boundary than wanted."""
+    for attribute, value in wanted.items():
+        if getattr(part, attribute) != value:
+            name = attribute.removesuffix("_name")
+            raise InputError(f"{directory} must have the same {name} as {of}. Fix: train both with the same options.")
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:

@@ -64,10 +64,8 @@ def prepare_corpus(
     if isinstance(corpus, PreparedCorpus):
         raise InputError(f"The corpus to prepare must be a text. Received: {corpus.directory}, which is prepared.")
     if get_chunk_runner() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
-        raise InputError(
-            f"`runner` must be local for the corpus {corpus.name}. Fix: leave `--runner` out, or name text files or a "
-            "TFDS set."
-        )
+        fix = "Fix: leave `--runner` out, or name text files or a TFDS set."
+        raise InputError(f"`runner` must be local for the corpus {corpus.name}. {fix}")
     text_options = {"vocabulary_scope": "train", "min_count": 2, "max_size": None} | text_options
     options = corpus.describe() | text_options
     check_prepared_directory(directory)

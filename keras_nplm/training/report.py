@@ -96,9 +96,7 @@ def _show_curves(config: dict, history: list[dict], best: int) -> dict[str, str]
     perplexities["validation"] = series["validation_perplexity"]
     charts = {"perplexity": perplexities, "learning rate at the end of the epoch": {"": series["learning_rate"]}}
     training = "is the mean over an epoch, with dropout" if is_measured else "is unknown: training uses a sampled loss"
-    shortlist = (
-        " These perplexities are of the network alone, over the words of its short-list. The table below has all."
-    )
+    shortlist = " These perplexities are of the network alone, over its short-list. The table below has all words."
     return {
         "training": f"Training perplexity {training}.",
         "shortlist": shortlist if config.get("shortlist_size") else "",

@@ -13,10 +13,10 @@ _BACKWARD = 3  # a training step computes the forward pass, and twice as much ba
 
 
 def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
-    """Count the parameters of a network, and its floating-point operations (FLOPs) per n-gram.
+    """Count the parameters of a network, and its floating-point operations per n-gram.
 
-    `flops_scoring` are of one n-gram's exactly normalised log-probability, `flops_training` of one n-gram in training:
-    three times the forward pass of its loss. Matrix products count two operations per weight; all else counts nothing.
+    `flops_scoring` are of an exactly normalised log-probability, `flops_training` three times the forward pass of the
+    loss. Matrix products count two operations per weight; all else counts nothing.
     Negative samples are shared by a batch, but count for each n-gram. A cluster of the adaptive softmax counts as often
     as a text of Zipf's law, P(r) ∝ 1/r, needs it.
 

@@ -54,7 +54,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         language_model: a language model with the very NPLM that is fitted.
         batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
         word_counts: int [|V|], frequencies of the ids; the projector shows the most frequent words first.
-        hparams: options to compare runs by, for the page of hyperparameters; options that are None are left out.
+        hparams: options to compare runs by, for the page of hyperparameters.
         prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.
         validation_size: (predicted tokens, size) of the validation text. None: no tags `text/…`.
@@ -147,7 +147,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             scalars[f"weights/norm_{weight.name}{names[weight.name] or ''}"] = float(ops.norm(weight))
             names[weight.name] += 1
         with self._train_writer.as_default(step=epoch):
-            self._write_scalars(scalars)
+            for tag, value in scalars.items():
+                self.summary.scalar(tag, value)
             if self.prompts and np.isfinite(list(logs.values())).all():  # NaN weights cannot be sampled from
                 self.summary.text("continuations", self._sample_continuations())
         self._train_writer.flush()
@@ -158,21 +159,17 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 figures = compute_text_figures(-tokens * float(np.log(validation["perplexity"])), size)
                 scalars |= {f"text/{name}": figures[name] for name in _TEXT_FIGURES if figures[name] is not None}
             with self._val_writer.as_default(step=epoch):
-                self._write_scalars(scalars)
+                for tag, value in scalars.items():
+                    self.summary.scalar(tag, value)
         self._begin_session(self._val_writer if validation else self._train_writer)
         if len(self.projector_ids):
             self._write_projector()
 
-    def _write_scalars(self, scalars: dict[str, float]) -> None:
-        for tag, value in scalars.items():
-            self.summary.scalar(tag, value)
-
     def _begin_session(self, writer: tf.summary.SummaryWriter) -> None:
         """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
         if self.hparams is not None and not self._has_session:
-            options = {name: value for name, value in self.hparams.items() if value is not None}
-            options = {k: v if isinstance(v, bool | int | float | str) else str(v) for k, v in options.items()}
-            directory = Path(self.log_dir).resolve()
+            directory, plain = Path(self.log_dir).resolve(), (bool, int, float, str)
+            options = {k: v if isinstance(v, plain) else str(v) for k, v in self.hparams.items() if v is not None}
             with writer.as_default():
                 self._has_session = hp.hparams(options, trial_id=f"{directory.parent.name}/{directory.name}")
         writer.flush()
@@ -183,11 +180,10 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     def _sample_continuations(self) -> str:
         """One Markdown paragraph per prompt: the prompt in bold, then the sampled text."""
-        paragraphs = []
+        paragraphs, separator = [], get_separator(self.language_model.tokenizer_name)
         for prompt in self.prompts:
             text = self.language_model.generate(prompt, self.num_words).translate(_ESCAPES)
             start = prompt.strip().translate(_ESCAPES)
-            separator = get_separator(self.language_model.tokenizer_name)
             paragraphs.append(f"**{start}**{separator}{text}" if start else text)
         return "\n\n".join(paragraphs)
 

@@ -32,7 +32,7 @@ from keras_nplm.models.self_normalised import evaluate_with_ln_z
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
-from keras_nplm.training.adaptive_default import AdaptiveConfiguration
+from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import read_history
 from keras_nplm.training.configuration import Configuration
@@ -145,7 +145,7 @@ def _run(
     if is_finished:
         print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
         return _read_finished_run(directory) if chief else {}
-    if chief and not requested.is_complete:
+    if chief and not requested.given.keys() >= set(CHOSEN_OPTIONS):
         tokens = encoded.count_tokens_per_epoch(configuration.boundary)
         print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
     with remove_config_if_refused(directory, unless=directory / "last.npz"):
@@ -172,11 +172,10 @@ def _prepare(
     """Prepare the directory at the chief first, then at the other workers, which may share its file system."""
     text = {name: getattr(configuration, name) for name in ("vocabulary_scope", "min_count", "max_size")}
     prepare = functools.partial(prepare_directory, directory, corpus, choose, **text)
-    if is_chief(devices):
-        prepared = prepare()
-        _wait_for_all_workers(devices)
+    prepared = prepare() if is_chief(devices) else None
+    broadcast_from_chief(devices, [np.zeros(1)])  # returns when all workers have come here
+    if prepared:
         return prepared
-    _wait_for_all_workers(devices)
     if is_remote(url := display_url(directory)):
         fetch(url)
     while not (directory / "config.json").exists():
@@ -192,10 +191,6 @@ def _find_kind(configuration: Configuration) -> str:
     if configuration.output_layer == "hybrid":
         return "hybrid"
     return "shortlist" if configuration.shortlist_size else "nplm"
-
-
-def _wait_for_all_workers(devices: tf.distribute.Strategy) -> None:
-    broadcast_from_chief(devices, [np.zeros(1)])
 
 
 def _read_finished_run(directory: Path) -> dict:
@@ -216,10 +211,8 @@ def _evaluate(
     """Evaluate the best epoch on validation and test; sum up the history."""
     model = load_model(directory, options, len(vocabulary))
     splits, spelling = ("validation", "test"), load_spelling(directory)
-    is_normalised = isinstance(model, NPLM) and (
-        configuration.output_layer == "nce" or configuration.self_normalisation
-    )
-    measure = evaluate_with_ln_z if is_normalised else evaluate
+    is_normalised = configuration.output_layer == "nce" or configuration.self_normalisation
+    measure = evaluate_with_ln_z if isinstance(model, NPLM) and is_normalised else evaluate
     metrics = {split: evaluate_split(model, encoded, split, None, spelling, measure) for split in splits}
     if isinstance(model, Shortlist):
         shares = {split: measure_coverage(encoded.ids(split), model.listed, configuration.boundary) for split in splits}

@@ -15,8 +15,7 @@ class WeightAverage:
 
         θ̄ <- β^s θ̄ + (1 - β^s) θ    after every s updates, from θ̄ = θ after the first s
 
-    The variables of the average are part of a checkpoint: a resumed run continues it bit for bit. `momentum` is β for
-    a single update: the average spans about 1/(1-β) updates.
+    `momentum` is β, of a single update: the average spans about 1/(1-β) updates.
 
     Reference: Polyak & Juditsky (1992), Acceleration of stochastic approximation by averaging.
     """

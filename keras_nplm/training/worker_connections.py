@@ -21,27 +21,18 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
     absent, began = [worker for worker in workers if worker != workers[index]], time.monotonic()
     note_at = began + _FIRST_NOTE
     with _listen(workers[index], index):
-        while absent:
-            for worker in list(absent):
-                if _is_listening(worker):
-                    absent.remove(worker)
-                elif (now := time.monotonic()) >= began + timeout:
-                    raise RunError(
-                        f"Absent after {timeout:g} s: {describe_workers(workers, absent)}. Fix: start the same command "
-                        "there, check that the machines can reach each other, or raise --worker-timeout."
-                    )
-                elif now >= note_at:
-                    note_at = now + SECONDS_PER_NOTE
-                    print(
-                        f"Worker {index} waits for {describe_workers(workers, absent)}. It gives up in "
-                        f"{began + timeout - now:.0f} s.",
-                        file=sys.stderr,
-                    )
-            time.sleep(_RETRY if absent else 0)
-
-
-def describe_workers(workers: Sequence[str], some: Sequence[str]) -> str:
-    return ", ".join(f"worker {workers.index(worker)} ({worker})" for worker in some)
+        while absent := [worker for worker in absent if not _is_listening(worker)]:
+            named = ", ".join(f"worker {workers.index(worker)} ({worker})" for worker in absent)
+            left = began + timeout - (now := time.monotonic())
+            if left <= 0:
+                raise RunError(
+                    f"Absent after {timeout:g} s: {named}. Fix: start the same command there, check that the machines "
+                    "can reach each other, or raise --worker-timeout."
+                )
+            if now >= note_at:
+                note_at = now + SECONDS_PER_NOTE
+                print(f"Worker {index} waits for {named}. It gives up in {left:.0f} s.", file=sys.stderr)
+            time.sleep(_RETRY)
 
 
 def _listen(address: str, index: int) -> socket.socket:
@@ -64,41 +55,26 @@ def _is_listening(worker: str) -> bool:
 
 
 def read_cluster() -> tuple[list[str], int]:
-    """Return the addresses of all workers in the environment variable `TF_CONFIG`, and the number of this worker.
-
-    Returns:
-        `[]` and 0 if the variable is not set.
-
-    Raises:
-        InputError: `TF_CONFIG` does not describe a cluster of workers that includes this process.
-    """
+    """Return the addresses of all workers in `TF_CONFIG`, and the number of this one; [] and 0 if it is not set."""
     text = os.environ.get("TF_CONFIG", "")
     if not text:
         return [], 0
     try:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
-        workers, kind, index = cluster["worker"], task["type"], task["index"]
-        jobs = set(cluster)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"TF_CONFIG must describe a cluster ({error!r:.200}). {_FIX}") from error
-    _check_cluster(jobs == {"worker"}, "list workers only, no chief, ps or evaluator", sorted(jobs))
-    _check_cluster(isinstance(workers, list) and len(workers) > 0, "list the addresses of the workers", workers)
-    for worker in workers:
-        _check_cluster(_is_address(worker), "give each worker as host:port, with a port of 1 to 65535", worker)
-        _check_cluster(workers.count(worker) == 1, "list each address once", worker)
-    _check_cluster(kind == "worker", "give this process the type worker", kind)
-    is_index = type(index) is int and 0 <= index < len(workers)
-    _check_cluster(is_index, f"give this process an integer index of 0 to {len(workers) - 1}", index)
-    return list(workers), index
-
-
-_FIX = 'Fix: write it like {"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", "index": 0}}.'
-
-
-def _check_cluster(holds: bool, wanted: str, received: object) -> None:
-    if not holds:
-        raise InputError(f"TF_CONFIG must {wanted}. Received: {received!r:.200}. {_FIX}")
+        workers, index = cluster["worker"], task["index"]
+        is_cluster = set(cluster) == {"worker"} and task["type"] == "worker"
+        is_list = isinstance(workers, list) and all(map(_is_address, workers)) and len(set(workers)) == len(workers)
+        is_valid = is_cluster and is_list and type(index) is int and 0 <= index < len(workers)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        is_valid = False
+    if not is_valid:
+        raise InputError(
+            "TF_CONFIG must list workers only, each once as host:port with a port of 1 to 65535, and give this process "
+            f"the type worker and an index in this list. Received: {text!r:.200}. Fix: write it like "
+            '{"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", "index": 0}}.'
+        )
+    return workers, index
 
 
 def _is_address(worker: object) -> bool:

@@ -5,24 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, LanguageModel, Vocabulary
+from keras_nplm import LanguageModel
 from keras_nplm.cli.main import main
-
-
-def test_last_lines_are_held_out(monkeypatch):
-    vocabulary, seen = Vocabulary(["the", "cat", "sat", "on", "mat", "dog"]), {}
-    general = LanguageModel(NPLM(len(vocabulary), order=3, embedding_dim=3), vocabulary, "words")
-
-    def record(network, train_ids, held_out_ids, boundary, **options):
-        seen.update(train=train_ids.tolist(), held_out=held_out_ids.tolist(), boundary=boundary, **options)
-        return network, None
-
-    monkeypatch.setattr("keras_nplm.models.adaptation.adapt_network", record)
-    general.adapt(iter(["the cat", "", "the dog", "a dog sat"]), held_out=0.3, epochs=4, seed=5)
-    expected = {"train": [4, 5, 3, 4, 9, 3], "held_out": [1, 9, 6, 3]}
-    assert seen == expected | {"boundary": "sentence", "epochs": 4, "seed": 5}
-    general.adapt(["the cat"] * 2, held_out=0.99)
-    assert seen["train"] == seen["held_out"] == [4, 5, 3]  # a line remains to learn from
 
 
 def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, capsys):

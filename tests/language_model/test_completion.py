@@ -58,15 +58,13 @@ class _Table(NextWordModel):
         return {word: probability for word, probability in sums.items() if word}
 
 
-def _begins_word(text: str, piece: str) -> bool:
-    """Whether a piece begins a new word after a text, by its characters alone."""
-    if piece == "</s>" or piece[0] == "▁":
-        return True
-    return text[-1] != "▁" and not (is_letter(text[-1]) and is_letter(piece[0]))
-
-
 def _follows_space(piece: str) -> bool:
     return piece[0] == "▁" or piece == "</s>"
+
+
+def _begins_word(text: str, piece: str) -> bool:
+    """Whether a piece begins a new word after a text, by its characters alone."""
+    return _follows_space(piece) or (text[-1] != "▁" and not (is_letter(text[-1]) and is_letter(piece[0])))
 
 
 _CASES = [  # text, its last token, how a word begins (None: with any piece), prefix
@@ -116,7 +114,7 @@ def test_completion_equals_brute_force_over_subwords(kind, seed):
     assert best == pytest.approx(dict(language_model.complete_prefix("at ", 20)[: len(best)]), rel=1e-3)
 
 
-@pytest.mark.parametrize("length", [24, 64, 65])
+@pytest.mark.parametrize("length", [64, 65])
 def test_long_prefixes_are_completed_up_to_64_letters(length):
     vocabulary = Vocabulary([*"ab"])
     ids = np.array([4] * 70 + [5, 3], np.int32)
@@ -125,21 +123,11 @@ def test_long_prefixes_are_completed_up_to_64_letters(length):
     assert bool(words) == (length <= 64) and all(word.startswith("a" * length) for word, _ in words)
 
 
-def test_as_many_words_are_found_as_asked_for():
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    model = _Table(Vocabulary([*letters]), [*letters], 0)
-    model.probabilities[2, 4:], model.probabilities[4:, 4:] = np.arange(26, 0, -1) / 702, 0.9 / 26
-    model.probabilities[2, EOS_ID], model.probabilities[4:, EOS_ID] = 0, 0.1
-    words = dict(LanguageModel(model, Vocabulary([*letters]), "characters").complete_prefix("", 600))
-    assert len(words) == 600 and {a + b for a in letters[:20] for b in letters} < {*words}
-
-
 def test_whole_words_are_completed(language_model):
     words = language_model.next_words("the", top_k=500)
     assert 0.8 < sum(p for _, p in words) <= 1 + 1e-6 and len({word for word, _ in words}) == len(words)
     assert {"cat", "act"} <= {word for word, _ in words[:5]}
-    assert dict(language_model.next_words("chat", top_k=3))[":"] > 0.5
-    assert language_model.next_words("chat ", top_k=3)[0][0] != ":"
+    assert language_model.next_words("chat", top_k=3)[0][0] == ":" != language_model.next_words("chat ", top_k=3)[0][0]
     for text in ("the ca", "☃ca", "(ca"):  # a character in bytes ends a word, too
         assert language_model.complete_prefix(text)[0][0].startswith("ca")
 

@@ -17,10 +17,10 @@ TEXT = ["the dog sat on the mat .", "", "the dog and the cat sat .", "on the dog
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
 
 
-def _randomise(model: NPLM, size: float = 0.6) -> NPLM:
+def _randomise(model: NPLM) -> NPLM:
     random = np.random.default_rng(1)
     for weight in model.trainable_weights:
-        weight.assign(random.normal(0, size, weight.shape))
+        weight.assign(random.normal(0, 0.6, weight.shape))
     return model
 
 
@@ -32,12 +32,11 @@ def _build(boundary: str = "stream", direct_connections: bool = False, **output)
 
 def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
     """Each n-gram of the text in known ids, the new word's index as target and as context words (-1: known word)."""
-    new, found = list(NEW), []
+    new, found, vocabulary = list(NEW), [], Vocabulary(WORDS).words
     lines = [line.split() for line in TEXT if line]
     lines = [list(itertools.chain(*lines))] if boundary == "stream" else [[*line, "</s>"] for line in lines]
     for line in lines:
         tokens = [*["<pad>" if boundary == "stream" else "<s>"] * (N - 1), *line]
-        vocabulary = Vocabulary(WORDS).words
         ids = [vocabulary.index(token) if token in vocabulary else 1 for token in tokens]
         numbers = [new.index(token) if token in new else -1 for token in tokens]
         for i in range(N - 1, len(tokens)):
@@ -45,7 +44,7 @@ def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
     return found
 
 
-@pytest.mark.parametrize("boundary, options", [("stream", {}), ("sentence", {"rank": 2}), ("stream", {"tied": True})])
+@pytest.mark.parametrize("boundary, options", [("sentence", {"rank": 2}), ("stream", {"tied": True})])
 def test_expectation_is_the_papers_rule(boundary, options):
     language_model = _build(boundary, **options)
     model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
@@ -63,7 +62,6 @@ def test_expectation_is_the_papers_rule(boundary, options):
 @pytest.mark.parametrize(
     "options",
     [
-        dict(order=4, direct_connections=True, hidden_units=0),
         dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), direct_connections=True),
         dict(order=3, hidden=DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True)),
         dict(order=6, pointer=True),
@@ -82,8 +80,7 @@ def test_gradients_of_given_layers_equal_those_of_a_tape(options):
 
 
 @pytest.mark.parametrize(
-    "boundary, options",
-    [("stream", {"direct_connections": True}), ("stream", {"rank": 2}), ("sentence", {"tied": True})],
+    "boundary, options", [("stream", {"direct_connections": True, "rank": 2}), ("sentence", {"tied": True})]
 )
 def test_likelihood_takes_one_step_up(boundary, options):
     language_model = _build(boundary, **options)
@@ -122,16 +119,12 @@ def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
     language_model = _build(boundary)
     given = {"dog": 0.3, "and": 0.1, "a": 0.002, "rug": 0.01}
     inside = np.array([ngram[:-1] for ngram, _, _ in _find_ngrams(boundary)])
-    for options, expected in (
-        ({"prior_tokens": 50}, np.array(list(NEW.values())) / (len(inside) + 50)),
-        ({"frequencies": given}, list(given.values())),
-    ):
+    by_count = np.array(list(NEW.values())) / (len(inside) + 50)
+    for options, expected in (({"prior_tokens": 50}, by_count), ({"frequencies": given}, [*given.values()])):
         grown = add_words(language_model, TEXT, rule=rule, **options)
         mean = np.exp(grown.model.next_log_probs(inside)).mean(axis=0)
         np.testing.assert_allclose(mean[V:], expected, rtol=1e-4)
         assert mean.sum() == pytest.approx(1, abs=1e-5)
-    tiny = add_words(language_model, ["the cow"], rule=rule).model  # nothing follows, and few contexts there are
-    assert np.exp(tiny.next_log_probs([[0, 0, 4]])).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_adding_words_leaves_the_model_unchanged():
@@ -139,13 +132,8 @@ def test_adding_words_leaves_the_model_unchanged():
     before = language_model.evaluate(TEXT)
     grown = add_words(language_model, TEXT, ["rug", "dog"])
     assert grown.vocabulary.words[V:] == ["dog", "rug"] and len(language_model.vocabulary) == V
-    assert (grown.boundary, grown.tokenizer_name) == ("sentence", "whitespace")
     assert (before["unk_tokens"], grown.evaluate(TEXT)["unk_tokens"]) == (8, 3)
     assert language_model.evaluate(TEXT) == before
-    again = add_words(language_model, TEXT, ["dog", "rug", "dog"])  # the order of the words has no influence
-    assert all(map(np.array_equal, grown.model.get_weights(), again.model.get_weights()))
-    several = add_words(add_words(language_model, TEXT, ["dog"]), TEXT, min_count=2)  # and the others, met beside it
-    assert several.vocabulary.words[V:] == ["dog", "and"]
 
 
 def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
@@ -155,11 +143,8 @@ def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys)
     assert main([*command, "--words", "frumple", "zonk", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["added_words"] == {"frumple": 2, "zonk": 1}
-    assert json.loads((target / "metrics.json").read_text()).items() <= result.items()
     small, grown = LanguageModel.load(model_directory), LanguageModel.load(target)
     assert grown.vocabulary.words == [*small.vocabulary.words, "frumple", "zonk"]
     lines = text.read_text().splitlines()
     made = add_words(small, lines, ["frumple", "zonk"])
-    assert list(grown.score(lines)) == list(made.score(lines))
-    assert small.corpus and made.corpus is None  # which is encoded without the words
-    assert main(["evaluate", str(target)]) == 2 and "evaluate lines of text" in capsys.readouterr().err
+    assert list(grown.score(lines)) == list(made.score(lines)) and grown.corpus is None

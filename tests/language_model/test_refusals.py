@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, DynamicSettings, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
-from keras_nplm.language_model.word_vectors import nearest, word_map
+from keras_nplm import NPLM, DynamicSettings, InputError, LanguageModel, Uniform, Vocabulary, add_words
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 TEXT = ["the dog sat on the mat", "", "the dog and the cat sat", "on the dog", "a rug and the dog"]
@@ -21,20 +20,13 @@ def _wrap(model, tokenizer: str = "words", boundary: str | None = None) -> Langu
 
 _MODEL_CALLS = [  # of an n-gram model of sentences
     (lambda model: model.next_words("the", top_k=0), "`top_k` must be 1 or more"),
-    (lambda model: _wrap(model.model, "whitespace").next_words("the </s>"), "reserved token </s>"),
-    (lambda model: model.evaluate("book"), "one of train, validation, test. Received: 'book'"),
     (lambda model: model.evaluate(), "has no corpus/, .* lines of text"),
     (lambda model: model.evaluate(TEXT, ln_z=True), "log Z .* NPLM. Received: BackoffModel"),
     (lambda model: model.nearest("cat"), "an NPLM for word vectors. Received: BackoffModel"),
-    (lambda model: model.adapt(TEXT), "`model` must be an NPLM. Received: BackoffModel"),
     (lambda model: _wrap(model.model, boundary="stream"), "`boundary` must be 'sentence', as the model was trained"),
-    (lambda model: _wrap(model.model, boundary="book"), "`boundary` must be one of stream, sentence. Received: 'book'"),
     (lambda model: LanguageModel.from_preset("../x"), r"`name` must be one of reference\. Received: '\.\./x'"),
-    (lambda model: LanguageModel.load("absent/none"), "none does not exist"),
-    *[
-        (lambda model, options=options: model.generate("the", **options), f"`{next(iter(options))}` must be")
-        for options in ({"num_words": 0}, {"temperature": -1.0}, {"temperature": np.nan}, {"top_k": 0}, {"seed": -1})
-    ],
+    (lambda model: model.generate("the", num_words=0), "`num_words` must be 1 to"),
+    (lambda model: model.generate("the", temperature=np.nan), "`temperature` must be 0 or more"),
 ]
 
 
@@ -43,27 +35,13 @@ def _add(text, **options):
 
 
 _NETWORK_CALLS = [
-    (_add(["the cat"]), "no out-of-vocabulary word with `min_count` 1"),
-    (_add(TEXT, min_count=0), "`min_count` must be 1 or more"),
     (_add(TEXT, words=["dog", "cat"]), "'cat' is already in the vocabulary"),
     (lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]), "'cow' has no word before it"),
     (_add(["the </s> dog"]), "reserved token </s>"),
-    (_add(TEXT, rule="guess"), "`rule` must be one of likelihood, expectation"),
     (_add(TEXT, words=["dog"], frequencies={"cow": 0.1}), "Missing: 'dog'"),
-    (_add(TEXT, words=["dog"], frequencies={"dog": 1.0}), "sum to less than 1"),
-    (
-        lambda model: add_words(_wrap(Mixture([Uniform(9)] * 2, [0.5, 0.5])), TEXT),
-        "must be an NPLM to add words to it. Received: Mixture",
-    ),
     (lambda model: add_words(_wrap(NPLM(9, output="adaptive")), TEXT), "a row for each"),
     (lambda model: model.adapt([]), "2 lines"),
-    (lambda model: model.adapt(["the <s> cat"] * 3), "<s>"),
-    (lambda model: model.adapt(TEXT, held_out=1.0), "held_out"),
-    (lambda model: model.adapt(TEXT, epochs=0), "epochs"),
-    (lambda model: model.nearest("Cat"), "is out of the vocabulary"),
     (lambda model: model.evaluate(TEXT, ln_z=True, dynamic=DynamicSettings()), "`dynamic` must be False with `ln_z`"),
-    (lambda model: nearest(np.eye(4), [-1], 1), "`rows` must be 0 to 3"),
-    (lambda model: word_map(np.zeros((0, 3))), "`vectors` must be 1 or more rows of finite numbers"),
     (lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"), "of the model's size, 9. Received: 5 words"),
     (lambda model: LanguageModel(Uniform(5), Vocabulary(["cat"], {"cats": "cat"}), "words"), r"with `\+lemmas`"),
     (lambda model: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()), "`model` must be an NPLM or a mixture"),
@@ -83,9 +61,7 @@ def test_invalid_calls_are_refused(build_ngram_model, network, kind, call, words
     ("name", "content", "message"),
     [
         ("ngrams.npz", None, "Cannot read .*ngrams.npz"),
-        ("config.json", b"{", "config.json is not valid JSON"),
         ("config.json", b'{"kind":"back-off"}', "config.json must have the field 'tokenizer'"),
-        ("config.json", b"{}", "must name the `kind` of the model. Received: None"),
         ("config.json", b'{"kind":"tree","tokenizer":"words","boundary":"stream"}', "one of uniform, .* 'tree'"),
         ("vocabulary.txt", b"<pad>\n<unk>\n<s>\n</s>\nthe\n", "has 5 words, and the model has 9"),
     ],
@@ -99,14 +75,12 @@ def test_damaged_directories_are_refused(build_ngram_model, tmp_path, name, cont
         LanguageModel.load(tmp_path)
 
 
-def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path):
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [(object(), "must be an NPLM, a Shortlist, .* Received: object"), (Uniform(8), "of the model's size, 8")],
+)
+def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path, model, message):
     changed = build_ngram_model("sentence")
-    for model, message in (
-        (object(), "must be an NPLM, a Shortlist, .* Received: object"),
-        (Uniform(8), "of the model's size, 8"),
-        (Uniform(9, "stream"), "`boundary` must be"),
-    ):
-        changed.model = model
-        with pytest.raises(InputError, match=message):
-            changed.save(tmp_path)
-    assert not (tmp_path / "config.json").exists()
+    changed.model = model
+    with pytest.raises(InputError, match=message):
+        changed.save(tmp_path)

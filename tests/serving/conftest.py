@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary, export_saved_model
-from keras_nplm.serving.signatures import ServingModule
 
 WORDS = "the . of a is to in value name object string not class if this The If with be function".split()
 
@@ -32,11 +31,9 @@ def language_model(randomise) -> LanguageModel:
 
 
 @pytest.fixture(scope="session")
-def directory(language_model, tmp_path_factory) -> Path:
+def directory(language_model, build_once) -> Path:
     """The model directory; tests read it and write nothing there."""
-    directory = tmp_path_factory.mktemp("models") / "small"
-    language_model.save(directory)
-    return directory
+    return build_once("saved", language_model.save)
 
 
 @pytest.fixture(scope="session")
@@ -48,12 +45,6 @@ def exported(language_model, build_once) -> Path:
 @pytest.fixture(scope="session")
 def loaded(exported):
     return tf.saved_model.load(exported)
-
-
-@pytest.fixture(scope="session")
-def limited(language_model) -> ServingModule:
-    """The served functions with a limit of 20 bytes for a text, which are not traced."""
-    return ServingModule(language_model, top_k=2, max_text_length=20)
 
 
 @pytest.fixture

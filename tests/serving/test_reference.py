@@ -1,14 +1,12 @@
 """The reference model: its SavedModel gives the figures of its model card and the numbers of the preset."""
 
 import re
-import types
 from pathlib import Path
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from keras_nplm import LanguageModel, encode_sentences, evaluate, open_corpus
+from keras_nplm import LanguageModel
 from keras_nplm.language_model.directory import read_config, read_metrics
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.training.configuration import train_command
@@ -27,19 +25,9 @@ def test_it_has_the_figures_of_its_card_and_the_probabilities_of_the_preset():
     for split in ("validation", "test"):
         recorded = read_metrics(find_preset("reference"))[split]
         assert f"| {split} | {recorded['perplexity']:.2f} | {recorded['perplexity_without_unk']:.2f} |" in CARD
-    ids = encode_sentences(open_corpus("python_reference").sentences(split), language_model.vocabulary)
-    log_prob = loaded.signatures["log_prob_ids"]
-
-    def score(context_ids, target_ids):
-        return log_prob(context_ids=tf.constant(context_ids), target_ids=tf.constant(target_ids))["log_prob"].numpy()
-
-    figures = evaluate(types.SimpleNamespace(order=21, log_prob=score), ids, "sentence")
-    if figures["tokens"] == recorded["tokens"]:  # else the language reference of this Python is a different edition
-        assert figures["perplexity"] == pytest.approx(recorded["perplexity"], rel=1e-4)
 
 
 def test_the_card_has_the_training_command():
     (command,) = re.findall(r"^keras-nplm train .*$", CARD, re.MULTILINE)
     config = read_config(find_preset("reference"))
     assert command == f"{train_command(config)} --output runs/model"
-    assert f'"epochs": {config["epochs"]}' in CARD

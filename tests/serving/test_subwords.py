@@ -12,18 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney
-from keras_nplm.data.shards import encode_text
+from keras_nplm import Vocabulary
 from keras_nplm.data.subwords import Subwords
-from keras_nplm.serving.signatures import ServingModule
 from keras_nplm.serving.text import TextGraph
 
-LINES = [
-    "the cat sat on the mat, the hat",
-    "www wwww 0000 00 000",
-    "Straße ОЙ 我们可以 我们 数据",
-    "a\xa0b:\u3000c é",
-] * 9
+LINES = ["the cat sat on the mat, the hat", "www wwww 0000 00 000", "Straße ОЙ 我们可以 我们 数据"]
+LINES = [*LINES, "a\xa0b:\u3000c é"] * 9
 EXAMPLES = ["", " ", "the cats  sat ", "wwwwwwwww 0000000000", "▁", "a▁b ▁▁ c", "我们可以我们", "\ufeff\ufffd"]
 EXAMPLES += ["☃\0\n\t<s> <unk> <0x41>"]
 TEXTS = st.text() | st.text("thecaSОé▁ 0w我们\xa0\0<s>")
@@ -43,21 +37,16 @@ def _check(kind: str, texts: list[bytes], lower: str = "") -> None:
     assert encode(tf.constant(texts, tf.string)).to_list() == expected
 
 
-@pytest.mark.parametrize("lower", ["", "+lower"])
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("kind, lower", [("unigram", ""), ("bpe", "+lower")])
 def test_subwords_are_those_of_python(kind, lower):
-    texts = [
-        *map(str.encode, [*EXAMPLES, *LINES[:4]]),
-        *(np.random.default_rng(seed).bytes(seed) for seed in range(20)),
-    ]
-    for batch in (texts, [], [b""], texts[:1]):
+    texts = [*map(str.encode, [*EXAMPLES, *LINES[:4]]), *(np.random.default_rng(n).bytes(n) for n in range(20))]
+    for batch in (texts, [], [b""]):
         _check(kind, batch, lower)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
-@given(text=TEXTS | st.binary().map(lambda text: text.decode("latin-1")))
-@settings(max_examples=100, deadline=None)
+@given(kind=st.sampled_from(["unigram", "bpe"]), text=TEXTS)
+@settings(max_examples=150, deadline=None)
 def test_any_text_has_the_subwords_of_python(kind, text):
     _check(kind, [text.encode()])
 
@@ -91,7 +80,7 @@ def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
     model, random = _make_model(kind, 0.4), np.random.default_rng(0)
     processor, subwords = sentencepiece.SentencePieceProcessor(model_proto=model), Subwords(model)
     letters = [*"thecaw0 <", *_SYMBOLS]
-    texts = ["".join(random.choice(letters, 20)).strip() for _ in range(100)] + [*_SYMBOLS, "<mask>" * 3, "☃at <at>"]
+    texts = ["".join(random.choice(letters, 20)).strip() for _ in range(50)] + [*_SYMBOLS, "<mask>" * 3, "☃at <at>"]
     served = TextGraph(Vocabulary.from_subwords(subwords), "sentencepiece", "sentence").ids(tf.constant(texts))
     for text, ids in zip(texts, served.to_list(), strict=True):
         names = [subwords.words[i - 4] for i in ids]
@@ -103,27 +92,7 @@ def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_the_end_of_a_text_has_its_last_subwords(kind, cut_texts):
     _, text, encode = _build(kind)
-    texts = cut_texts("thecat0w我们é▁☃\0     ", 100)
+    texts = cut_texts("thecat0w我们é▁☃\0     ", 60)
     context_ids, found = text.contexts(tf.constant(texts), 4, 1 << 20)
     assert found.numpy().all()
     np.testing.assert_array_equal(context_ids, [[2, 2, 2, *ids][-3:] for ids in encode(tf.constant(texts)).to_list()])
-
-
-def test_only_the_end_of_a_long_text_is_read():
-    vocabulary, text, _ = _build("unigram")
-    texts = ["the cat sat 我们 " * 9000 + "the cat", "x" * 9000 + " the cat sat", "the " + "x" * 9000]
-    context_ids, found = text.contexts(tf.constant(texts), 3, 1000)
-    assert found.numpy().tolist() == [True, True, False]
-    ids = vocabulary.encode(vocabulary.subwords.encode("the cat sat the cat"))
-    np.testing.assert_array_equal(context_ids[0], ids[-2:])
-
-
-def test_scores_in_the_graph_are_those_of_python():
-    vocabulary, sentences = _build("unigram")[0], [*EXAMPLES, *LINES[:4]]
-    ids = np.concatenate([*encode_text(LINES, vocabulary, "sentencepiece")])
-    model = kneser_ney(ids, len(vocabulary), 3, "sentence")
-    language_model = LanguageModel(model, vocabulary, "sentencepiece")
-    scores = ServingModule(language_model).score(tf.constant(sentences))
-    for i, score in enumerate(language_model.score(sentences)):
-        assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=1e-5)
-        assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, 0)

@@ -24,17 +24,13 @@ from keras_nplm.data.tokenizers import (
 )
 from keras_nplm.serving.text import TextGraph
 
-NAMES = [
-    add_steps(base, steps)
-    for base in TOKENIZERS
-    for number in range(len(STEPS) + 1)
-    for steps in itertools.combinations(STEPS, number)
-    if base != CHARACTERS or not {*steps} - {"lower"}
-]
+_STEPS = [steps for number in range(len(STEPS) + 1) for steps in itertools.combinations(STEPS, number)]
+NAMES = [add_steps(base, steps) for base in TOKENIZERS if base != CHARACTERS for steps in _STEPS]
 WORDS = ["the", "cat", "Cat", "sit", "go", NUMBER, "être", "b", "İ", "i", "."]
 DICTIONARY = {"cats": "cat", "sat": "sit", "went": "go", "going": "go", "goings": "going", "a": "b", "été": "être"}
 EXAMPLES = ["The cat's mother-in-law sat.\tOn 3.5² mats…", "", " \x1c\u2028 ", "a_b-’c ﬁ Ω\u0301", "<s> <unk>\0\ufeff"]
 EXAMPLES += ["The Cat SAT on 12 mats.", "Goings on Été İ 3rd 1,000 <unk> A", "<s> CATS went ½ ΌΣΟΣ"]
+INVALID = [np.random.default_rng(seed).bytes(seed) for seed in range(40)] + [b"a\xf0\x9f\x98 b\xe2\x82"]
 TEXTS = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'’$.,²²\t\0\x1c\x85\u2028\ufeff<>")
 TEXTS |= st.lists(st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])).map(" ".join)
 
@@ -64,7 +60,7 @@ def _check(name: str, texts: list[bytes]) -> None:
 
 @pytest.mark.parametrize("name", [*TOKENIZERS, "words+lower+numbers+lemmas", "whitespace+lemmas", "characters+lower"])
 def test_text_has_the_ids_of_python(name):
-    _check(name, [text.encode() for text in EXAMPLES])
+    _check(name, [*map(str.encode, EXAMPLES), *INVALID])
 
 
 @pytest.mark.long
@@ -83,17 +79,12 @@ _CHANGED = [character for character in _ALL if lower(character) != character or 
     "name, characters, pattern",
     [
         ("words", _ALL, "{0}a{0}'b "),
-        ("characters", _ALL, "{0}a"),
-        ("whitespace+lower+numbers", _ALL, "{0}1 "),
+        ("characters+lower", _ALL, "{0}a"),
         ("words+lower+numbers", _CHANGED, "{0}1 A{0}{0}'{0}-{0} {0} -{0} "),
     ],
 )
 def test_every_character_is_split_as_in_python(name, characters, pattern):
     _check(name, ["".join(map(pattern.format, characters)).encode()])
-
-
-def test_invalid_utf8_becomes_the_replacement_character():
-    _check("words", [np.random.default_rng(seed).bytes(seed) for seed in range(40)] + [b"a\xf0\x9f\x98 b\xe2\x82"])
 
 
 @pytest.mark.parametrize("boundary, expected", [("sentence", [2, 4, 5]), ("stream", [0, 4, 5])])
@@ -121,9 +112,7 @@ def test_only_the_end_of_a_long_text_is_read(monkeypatch):
     text, read = TextGraph(Vocabulary(ENDS), "words", "sentence"), []
     tokenize = text._tokenize
     monkeypatch.setattr(text, "_tokenize", lambda texts: read.extend(map(len, texts.numpy())) or tokenize(texts))
-    texts = tf.constant(["a b . 字 " * 200_000, "b", "a " + "x" * 5000 + " b a", "b a a." + "x" * 999_999])
+    texts = tf.constant(["a b . 字 " * 20_000, "b", "a " + "x" * 5000 + " b a", "b a a." + "x" * 99_999])
     context_ids, found = text.contexts(texts, 4, 10_000)
     assert found.numpy().tolist() == [True, True, True, False]  # the word x…x is longer than 10,000 bytes
-    a, b, dot, character = range(4, 8)
-    assert context_ids[:3].numpy().tolist() == [[b, dot, character], [2, 2, b], [1, b, a]]
-    assert sum(read) < 25_000
+    assert context_ids[:3].numpy().tolist() == [[5, 6, 7], [2, 2, 5], [1, 5, 4]] and sum(read) < 25_000

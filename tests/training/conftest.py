@@ -1,8 +1,7 @@
-"""A short text and small options, on which a run takes one or two seconds; kills; local SGD computed by turns."""
+"""A short text and small options, on which a run takes one or two seconds; Ctrl-C; local SGD computed by turns."""
 
 import contextlib
 import dataclasses
-import os
 from pathlib import Path
 
 import keras
@@ -11,12 +10,8 @@ import pytest
 import tensorflow as tf
 
 import keras_nplm.training.fit as fit
-from keras_nplm import Configuration, Corpus, EncodedCorpus, ngram_dataset, open_corpus
+from keras_nplm import Configuration, Corpus, EncodedCorpus, estimate, ngram_dataset, open_corpus, train
 from keras_nplm.training.targets import TrainingTargets
-
-
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
 
 
 @pytest.fixture(scope="session")
@@ -40,40 +35,33 @@ def short_configuration(small_configuration) -> Configuration:
 
 
 @pytest.fixture(scope="session")
-def leave_out_report():
-    """A function that makes training runs write no report.html and no logs of TensorBoard: most of a short run."""
+def kneser_ney_directory(build_once, small_configuration) -> Path:
+    """A Kneser-Ney model of the text of `model_directory`; tests write nothing there."""
+    options = {name: getattr(small_configuration, name) for name in ("order", "boundary", "min_count")}
+    return build_once("kneser-ney", lambda path: estimate("kneser-ney", open_corpus(), path, **options))
 
-    def leave_out(context: pytest.MonkeyPatch) -> None:
-        context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
-        context.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback())
 
-    return leave_out
+def _leave_out_report(context: pytest.MonkeyPatch) -> None:
+    """Write no report.html and no logs of TensorBoard: most of a short run."""
+    context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
+    context.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback())
 
 
 @pytest.fixture
-def no_report(monkeypatch, leave_out_report):
-    leave_out_report(monkeypatch)
+def no_report(monkeypatch):
+    _leave_out_report(monkeypatch)
 
 
 @pytest.fixture(scope="session")
-def killed_at():
-    """A context: a run is killed just before a file of some name is renamed for the n-th time."""
+def train_without_report():
+    """The function `train` for fixtures: the run writes no report and no logs."""
 
-    @contextlib.contextmanager
-    def killed_at(name: str, number: int = 2):
-        rename, renamed = os.replace, []
+    def train_in_context(*arguments) -> None:
+        with pytest.MonkeyPatch.context() as context:
+            _leave_out_report(context)
+            train(*arguments)
 
-        def replace(source, target):
-            renamed.append(Path(target).name)
-            if renamed.count(name) == number:
-                raise _Killed
-            rename(source, target)
-
-        with pytest.MonkeyPatch.context() as context, pytest.raises(_Killed):
-            context.setattr("os.replace", replace)
-            yield
-
-    return killed_at
+    return train_in_context
 
 
 @pytest.fixture(scope="session")
@@ -81,15 +69,15 @@ def interrupted_after():
     """A context: Ctrl-C comes when a method of a class has returned and a condition holds for its object."""
 
     @contextlib.contextmanager
-    def interrupted_after(kind: type, name: str, condition=lambda instance: True, error=KeyboardInterrupt):
+    def interrupted_after(kind: type, name: str, condition=lambda instance: True):
         method = getattr(kind, name)
 
         def interrupt(instance, *arguments, **options):
             method(instance, *arguments, **options)
             if condition(instance):
-                raise error
+                raise KeyboardInterrupt
 
-        with pytest.MonkeyPatch.context() as context, pytest.raises(error):
+        with pytest.MonkeyPatch.context() as context, pytest.raises(KeyboardInterrupt):
             context.setattr(kind, name, interrupt)
             yield
 

@@ -18,32 +18,23 @@ from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.sizes import compute_sizes
 
-COUNTS = dict(tokens=st.integers(1, 10**10), types=st.integers(2, 10**7))
 
-
-@given(**COUNTS, characters=st.booleans())
-def test_the_choice_is_valid_and_differs_in_the_listed_options_only(tokens, types, characters):
-    chosen, small = choose_configuration(tokens, types, characters=characters), Configuration()
-    different = {
-        field.name for field in dataclasses.fields(chosen) if getattr(chosen, field.name) != getattr(small, field.name)
-    }
-    assert different <= set(CHOSEN_OPTIONS)
-
-
-@given(**COUNTS, more=COUNTS["tokens"], characters=st.booleans())
-def test_more_tokens_never_give_a_narrower_network_or_more_epochs(tokens, types, more, characters):
+@given(
+    tokens=st.integers(1, 10**10),
+    more=st.integers(1, 10**10),
+    types=st.integers(2, 10**7),
+    characters=st.booleans(),
+    replicas=st.integers(1, 100),
+)
+def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, types, characters, replicas):
     few, many = (choose_configuration(count, types, characters=characters) for count in (tokens, tokens + more))
+    names = [field.name for field in dataclasses.fields(few)]
+    assert {name for name in names if getattr(few, name) != getattr(Configuration(), name)} <= set(CHOSEN_OPTIONS)
     assert few.embedding_dim <= many.embedding_dim and few.hidden_units <= many.hidden_units
     assert few.dropout >= many.dropout and few.embedding_dropout >= many.embedding_dropout
     assert few.epochs >= many.epochs
-
-
-@given(**COUNTS, replicas=st.integers(1, 100))
-def test_the_chosen_batch_divides_among_replicas(tokens, types, replicas):
-    chosen = AdaptiveConfiguration().choose(tokens, types, replicas=replicas)
-    alone = AdaptiveConfiguration().choose(tokens, types)
-    assert chosen.batch_size % replicas == 0
-    assert 0 <= chosen.batch_size - alone.batch_size < replicas
+    divided = AdaptiveConfiguration().choose(tokens, types, characters=characters, replicas=replicas)
+    assert divided.batch_size % replicas == 0 and 0 <= divided.batch_size - few.batch_size < replicas
     assert AdaptiveConfiguration({"batch_size": 7}).choose(tokens, types, replicas=replicas).batch_size == 7
 
 
@@ -56,12 +47,12 @@ def test_the_output_follows_the_vocabulary_and_the_context_the_tokens():
 
 
 _GIVEN = dict(embedding_dim=4, hidden_units=8, epochs=1)
-TINY = "--embedding-dim 4 --hidden-units 8 --epochs 1".split()
 
 
 @pytest.mark.usefixtures("no_report")
-def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys, assert_same_weights):
-    command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model"), *TINY]
+def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
+    tiny = "--embedding-dim 4 --hidden-units 8 --epochs 1".split()
+    command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model"), *tiny]
     assert main(command) == 0
     printed = re.search(r"^Options chosen for ([\d,]+) tokens and (\d+) types.*\n(.*)$", capsys.readouterr().err, re.M)
     config = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -69,17 +60,12 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys, as
     types = len((tmp_path / "model" / "vocabulary.txt").read_text().splitlines())
     tokens = split["tokens"] + split["sentences"]  # those that are predicted
     assert (printed[1], int(printed[2])) == (f"{tokens:,}", types)
-    chosen = choose_configuration(tokens, types, **_GIVEN)
-    assert {name: config[name] for name in dataclasses.asdict(chosen)} == dataclasses.asdict(chosen)
+    assert config.items() >= dataclasses.asdict(choose_configuration(tokens, types, **_GIVEN)).items()
     words = shlex.split(printed[3])
     assert words[: len(command) + 3] == ["keras-nplm", *command, "--config", "small"]
-    assert main(words[1:]) == 0  # the same run: its directory is finished
-    assert "is finished" in capsys.readouterr().err
-    explicit = [word.replace("model", "explicit") if word.startswith(str(tmp_path)) else word for word in words[1:]]
-    assert main(explicit) == 0
-    assert "Options chosen" not in capsys.readouterr().err
-    assert json.loads((tmp_path / "explicit" / "config.json").read_text()) == config
-    assert_same_weights(tmp_path / "model", tmp_path / "explicit")
+    assert main(words[1:]) == 0  # the same options: its directory is finished
+    printed = capsys.readouterr().err
+    assert "is finished" in printed and "Options chosen" not in printed
 
 
 @pytest.mark.long
@@ -88,7 +74,6 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
     requested = AdaptiveConfiguration(_GIVEN | {"epochs": 2})
     text = Path(shutil.copy(short_text, tmp_path / "text.txt"))
     corpus = open_corpus(train=[str(text)])
-
     with interrupted_after(Checkpoint, "on_epoch_end"):
         train(requested, corpus, tmp_path / "model")
     with pytest.raises(InputError, match="holds a run with other options: batch_size"):
@@ -105,14 +90,12 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
 def test_a_text_of_ten_tokens_is_trained(tmp_path):
     (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")
     files = {split: [str(tmp_path / "text.txt")] for split in ("train", "validation", "test")}
-    metrics = train(AdaptiveConfiguration({"epochs": 1}), open_corpus(**files), tmp_path / "model")
+    options = {"epochs": 1, "order": 3, "residual_blocks": 0, "layer_norm": False}
+    metrics = train(AdaptiveConfiguration(options), open_corpus(**files), tmp_path / "model")
     assert np.isfinite(metrics["test"]["perplexity"])
 
 
 def test_size_follows_the_tokens(capsys):
-    parameters = []
-    for more in ("", "--tokens 800000", "--tokens 9 --config small"):
-        assert main(["size", "--vocabulary-size", "14117", "--json", *more.split()]) == 0
-        parameters.append(json.loads(capsys.readouterr().out)["parameters"])
+    assert main("size --vocabulary-size 14117 --tokens 800000 --json".split()) == 0
     chosen = compute_sizes(choose_configuration(800_000, 14_117), 14_117)
-    assert parameters[1] == chosen["parameters"] > parameters[0] == parameters[2]
+    assert json.loads(capsys.readouterr().out)["parameters"] == chosen["parameters"]

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,9 +24,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.io.errors import RunError
 from keras_nplm.training.distribution import fail_if_worker_is_lost, open_strategy
 
-OPTIONS = (
-    "--dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2 --batch-size 256".split()
-)
+OPTIONS = "--dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2 --batch-size 256"
 TRAIN = """
 import sys
 import keras_nplm.training.checkpoint as checkpoint
@@ -34,60 +33,53 @@ checkpoint.SECONDS_PER_SAVE = 0.5
 sys.exit(main(["train", *sys.argv[1:]]))
 """
 _PATIENCE = 120  # seconds, on a busy machine
-_BRIEFLY = ("--worker-timeout", "1")
 WORKERS = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
 
 
 @pytest.mark.long
 def test_replicas_reach_the_weights_of_one_device():
-    """Training on two logical CPUs and on one. Options that replicas cannot use are refused."""
+    """Training on two logical CPUs and on one."""
     script = Path(__file__).with_name("replicas.py")
     run = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     replicas = json.loads(run.stdout)
-    assert replicas["replicas"] == 2 and len(replicas["differences"]) == 15
+    assert replicas["replicas"] == 2 and len(replicas["differences"]) == 9
     for name, difference in replicas["differences"].items():
         limit = 5e-5 if name == "energy" else 1e-6  # the gradient of v sums B k rounded terms
         assert difference["weights"] < limit, name
         assert difference["logs"] < 1e-5, name  # perplexity over all replicas, with an odd last batch of validation
-    assert len(replicas["losses"]) == 2 and np.isfinite(replicas["losses"]).all()
-    assert set(replicas["refused"]) == {"gradient_accumulation_steps", "steps_per_execution", "jit_compile"}
-    for name, said in replicas["refused"].items():
-        assert said.startswith(f"`{name}` must be ") and "tf.distribute" in said
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory) -> Path:
-    words, random = "the cat sat on a mat with one dog and no hat".split(), np.random.default_rng(0)
-    lines = [" ".join(random.choice(words, random.integers(3, 9))) for _ in range(2000)]
+def text(tmp_path_factory, short_text) -> Path:
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text(5 * short_text.read_text(encoding="utf-8"), encoding="utf-8")
     return path
 
 
-def _free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
-    ports = [free.getsockname()[1] for free in sockets]
+@contextlib.contextmanager
+def _start_both(text: Path, directory: Path, *options: str):
+    """Start two workers, each with a directory of its own; end them after the block."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    cluster = {"worker": [f"localhost:{free.getsockname()[1]}" for free in sockets]}
     for free in sockets:
         free.close()
-    return ports
-
-
-def _start(text: Path, directory: Path, ports: list[int], index: int, *options: str) -> subprocess.Popen:
-    """Start a worker, with a directory of its own."""
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-    command = [sys.executable, "-c", TRAIN, "--train", text, "--output", directory / f"worker{index}", *OPTIONS]
-    with open(directory / f"worker{index}.log", "ab") as log:
-        return subprocess.Popen([*command, *options], env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
-
-
-def _log(directory: Path, index: int) -> str:
-    return (directory / f"worker{index}.log").read_text(errors="replace")
-
-
-@contextlib.contextmanager
-def _end_all(workers: list[subprocess.Popen]):
+    workers = []
+    for index in range(2):
+        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+        command = [
+            sys.executable,
+            "-c",
+            TRAIN,
+            "--train",
+            text,
+            "--output",
+            directory / f"worker{index}",
+            *OPTIONS.split(),
+        ]
+        with open(directory / f"worker{index}.log", "ab") as log:
+            environment = os.environ | {"TF_CONFIG": config}
+            workers.append(subprocess.Popen([*command, *options], env=environment, stdout=log, stderr=log))
     try:
         yield workers
     finally:
@@ -96,9 +88,8 @@ def _end_all(workers: list[subprocess.Popen]):
             worker.wait()
 
 
-def _start_both(text: Path, directory: Path, *options: str):
-    ports = _free_ports(2)
-    return _end_all([_start(text, directory, ports, index, *options) for index in range(2)])
+def _log(directory: Path, index: int) -> str:
+    return (directory / f"worker{index}.log").read_text(errors="replace")
 
 
 def _wait_for_checkpoint(directory: Path, chief: subprocess.Popen) -> None:
@@ -132,7 +123,7 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
     assert "this worker has finished; worker 0 wrote the model" in _log(tmp_path, 1)
     assert not (tmp_path / "worker1" / "model.keras").exists()
     if not options:
-        assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS]) == 0
+        assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS.split()]) == 0
         for one, two in zip(load_weights(tmp_path / "alone"), load_weights(uninterrupted), strict=True):
             np.testing.assert_allclose(one, two, atol=2e-6)
 
@@ -157,15 +148,13 @@ def test_local_updates_of_two_workers_are_averaged(text, tmp_path, train_by_turn
 
 
 @pytest.mark.long
-def test_signals_and_time_end_a_worker_that_waits_or_trains(text, tmp_path):
-    waiting = [_start(text, tmp_path, _free_ports(2), index, *options) for index, options in enumerate(((), _BRIEFLY))]
-    with _end_all(waiting):
-        while "Worker 0 waits for worker 1 (localhost:" not in _log(tmp_path, 0) and waiting[0].poll() is None:
+def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
+    with _start_both(text, tmp_path) as (first, second):
+        second.kill()
+        while "Worker 0 waits for worker 1 (localhost:" not in _log(tmp_path, 0) and first.poll() is None:
             time.sleep(0.1)
-        waiting[0].send_signal(signal.SIGTERM)
-        assert waiting[0].wait(timeout=_PATIENCE) == 130, _log(tmp_path, 0)
-        assert waiting[1].wait(timeout=_PATIENCE) == 1, _log(tmp_path, 1)
-        assert "keras-nplm train: Absent after 1 s: worker 0 (localhost:" in _log(tmp_path, 1).splitlines()[-1]
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(timeout=_PATIENCE) == 130, _log(tmp_path, 0)
     with _start_both(text, tmp_path) as (first, second):
         _wait_for_checkpoint(tmp_path, first)
         second.send_signal(signal.SIGSTOP)  # the chief waits for it in a collective operation
@@ -179,30 +168,17 @@ def test_signals_and_time_end_a_worker_that_waits_or_trains(text, tmp_path):
     assert "A worker was lost (" in _log(tmp_path, 1).splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    "described, message",
-    [
-        ("", "needs the environment variable TF_CONFIG"),
-        ('{"cluster": {"worker": ["a:1"]}}', "must describe a cluster"),
-        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "an integer index of 0 to 0"),
-        ('{"cluster": {"ps": [], "worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "workers only"),
-    ],
-)
-def test_invalid_cluster_is_refused(monkeypatch, described, message):
-    monkeypatch.setenv("TF_CONFIG", described)
-    with pytest.raises(InputError, match=message):
-        open_strategy("multi-worker")
-
-
 def test_strategies_without_their_devices_are_refused(monkeypatch):
     with pytest.raises(InputError, match="`strategy` mirrored needs two devices or more"):
         open_strategy("mirrored")
+    with pytest.raises(InputError, match="needs the environment variable TF_CONFIG"):
+        open_strategy("multi-worker")
     monkeypatch.setenv("TF_CONFIG", WORKERS)
     tf.zeros(1)
     with pytest.raises(InputError, match="before TensorFlow runs an operation"):
         open_strategy("auto")  # the cluster of TF_CONFIG is found
     monkeypatch.setattr("keras.__version__", "3.99.0")
-    with pytest.raises(InputError, match=r"needs Keras 3\.\d+ or earlier, .* Received: 3.99.0"):
+    with pytest.raises(InputError, match=r"needs Keras 3\.\d+ or earlier. Received: 3.99.0"):
         open_strategy("auto")
 
 
@@ -211,40 +187,33 @@ def test_signal_and_time_end_a_worker_while_tensorflow_connects(monkeypatch):
     finish = threading.Event()
 
     def connect():
-        python = ctypes.pythonapi
-        python.PyOS_setsig.argtypes, python.PyOS_setsig.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
-        python.PyOS_setsig(signal.SIGTERM, 1)  # SIG_IGN, as TensorFlow's handler does nothing
+        set_handler = ctypes.pythonapi.PyOS_setsig
+        set_handler.argtypes, set_handler.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+        set_handler(signal.SIGTERM, 1)  # SIG_IGN, as TensorFlow's handler does nothing
         time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGTERM)
         finish.wait(20)
 
-    def fail():
-        raise tf.errors.UnknownError(None, None, "Could not start gRPC server")
-
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", connect)
-        with pytest.raises(KeyboardInterrupt):
-            distribution._connect("worker 0 (a:1)", time.monotonic() + 10)
-        for call, reason in [(finish.wait, "a worker does not answer"), (fail, "Could not start gRPC server")]:
+        for call, kind, message in (
+            (connect, KeyboardInterrupt, None),
+            (finish.wait, RunError, r"could not connect worker 0 \(a:1\): a worker does not answer. Fix: check that"),
+            (Mock(side_effect=tf.errors.UnknownError(None, None, "No port")), RunError, r"\(a:1\): No port. Fix"),
+        ):
             monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", call)
-            with pytest.raises(RunError, match=rf"could not connect worker 0 \(a:1\): {reason}. Fix: check that"):
-                distribution._connect("worker 0 (a:1)", time.monotonic() + 0.3)
+            with pytest.raises(kind, match=message):
+                distribution._connect("worker 0 (a:1)", time.monotonic() + (10 if call is connect else 0.3))
     finally:
         signal.signal(signal.SIGTERM, before)
         finish.set()
 
 
-_HEARTBEAT = "Graph execution error:\n\nDetected at node X\nError reported from /job:worker/replica:0/task:1: none"
-_RESET = "Graph execution error:\n\nreset\n"
-
-
 @pytest.mark.parametrize(
     "kind, said, several, message",
     [
-        ("Unavailable", _HEARTBEAT, True, r"A worker was lost \(worker 1, b:1\)"),
-        ("Unavailable", _RESET, True, r"A worker was lost \(reset\). The last .* on all workers to resume"),
-        ("InvalidArgument", "shapes", True, r"TensorFlow failed \(shapes\). The last checkpoint .* on all workers"),
+        ("Unavailable", "Error reported from /job:worker/replica:0/task:1: none", True, r"lost \(worker 1, b:1\)"),
+        ("Unavailable", "reset\n", True, r"A worker was lost \(reset\). The last .* on all workers to resume"),
         ("Internal", "out of memory", False, r"TensorFlow failed \(out of memory\). .* run the same command again to"),
     ],
 )
@@ -252,4 +221,4 @@ def test_a_failure_of_tensorflow_is_an_error_with_a_remedy(monkeypatch, kind, sa
     monkeypatch.setenv("TF_CONFIG", WORKERS)
     monkeypatch.setattr(distribution, "has_several_workers", lambda strategy: several)
     with pytest.raises(RunError, match=message), fail_if_worker_is_lost(tf.distribute.get_strategy()):
-        raise getattr(tf.errors, f"{kind}Error")(None, None, said)
+        raise getattr(tf.errors, f"{kind}Error")(None, None, f"Graph execution error:\n\nDetected at node X\n{said}")

@@ -7,18 +7,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, LanguageModel, estimate, mix, open_corpus
+from keras_nplm import NPLM, LanguageModel, estimate, mix, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.models.ngrams import exchange_classes
-
-TEXT = dict(boundary="sentence", min_count=3)  # the options of `small_configuration`
-
-
-@pytest.fixture(scope="module")
-def kneser_ney_directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("ngram") / "kn"
-    estimate("kneser-ney", open_corpus(), directory, order=4, **TEXT)
-    return directory
 
 
 def _json(capsys, *arguments):
@@ -27,17 +18,10 @@ def _json(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    "method, flags",
-    [
-        ("kneser-ney", []),
-        ("deleted-interpolation", ["--paper-bins"]),
-        ("class-based", ["--num-classes", "5"]),
-    ],
-)
-def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method, flags):
+@pytest.mark.parametrize("method", ["kneser-ney", "deleted-interpolation --paper-bins", "class-based --num-classes 5"])
+def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method):
     directory, common = tmp_path / "model", ["--train", short_text, "--order", "3", "--min-count", "2"]
-    command = ["ngram", "--method", method, *flags, *common, "--output", directory]
+    command = ["ngram", "--method", *method.split(), *common, "--output", directory]
     metrics = _json(capsys, *command)
     assert 5 < metrics["test"]["perplexity"] < 15 and len(metrics["ngrams"]) == 3 and metrics["cpu_seconds"] >= 0
     assert _json(capsys, *command) == metrics  # finished: read, not estimated again
@@ -53,23 +37,27 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method, 
 
 def test_mixture_is_self_contained_and_better_than_its_parts(tmp_path, capsys, model_directory, kneser_ney_directory):
     originals = model_directory, kneser_ney_directory
-    copies = [shutil.copytree(directory, tmp_path / directory.name) for directory in originals]
+    copies = [shutil.copytree(directory, tmp_path / directory.parent.name) for directory in originals]
     metrics = _json(capsys, "mix", *copies, "--uniform", "--output", tmp_path / "mixture")
     assert metrics["components"] == ["nplm", "back-off", "uniform"]
     assert sum(metrics["weights"][0]) == pytest.approx(1, abs=1e-5)
     parts = [json.loads((directory / "metrics.json").read_text())["test"]["perplexity"] for directory in originals]
     assert metrics["test"]["perplexity"] < min(parts)
-    again = _json(capsys, "mix", tmp_path / "mixture", copies[1], "--by-frequency", "--output", tmp_path / "again")
-    assert len(again["weights"]) > 10
     for copy in copies:
-        shutil.rmtree(copy)  # the mixtures hold copies
+        shutil.rmtree(copy)  # the mixture holds copies
     assert _json(capsys, "evaluate", tmp_path / "mixture") == metrics["test"]
-    assert _json(capsys, "evaluate", tmp_path / "again")["perplexity"] == pytest.approx(again["test"]["perplexity"])
-    fixed = mix([tmp_path / "mixture", kneser_ney_directory], tmp_path / "fixed", weights=[0.5, 0.5])
-    assert fixed["weights"] == [[0.5, 0.5]]
+
+
+def test_weights_are_given_or_follow_the_frequency(tmp_path, capsys, short_corpus):
+    for order in (2, 3):
+        estimate("kneser-ney", short_corpus, tmp_path / str(order), order=order, min_count=2)
+    parts = [tmp_path / "2", tmp_path / "3"]
+    by_frequency = _json(capsys, "mix", *parts, "--by-frequency", "--output", tmp_path / "bins")
+    assert len(by_frequency["weights"]) > 3
+    assert _json(capsys, "evaluate", tmp_path / "bins") == by_frequency["test"]
+    assert mix([tmp_path / "bins", parts[1]], tmp_path / "fixed", weights=[0.5, 0.5])["weights"] == [[0.5, 0.5]]
     first, second, both = (
-        np.exp(LanguageModel.load(directory).model.next_log_probs([[2, 2, 4]]))
-        for directory in (tmp_path / "mixture", kneser_ney_directory, tmp_path / "fixed")
+        np.exp(LanguageModel.load(tmp_path / name).model.next_log_probs([[2, 4]])) for name in ("bins", "3", "fixed")
     )
     np.testing.assert_allclose(both, (first + second) / 2, atol=1e-7)
 
@@ -79,9 +67,7 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     rng = np.random.default_rng(0)
     topics = [rng.choice(words, 4, replace=False) for _ in range(60)]
     text.write_text("".join(" ".join(rng.choice(topic, 40)) + "\n" for topic in topics), encoding="utf-8")
-    common = dict(boundary="stream", min_count=1)
-    estimate("kneser-ney", open_corpus(train=[text]), tmp_path / "kn", order=2, **common)
-    plain = _json(capsys, "mix", tmp_path / "kn", "--uniform", "--output", tmp_path / "plain")
+    plain = estimate("kneser-ney", open_corpus(train=[text]), tmp_path / "kn", order=2, boundary="stream", min_count=1)
     caches = ["--unigram-cache", "--cache-length", "100", "--uniform"]
     metrics = _json(capsys, "mix", tmp_path / "kn", "--output", tmp_path / "mixture", *caches)
     assert metrics["components"] == ["back-off", "unigram-cache", "uniform"] and metrics["decay"] == 50
@@ -89,8 +75,6 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     assert _json(capsys, "evaluate", tmp_path / "mixture") == metrics["test"]
     given = dict(unigram_cache=50, cache_length=100, uniform=True)
     assert mix([tmp_path / "kn"], tmp_path / "given", **given)["test"] == metrics["test"]
-    fixed = dict(unigram_cache=50, weights=[0.25, 0.75])
-    assert mix([tmp_path / "kn"], tmp_path / "fixed", **fixed)["weights"] == [[0.25, 0.75]]
 
     ngrams = LanguageModel.load(tmp_path / "kn")
     network = NPLM(len(ngrams.vocabulary), order=2, boundary="stream")
@@ -106,27 +90,25 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
     for name, boundary, min_count in (("kn", "sentence", 2), ("stream", "stream", 2), ("words", "sentence", 99)):
         estimate("kneser-ney", short_corpus, tmp_path / name, order=2, boundary=boundary, min_count=min_count)
     for arguments, message in (
-        ("stream", "must have the same boundary"),
-        ("words", "must have the same vocabulary"),
-        ("", "two models or more"),
-        ("kn --weights 0.5 0.6", "sum to 1"),
-        ("kn --weights 0.5 0.5 --by-frequency", "either --weights or --by-frequency"),
-        ("none", "does not exist. Fix: train a model"),
+        ("kn stream --output mixture", "must have the same boundary"),
+        ("kn words --output mixture", "must have the same vocabulary"),
+        ("kn --output mixture", "two models or more"),
+        ("kn kn --weights 0.5 0.6 --output mixture", "sum to 1"),
+        ("kn kn --weights 0.5 0.5 --by-frequency --output mixture", "either --weights or --by-frequency"),
+        ("kn none --output mixture", "does not exist. Fix: train a model"),
+        ("kn kn --output words", "already holds a model"),
     ):
-        names = [str(tmp_path / word) if word.isalpha() else word for word in ["kn", *arguments.split()]]
-        assert main(["mix", *names, "--output", str(tmp_path / "mixture")]) == 2
+        words = [str(tmp_path / word) if word.isalpha() else word for word in arguments.split()]
+        assert main(["mix", *words]) == 2
         assert message in capsys.readouterr().err and not (tmp_path / "mixture").exists()
-    with pytest.raises(InputError, match="already holds a model"):
-        mix([tmp_path / "kn", tmp_path / "kn"], tmp_path / "words")
 
 
 def test_probability_0_is_reported(tmp_path, capsys):
-    closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-.3 </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
-    (tmp_path / "closed.arpa").write_text(closed + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
-    (tmp_path / "stream.arpa").write_text("\\data\\\nngram 1=2\n\n\\1-grams:\n-99 </s>\n-.1 the\n\n\\end\\\n")
-    assert main(["ngram", "--arpa", str(tmp_path / "stream.arpa"), "--output", str(tmp_path / "m")]) == 2
-    assert "add --boundary stream" in capsys.readouterr().err
-    assert main(["ngram", "--arpa", str(tmp_path / "closed.arpa"), "--output", str(tmp_path / "m")]) == 0
+    closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{eos} </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
+    for eos, status in ("-99", 2), ("-.3", 0):
+        (tmp_path / "model.arpa").write_text(closed.format(eos=eos) + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
+        assert main(["ngram", "--arpa", str(tmp_path / "model.arpa"), "--output", str(tmp_path / "m")]) == status
+        assert ("add --boundary stream" in capsys.readouterr().err) == (status == 2)
     (tmp_path / "text").write_text("the cat sat\n", encoding="utf-8")
     assert _json(capsys, "score", tmp_path / "m", tmp_path / "text")["sentences"][0]["log_prob"] is None
     assert main(["score", str(tmp_path / "m"), str(tmp_path / "text")]) == 0

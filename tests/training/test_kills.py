@@ -1,18 +1,182 @@
-"""Runs killed at random moments resume bit for bit, with every output layer. `kills.py --kills 200` tries more."""
+"""Runs killed at random moments resume bit for bit, with every output layer.
 
+    python tests/training/test_kills.py KILLS [SEED]
+
+For each output layer one process trains without interruption. Other runs with the same options receive SIGKILL or
+SIGTERM several times, and then end. Half of the moments are random times. The other half follow a random file of the
+model directory by up to 30 ms, so that counting, encoding, checkpoints and figures are hit, too. Weights, the
+optimiser's state, vocabulary, encoded text, n-gram tables and figures must be equal, and no further files may be left.
+The process of this script imports TensorFlow once and runs none of its operations: each run is a fork of it.
+"""
+
+import glob
+import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+import traceback
+import zipfile
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
+from tensorflow.python.eager import context
+
+import keras_nplm.data.corpora.chunks as chunks
+import keras_nplm.data.encoded_corpus as encoded_corpus
+import keras_nplm.data.shuffling as shuffling
+import keras_nplm.training.checkpoint as checkpoint
+import keras_nplm.training.report  # loaded before the forks
+import keras_nplm.training.train  # noqa: F401
+from keras_nplm.cli.main import main
+
+pytestmark = pytest.mark.long
+COMMON = "--order 4 --embedding-dim 8 --hidden-units 12 --epochs 2 --batch-size 64 --min-count 2 --dropout 0.2"
+OUTPUTS = {
+    "full": "--weight-average 0.9 --direct-connections --held-out-mass 0",
+    "energy": "--output-layer energy --optimizer adagrad --learning-rate 0.1",
+    "nce": "--output-layer nce --num-sampled 20 --optimizer adam --learning-rate 0.01",
+    "adaptive": "--output-layer adaptive --cutoffs 8,16 --held-out-mass 0 --optimizer sgd",
+    "shortlist": "--output-layer sampled --num-sampled 9 --shortlist-size 10 --boundary stream",
+    "shards": "--resample 0.5 {other}",  # text in many chunks, read by processes and kept on disk
+}
+FILES = [
+    *(".lock", "vocabulary.txt", "corpus/counted.json", "corpus/plan.json", "corpus/*.ids", "config.json"),
+    *("logs/train/*", "last.npz", ".last.*", "history.json", ".history.*", "model.keras", ".model.*"),
+    *("components/*/model.keras", "metrics.json", "report.html", ".report.*"),
+]
+EXPECTED = {signal.SIGKILL: (-9, 0), signal.SIGTERM: (-15, 130, 0)}  # exit statuses: 0 if the run has just ended
+_TIMES = {"seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second"}
 
 
-@pytest.mark.long
+def set_small(output: str) -> None:
+    """Write checkpoints all the time. For shards: chunks of 4 KB, two processes, and blocks that do not fit at once."""
+    checkpoint.SECONDS_PER_SAVE, checkpoint.UPDATES_PER_CHECK = 0.02, 3
+    if output == "shards":
+        chunks.CHUNK_BYTES, chunks.PARALLEL_BYTES = 1 << 12, 1 << 12
+        encoded_corpus.IN_MEMORY, shuffling.BLOCK, shuffling.POOL = 0, 1 << 8, 4 << 8
+
+
+def fork_run(output: str, directory: Path) -> int:
+    """Start a run in a fork of this process. Return its process id."""
+    if process := os.fork():
+        return process
+    status = 70
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        file = os.open(directory.parent / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(file, 1), os.dup2(file, 2)
+        set_small(output)
+        root = directory.parents[1]
+        options = f"{COMMON} {OUTPUTS[output]}".format(other=root / "other.txt").split()
+        status = main(["train", "--train", str(root / "text.txt"), "--output", str(directory), *options])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(status)
+
+
+def wait(process: int, seconds: float = np.inf, changed=lambda: False) -> int | None:
+    """Wait for the end of a process, a time or an event. Return its exit status, or None if it runs."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not changed():
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.001)
+    return None
+
+
+def kill_once(process: int, directory: Path, seconds: float, rng: np.random.Generator) -> bool:
+    """Kill a run at a random moment. Return whether the signal came before its end."""
+    pause, status = rng.uniform(0, seconds), None
+    number = rng.choice([signal.SIGKILL, signal.SIGTERM])
+    if rng.random() < 0.5:
+        pattern, pause = str(directory / rng.choice(FILES)), rng.uniform(0, 0.03)
+        before = list_times(pattern)
+        status = wait(process, changed=lambda: list_times(pattern) != before)
+    if status is None and (status := wait(process, pause)) is None:
+        os.kill(process, number)
+        status = wait(process)
+        assert status in EXPECTED[number], f"exit status {status}: see {directory.parent / 'log'}"
+        return status != 0
+    assert status == 0, f"exit status {status}: see {directory.parent / 'log'}"
+    return False
+
+
+def list_times(pattern: str) -> list:
+    return [(path, os.stat(path).st_mtime_ns) for path in glob.glob(pattern) if os.path.exists(path)]
+
+
+def read_contents(directory: Path) -> dict:
+    """Everything in a model directory that must be equal: bytes, weights, and figures without seconds."""
+    contents = {}
+    for path in (path for path in sorted(directory.rglob("*")) if path.is_file()):
+        name = str(path.relative_to(directory))
+        if path.suffix == ".keras":
+            with zipfile.ZipFile(path) as archive, h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as file:
+                keys = []
+                file.visit(keys.append)
+                arrays = {key: file[key][()].tobytes() for key in keys if isinstance(file[key], h5py.Dataset)}
+                contents[name] = archive.read("config.json"), arrays
+        elif path.suffix == ".npz":
+            with np.load(path) as arrays:
+                contents[name] = {key: arrays[key].tobytes() for key in arrays}
+        elif path.name in ("metrics.json", "history.json"):
+            contents[name] = json.loads(path.read_text(), object_hook=remove_times)
+        elif not name.startswith("logs"):
+            contents[name] = path.read_bytes() if name != "report.html" else "present"
+    return contents
+
+
+def remove_times(value: dict) -> dict:
+    return {name: part for name, part in value.items() if name not in _TIMES}
+
+
+def kill_runs(output: str, kills: int, root: Path, rng: np.random.Generator) -> dict:
+    """Kill and resume runs of an output layer until they received so many signals. Return what differed."""
+    (root / output).mkdir()
+    began = time.monotonic()
+    assert wait(fork_run(output, root / output / "0")) == 0, (root / output / "log").read_text()[-2000:]
+    seconds, whole = time.monotonic() - began, read_contents(root / output / "0")
+    report = {"kills": 0, "runs": 0, "differences": []}
+    while report["kills"] < kills:
+        report["runs"] += 1
+        directory, most = root / output / str(report["runs"]), report["kills"] + int(rng.integers(2, 9))
+        killed = True
+        while killed and report["kills"] < min(kills, most):
+            killed = kill_once(fork_run(output, directory), directory, seconds, rng)
+            report["kills"] += killed
+        assert not killed or wait(fork_run(output, directory)) == 0, (root / output / "log").read_text()[-2000:]
+        resumed = read_contents(directory)
+        names = [name for name in whole.keys() | resumed.keys() if whole.get(name) != resumed.get(name)]
+        report["differences"] += [[directory.name, *sorted(names)]] if names else []
+    print(f"{output}: {report}", file=sys.stderr)
+    assert not context.context()._initialized, "this process must run no operation, so that it can be forked"
+    return report
+
+
 def test_killed_runs_of_every_output_layer_resume_bit_for_bit():
     """Two kills of each; SIGKILL and SIGTERM from the first lock to the report."""
-    script = Path(__file__).with_name("kills.py")
-    done = subprocess.run([sys.executable, script, "--kills", "12"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, __file__, "2"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     reports = json.loads(done.stdout)["outputs"].values()
     assert len(reports) == 6 and all(report["kills"] == 2 and not report["differences"] for report in reports)
+
+
+if __name__ == "__main__":
+    kills, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(4))
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in ("text", "other"):
+            lines = [" ".join(f"w{i}" for i in rng.zipf(1.5, rng.integers(3, 12)) % 30) for _ in range(400)]
+            (Path(temporary) / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        reports = {output: kill_runs(output, kills, Path(temporary), rng) for output in OUTPUTS}
+    json.dump({"seed": seed, "outputs": reports}, sys.stdout, indent=1)

@@ -1,14 +1,42 @@
-"""Workers wait for each other before TensorFlow starts, and name those that are absent."""
+"""Workers are read from TF_CONFIG, wait for each other before TensorFlow starts, and name the absent ones."""
 
+import json
 import socket
 import threading
 import time
 
 import pytest
 
-from keras_nplm.io.errors import RunError
+from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.training import worker_connections
-from keras_nplm.training.worker_connections import wait_for_workers
+from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
+
+
+def _describe(workers: object, task: dict | None = None, **jobs) -> str:
+    return json.dumps({"cluster": {"worker": workers} | jobs, "task": {"type": "worker", "index": 0} | (task or {})})
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", ([], 0)),
+        (_describe(["one:1", "two:2"], {"index": 1}), (["one:1", "two:2"], 1)),
+        (_describe(["one:65535"]), (["one:65535"], 0)),
+        *[(text, None) for text in ("{", "[]", '{"cluster": {"worker": ["one:1"]}}', "[" * 99_999)],
+        *[(_describe(["one:1", worker]), None) for worker in ("two", "localhost:99999", "two:0", ":2", 2, "one:1")],
+        *[(_describe(["one:1"], {"index": index}), None) for index in (1, -1, True, "0")],
+        *[(_describe(workers), None) for workers in ([], "one:1")],
+        (_describe(["one:1"], ps=["three:3"]), None),
+        (_describe(["one:1"], {"type": "ps"}), None),
+    ],
+)
+def test_cluster_and_number_of_this_worker_are_read_or_refused(text, expected, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
+    if expected:
+        assert read_cluster() == expected
+    else:
+        with pytest.raises(InputError, match="TF_CONFIG must list workers only, .* Fix: write it like"):
+            read_cluster()
 
 
 @pytest.fixture
@@ -37,14 +65,14 @@ def test_workers_that_come_one_after_the_other_find_each_other(workers, capsys):
     def start(index):
         wait_for_workers(workers, index, 20)
         met.append(index)
-        time.sleep(0.5)  # until TensorFlow opens the port
+        time.sleep(0.3)  # until TensorFlow opens the port
         ports.append(socket.create_server(("", int(workers[index].rpartition(":")[2]))))
 
     threads = [threading.Thread(target=start, args=(index,)) for index in range(3)]
     for thread in threads:
         assert not met
         thread.start()
-        time.sleep(0.4)
+        time.sleep(0.3)
     for thread in threads:
         thread.join()
     assert sorted(met) == [0, 1, 2]
@@ -54,10 +82,6 @@ def test_workers_that_come_one_after_the_other_find_each_other(workers, capsys):
 
 
 def test_a_port_that_is_in_use_is_named(workers):
-    with (
-        socket.create_server(("", int(workers[0].rpartition(":")[2]))),
-        pytest.raises(
-            RunError, match=rf"Worker 0 cannot open its port \({workers[0]}\): Address already in use. Fix: "
-        ),
-    ):
+    message = rf"Worker 0 cannot open its port \({workers[0]}\): Address already in use. Fix: "
+    with socket.create_server(("", int(workers[0].rpartition(":")[2]))), pytest.raises(RunError, match=message):
         wait_for_workers(workers, 0, 1)

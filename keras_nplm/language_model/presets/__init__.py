@@ -1,7 +1,4 @@
-"""Trained models that the package contains: a model directory each, without corpus and logs.
-
-`reference` is what `keras-nplm train` makes from the Python language reference.
-"""
+"""Trained models of the package, model directories without corpus: `reference` is what `keras-nplm train` makes."""
 
 from pathlib import Path
 

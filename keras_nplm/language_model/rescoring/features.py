@@ -20,17 +20,11 @@ Score = Callable[[Sequence[str]], Iterable[SentenceScore]]  # of texts, such as 
 
 
 def name_features(name: str = FEATURE_NAME) -> tuple[str, str, str]:
-    """Return the names of the features of a language model: `name`, `name_words` and `name_unk`."""
     return name, f"{name}_words", f"{name}_unk"
 
 
 def add_scores(lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAME) -> Iterator[NBestList]:
-    """Yield N-best lists with the features of a language model.
-
-    The features are `name`, ln P(hypothesis) in nats; `name_words`, the number of predicted tokens; `name_unk`, the
-    number of out-of-vocabulary words. Lists are scored in batches of about a megabyte, so memory is bounded. `score`
-    returns the scores of texts, as `LanguageModel.score` does.
-    """
+    """Yield N-best lists, scored in batches, with the features of a language model; see `LanguageModel.rescore`."""
     progress = open_progress("Scoring")
     for batch in batch_lists(lists):
         scores = _score_batch(batch, score)
@@ -66,10 +60,7 @@ def default_weights(features: Iterable[str], name: str = FEATURE_NAME) -> dict[s
 def rank_lists(
     lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, name: str = FEATURE_NAME
 ) -> Iterator[NBestList]:
-    """Yield N-best lists sorted by sum_k w_k f_k, the greatest first; equal hypotheses keep their order.
-
-    A feature that a list does not have counts as 0. The default of the weights w_k is `default_weights`.
-    """
+    """Yield N-best lists sorted by sum_k w_k f_k, the greatest first. A missing feature counts as 0."""
     weighted = WeightedFeatures(weights, name)
     for nbest in lists:
         yield nbest.reorder(weighted.rank(nbest))
@@ -87,10 +78,7 @@ class WeightedFeatures:
         self._known: dict[str, None] = {}
 
     def rank(self, nbest: NBestList) -> np.ndarray:
-        """Set `nbest.totals` and return the order of the hypotheses, int64 [H].
-
-        Features of the language model without a weight are removed from `nbest.new_features`.
-        """
+        """Set `nbest.totals`, remove new features without a weight, and return the order of hypotheses, int64 [H]."""
         self.register(nbest)
         weights = default_weights(nbest.features, self._name) if self._weights is None else self._weights
         nbest.totals = np.zeros(len(nbest))
@@ -109,7 +97,5 @@ class WeightedFeatures:
     def check(self) -> None:
         """Check, after the last list, that each weight has a feature."""
         if missing := [name for name in self._weights or () if name not in self._known]:
-            raise InputError(
-                f"The N-best lists have no feature {min(missing)!r} for its weight. Received: "
-                f"{', '.join(self._known) or 'no features'}. Fix: give weights of these features only."
-            )
+            message = f"The N-best lists have no feature {min(missing)!r} for its weight. Received: "
+            raise InputError(f"{message}{', '.join(self._known)}. Fix: give weights of these features only.")

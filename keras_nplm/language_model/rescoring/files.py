@@ -33,8 +33,7 @@ def rescore_file(
     """Rescore a file: add a language model's features to each hypothesis, rank the lists, and write them.
 
     Args:
-        score: returns the scores of texts and takes `counts=`, such as `LanguageModel.score`. For finite features,
-            set its `min_log_prob` to `MIN_LOG_PROB`.
+        score: returns the scores of texts and takes `counts=` as `LanguageModel.score`, with a `min_log_prob`.
         nbest: the file. It may be larger than memory, but not with `tune_weights`.
         output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no output.
         weights: weight of each feature; see `rank_lists`. With `tune_weights`, the initial weights.
@@ -46,8 +45,7 @@ def rescore_file(
         - `format`; `lists` and `hypotheses`, their numbers; `ngrams`, `distinct_ngrams` and `contexts`, see
           `ScoringCounts`; `changed`: the number of lists whose first hypothesis is not the decoder's.
         - `weights`; None if each list had its `default_weights`.
-        - With `losses`, sums over the lists: `baseline`, the decoder's first hypotheses; `oracle`, the best
-          hypotheses; `rescored`, the first hypotheses after rescoring.
+        - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and `oracle` of the best.
     """
     counts = ScoringCounts()
     pairs = add_losses(add_scores(nbest, functools.partial(score, counts=counts), name), losses)

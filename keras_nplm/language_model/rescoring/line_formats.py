@@ -122,7 +122,7 @@ def name_tsv_columns(first_line: str) -> list[str]:
     if len(fields) < 2:
         raise ValueError("expected id, hypothesis and features between tabs")
     if is_tsv_header(first_line):
-        if len(set(fields)) < len(fields) or not all(fields):
+        if len({*fields, ""}) <= len(fields):
             raise ValueError("a column of the header has no name, or two columns have the same name")
         return fields
     further = (f"{DECODER_SCORE}.{number}" for number in range(2, len(fields) - 1))

@@ -26,8 +26,6 @@ def add_losses(lists: Iterable[NBestList], losses: Losses | None) -> Iterator[tu
 class WordErrors:
     """Word errors of hypotheses: the edit distance to the reference, in words separated by white space.
 
-        word error rate = sum of insertions, deletions and substitutions / number of reference words
-
     `references` are texts by the name of the list; `denominator` is the number of their words so far.
 
     Reference: Levenshtein (1966), Binary codes capable of correcting deletions, insertions, and reversals.
@@ -79,12 +77,7 @@ class LossFile:
 
 
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
-    """Read reference texts, by the name of the list.
-
-    - `moses`: line i, from 0, is the reference of list i. Escapes such as `&apos;` are replaced.
-    - `kaldi`: `utterance words`.
-    - `tsv`: id, tab, words.
-    """
+    """Read reference texts by list: Moses's line i is the reference of list i, the other formats name the list."""
     references: dict[str, str] = {}
     for line_number, line in read_numbered_lines(path, with_blank=format == "moses"):
         if format == "moses":

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import fold_seed
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, WeightedFeatures, default_weights, name_features
 from keras_nplm.language_model.rescoring.losses import Losses, add_losses
 from keras_nplm.language_model.rescoring.nbest import NBestList
@@ -29,9 +29,7 @@ def tune(
     restarts: int = RESTARTS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Tune weights: minimise the total loss of the first-ranked hypotheses; see `minimise_error`.
-
-    The loss is never greater than with the initial weights, and never greater than with the decoder's features alone.
+    """Tune weights: minimise the loss of the first-ranked hypotheses, at most that of the initial weights.
 
     Args:
         lists: development set of N-best lists, with the language model's features.
@@ -39,25 +37,16 @@ def tune(
         weights: initial weight of each feature that is tuned. Default: `default_weights`, and 0 for the numbers of
             tokens and of unknown words.
         name: name of the language model's feature.
-        restarts: number of additional random starts, 0 or more.
-        seed: random seed of these starts.
+        restarts: number of additional random starts, 0 or more, from `seed`.
 
     Returns:
         weight of each feature; the absolute values sum to 1.
-
-    Raises:
-        InputError: `lists` is empty, or a weight has no feature in the lists.
     """
     return tune_pairs(add_losses(lists, losses), weights, name=name, restarts=restarts, seed=seed)
 
 
 def tune_pairs(
-    pairs: Iterable[tuple[NBestList, np.ndarray]],
-    weights: Mapping[str, float] | None,
-    *,
-    name: str,
-    restarts: int,
-    seed: int,
+    pairs: Iterable[tuple[NBestList, np.ndarray]], weights: Mapping[str, float] | None, *, name: str, **options: int
 ) -> dict[str, float]:
     """Tune weights on N-best lists with the losses of their hypotheses; see `tune`."""
     initial, weighted = dict(weights or {}), WeightedFeatures(weights, name)
@@ -70,13 +59,12 @@ def tune_pairs(
         features.append(np.stack([nbest.features.get(feature, zeros) for feature in initial], axis=1))
         losses.append(np.asarray(loss, np.float64))
     weighted.check()
-    if not losses:
-        raise InputError("The development set must have 1 N-best list or more. Received: 0.")
+    check_argument("lists", bool(losses), "1 N-best list or more", 0)
     starts = np.cumsum([0, *map(len, losses[:-1])])
     candidates = Candidates(np.concatenate(features), starts, np.concatenate(losses))
     weights_of_all = np.array([*initial.values()])
     without = np.where([feature in own for feature in initial], 0.0, weights_of_all)
-    tuned, _ = minimise_error(candidates, [without, weights_of_all], restarts=restarts, seed=seed)
+    tuned, _ = minimise_error(candidates, [without, weights_of_all], **options)
     return dict(zip(initial, tuned.tolist(), strict=True))
 
 
@@ -87,10 +75,6 @@ class Candidates:
     features: np.ndarray  # float64 [H, K]
     starts: np.ndarray  # index of the first hypothesis of each input, int64 [S], from 0, ascending
     losses: np.ndarray  # float64 [H]
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.features).all() and np.isfinite(self.losses).all()):
-            raise InputError("Features and losses must be finite. Received: NaN or infinity.")
 
     @functools.cached_property
     def owners(self) -> np.ndarray:
@@ -119,8 +103,7 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
 
     The weighted sum of hypothesis h is a_h + t b_h, a line in t, with a = F w and b = F d. The best hypothesis of an
     input changes only at the corners of the upper envelope of its lines, so the loss is constant between corners. The
-    step is the middle of the widest interval with the least loss. Where w + t d is 0 all lines cross in a corner, so
-    the step never leads to weights that rank nothing.
+    step is the middle of the widest interval with the least loss.
 
     Reference: Och (2003), Minimum error rate training in statistical machine translation, section 5.
     """
@@ -146,10 +129,7 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
 def _find_envelopes(
     intercepts: np.ndarray, slopes: np.ndarray, starts: np.ndarray, owners: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Find the upper envelopes of lines: the greatest line of each input at t = -∞, int64 [S], and the P corners.
-
-    A corner has its t, float64 [P], and the lines before and after it, int64 [P].
-    """
+    """Find upper envelopes: the greatest lines at t = -∞, int64 [S]; the corners' t and lines before and after, [P]."""
     flattest = slopes == np.minimum.reduceat(slopes, starts)[owners]
     current = first = _find_first_greatest(np.where(flattest, intercepts, -np.inf), starts, owners)
     rows = np.arange(len(slopes))
@@ -180,13 +160,10 @@ def minimise_error(
 ) -> tuple[np.ndarray, float]:
     """Return the weights with the least loss found by line searches from several starts; never worse than a start.
 
-    Each round searches along the K axes and K random directions and takes the best step. A search ends when no step
-    reduces the loss. Features are first scaled to the same standard deviation within inputs. A start that ranks
-    nothing, such as 0, has no loss to compare with. The first of equally good weights wins. The absolute values of the
-    weights sum to 1. `restarts` are additional random starts.
+    Each round searches along the K axes and K random directions and takes the best step, while it reduces the loss.
+    Features are first scaled to the same standard deviation within inputs. The first of equally good weights wins.
     """
-    if restarts < 0:
-        raise InputError(f"`restarts` must be 0 or more. Received: {restarts}.")
+    check_argument("restarts", restarts >= 0, "0 or more", restarts)
     spread = _compute_spread(candidates)
     scaled = dataclasses.replace(candidates, features=candidates.features / spread)
     random = np.random.default_rng(fold_seed(seed))

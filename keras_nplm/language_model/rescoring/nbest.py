@@ -12,7 +12,7 @@ import numpy as np
 
 import keras_nplm.language_model.rescoring.line_formats as line_formats
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields
 
 FORMATS = ("moses", "kaldi", "tsv")
@@ -22,8 +22,8 @@ FORMATS = ("moses", "kaldi", "tsv")
 class NBestList:
     """An N-best list: the hypotheses of a decoder for one input, with their features.
 
-    `name` is the id of the input: Moses's sentence number, Kaldi's utterance, the first column of TSV. A feature has a
-    value for each of the H hypotheses, float64 [H], the greater the better. The decoder's total is `"score"`.
+    `name` is the id of the input. A feature has a value for each of the H hypotheses, float64 [H], the greater the
+    better. The decoder's total is `"score"`.
     """
 
     name: str
@@ -67,10 +67,8 @@ class NBestFile:
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
       such as `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    The lines of one id must be adjacent. Blank lines are skipped, and archives are decompressed.
-
-    `format` is one of `FORMATS`, by default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi
-    only, are archives of costs by the name of the feature.
+    The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by default detected
+    from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are archives of costs by feature.
     """
 
     def __init__(
@@ -86,8 +84,6 @@ class NBestFile:
             check_is_file(file)
         with contextlib.closing(read_numbered_lines(self.path)) as lines:
             number, first = next(lines, (1, ""))
-        if not first:
-            raise InputError(f"{path} is empty. Fix: give a file of N-best lists.")
         self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
         self._parse = line_formats.parse_moses_line if self.format == "moses" else line_formats.parse_kaldi_line
@@ -96,18 +92,15 @@ class NBestFile:
                 columns = line_formats.name_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
             self.header = first if line_formats.is_tsv_header(first) else None
-        if self.archives and self.format != "kaldi":
-            raise InputError(
-                f"Archives of costs need the format kaldi. Received: {self.format} ({path}). Fix: leave them out."
-            )
+        is_complete = self.format == "kaldi" or not self.archives
+        check_argument("archives", is_complete, "of costs of the format kaldi", self.format, "leave them out.")
 
     def __iter__(self) -> Iterator[NBestList]:
         seen: set[int] = set()
         for name, group in itertools.groupby(self._read_rows(), key=lambda row: row[0]):
             _, numbers, *rows = zip(*group, strict=True)
             if hash(name) in seen:
-                message = f"the id {name} occurs again; the lines of one id must be adjacent"
-                raise line_error(self.path, numbers[0], message)
+                raise line_error(self.path, numbers[0], f"the id {name} occurs again, but not in adjacent lines")
             seen.add(hash(name))
             texts, features, lines = rows
             names = dict.fromkeys(itertools.chain.from_iterable(features))  # a missing feature is 0
@@ -142,8 +135,7 @@ class NBestFile:
 
 
 def check_format(format: str | None) -> None:
-    if format not in (None, *FORMATS):
-        raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
+    check_argument("format", format in (None, *FORMATS), f"one of {', '.join(FORMATS)}", repr(format))
 
 
 def _detect_format(path: Path, line: str) -> str:

@@ -1,6 +1,7 @@
 """Write N-best lists with their new features, list by list: Moses, Kaldi or TSV."""
 
 import contextlib
+import functools
 import gzip
 import os
 import shutil
@@ -23,11 +24,9 @@ def open_nbest_writer(
 ) -> Iterator[Callable[[NBestList], None]]:
     """Open a file of N-best lists and return a function that writes a list of an `NBestFile` with its new features.
 
-    - Moses: new features follow the features of the line. The total replaces the score, which is kept as a feature
-      `NAME_before`.
+    - Moses: the total replaces the score, which is kept as a feature `NAME_before`.
     - TSV: new features are new columns. The total is the last column, `NAME_total`. `header` is the header line.
     - Kaldi: the file receives the words. Each new feature, and the total, goes to an archive of costs `PATH.FEATURE`.
-      Keys are unchanged, so the first line of an utterance is the best hypothesis.
 
     The file, gzipped if its name ends in `.gz`, appears when the block ends without an error. None: standard output.
     """
@@ -41,15 +40,15 @@ def open_nbest_writer(
 class _Writer:
     def __init__(self, path: str | os.PathLike | None, format: str, header: str | None, stack: contextlib.ExitStack):
         self._path, self._format, self._header, self._stack = path, format, header, stack
-        self._file = self._open("")
-        self._archives: dict[str, BinaryIO] = {}
+        self._open = functools.cache(self._open_file)
+        self._open("")
 
     def write(self, nbest: NBestList) -> None:
         columns = {name: nbest.features[name].tolist() for name in nbest.new_features}
         if nbest.totals is not None:
             columns[f"{next(iter(columns), DECODER_SCORE)}_total"] = nbest.totals.tolist()
         if self._header:
-            self._write_line(self._file, "\t".join([self._header, *columns]))
+            self._write_line("", "\t".join([self._header, *columns]))
             self._header = None
         for i, line in enumerate(nbest.lines):
             values = {name: column[i] for name, column in columns.items()}
@@ -60,24 +59,19 @@ class _Writer:
                 line = "\t".join([line, *map("{:.6f}".format, values.values())])
             else:
                 for name, value in values.items():
-                    if name not in self._archives:
-                        self._archives[name] = self._open(f".{name}")
-                    self._write_line(self._archives[name], f"{split_fields(line)[0]} {-value:.6f}")
-            self._write_line(self._file, line)
+                    self._write_line(f".{name}", f"{split_fields(line)[0]} {-value:.6f}")
+            self._write_line("", line)
 
-    def _write_line(self, file: BinaryIO, line: str) -> None:
-        file.write(line.encode("utf-8") + b"\n")
+    def _write_line(self, suffix: str, line: str) -> None:
+        self._open(suffix).write(line.encode("utf-8") + b"\n")
 
-    def _open(self, suffix: str) -> BinaryIO:
+    def _open_file(self, suffix: str) -> BinaryIO:
         if self._path is None:
             return self._stack.enter_context(_buffer_standard_output())
         path = Path(self._path)
-        if not path.name:
-            raise InputError(f"{path} is a directory. Fix: name a file.")
         is_gzip = path.suffix.lower() == ".gz"
         target = path.with_name(path.stem + suffix + ".gz" if is_gzip else path.name + suffix)
-        temporary = self._stack.enter_context(replace_file(target))
-        file = self._stack.enter_context(temporary.open("wb"))
+        file = self._stack.enter_context(self._stack.enter_context(replace_file(target)).open("wb"))
         return self._stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
 
 

@@ -16,21 +16,16 @@ def _draw_candidates(random: np.random.Generator, features: int) -> Candidates:
     return Candidates(matrix, np.cumsum([0, *sizes[:-1]]), random.integers(0, 5, sizes.sum()).astype(np.float64))
 
 
-def _crossings(candidates, weights, direction):
-    """Where any two lines of one input cross."""
-    a, b = candidates.features @ weights, candidates.features @ direction
-    for i, j in itertools.combinations(range(len(a)), 2):
-        if candidates.owners[i] == candidates.owners[j] and b[i] != b[j]:
-            yield (a[i] - a[j]) / (b[j] - b[i])
-
-
 def test_the_line_search_finds_what_trying_every_interval_finds():
     random = np.random.default_rng(0)
     for _ in range(100):
         candidates = _draw_candidates(random, 2)
         weights, direction = random.integers(-2, 3, (2, 2)).astype(np.float64)
         step, loss = line_search(candidates, weights, direction)
-        corners = sorted(set(_crossings(candidates, weights, direction)))
+        a, b, owners = candidates.features @ weights, candidates.features @ direction, candidates.owners
+        pairs = itertools.combinations(range(len(a)), 2)  # their lines may cross
+        crossings = {(a[i] - a[j]) / (b[j] - b[i]) for i, j in pairs if owners[i] == owners[j] and b[i] != b[j]}
+        corners = sorted(crossings)
         tried = [-1e3, *((x + y) / 2 for x, y in itertools.pairwise(corners)), 1e3] if corners else [0.0]
         least = min(candidates.loss_with(weights + t * direction) for t in tried)
         if candidates.ranks(weights + step * direction):
@@ -45,7 +40,6 @@ def test_the_line_search_finds_what_trying_every_interval_finds():
 @pytest.mark.parametrize(
     "corners, middle",
     [([0, 1, 2, 12], 7.0), ([0, 10, 11, 12], 5.0), ([0, 1, 2, 3], 0.5)],
-    ids=["the second is wider", "the first is wider", "the first of equals"],
 )
 def test_line_search_takes_the_widest_interval(corners, middle):
     """Lines of the slopes 0 to 4 that meet at the corners. Between corners 1 and 2, and 3 and 4, the loss is 0."""
@@ -79,8 +73,8 @@ def test_tuned_weights_are_never_worse_than_their_beginnings(seed):
     assert (minimise_error(candidates, starts, restarts=2)[0] == weights).all()
 
 
-@pytest.mark.parametrize("columns", [["score"], ["score", "nplm"], ["score", "twice"], ["score", "constant"], ["nplm"]])
-@pytest.mark.parametrize("start", [None, 0.0, 1.0])
+@pytest.mark.parametrize("columns", [["score"], ["score", "twice"], ["score", "constant"]])
+@pytest.mark.parametrize("start", [0.0, 1.0])
 def test_tuned_weights_rank_hypotheses(columns, start):
     """The right hypothesis is always first, so weights that rank nothing would have no word errors."""
     rng, lists = np.random.default_rng(1), []
@@ -88,10 +82,9 @@ def test_tuned_weights_rank_hypotheses(columns, start):
         values = {"score": rng.normal(size=4), "nplm": rng.normal(size=4) - 1e3, "constant": np.full(4, 0.1)}
         values["twice"] = 2 * values["score"]
         lists.append(NBestList(str(number), [*"abcd"], {name: values[name] for name in ({*columns} | {"nplm"})}))
-    weights = None if start is None else dict.fromkeys(columns, start)
+    weights = dict.fromkeys(columns, start)
     tuned = tune(lists, lambda lists: [np.array([0.0, 1, 1, 1]) for _ in lists], weights, restarts=1)
     totals = [sum(weight * one.features.get(name, 0) for name, weight in tuned.items()) for one in lists]
-    assert sum(map(abs, tuned.values())) == pytest.approx(1)
     assert min(map(np.ptp, totals)) > 1e-6 and np.argmax(totals, axis=1).any()
 
 

@@ -21,9 +21,8 @@ FILES = {"moses": MOSES, "kaldi": KALDI, "tsv": TSV}
 
 def _open(path, text, format=None, costs=None):
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    if costs is not None:
-        path.with_name("costs").write_text(costs)
-    return NBestFile(path, format, {} if costs is None else {"am": path.with_name("costs")})
+    path.with_name("costs").write_text(costs or "")
+    return NBestFile(path, format, costs and {"am": path.with_name("costs")})
 
 
 def _read(path, text, **options) -> list[tuple[str, list[str], dict[str, list[float]]]]:
@@ -32,16 +31,13 @@ def _read(path, text, **options) -> list[tuple[str, list[str], dict[str, list[fl
 
 
 @pytest.mark.parametrize("format", FILES)
-@pytest.mark.parametrize("name", ["list.txt", "list.txt.gz"])
-def test_what_is_read_is_written_again(tmp_path, format, name):
-    file = _open(tmp_path / name, FILES[format])
+def test_what_is_read_is_written_again(tmp_path, format):
+    file, output = _open(tmp_path / "list.txt.gz", FILES[format]), tmp_path / "again.gz"
     assert file.format == format
-    output = tmp_path / f"again.{name}"
     with open_nbest_writer(output, format, file.header) as write:
         for nbest in file:
             write(nbest)
-    read = gzip.decompress(output.read_bytes()) if name.endswith(".gz") else output.read_bytes()
-    assert read.decode() == FILES[format]
+    assert gzip.decompress(output.read_bytes()).decode() == FILES[format]
 
 
 def test_the_fields_of_each_format(tmp_path):
@@ -51,22 +47,17 @@ def test_the_fields_of_each_format(tmp_path):
     assert features["score"] == [-3.5, -9] and second[2] == {"lm": [-2], "glue": [3], "score": [-1e-3]}
     unnamed = _read(tmp_path / "moses", "3 ||| a ||| -1 -2 ||| 5\n4 ||| a ||| \n")
     assert [row[2] for row in unnamed] == [{"feature.1": [-1], "feature.2": [-2], "score": [5]}, {}]
-    assert _read(tmp_path / "kaldi", KALDI, costs=COSTS) == [
-        ("utt-a", ["the cat", "the cats"], {"am": [-10.5, -11]}),
-        ("utt_b", ["", "a"], {"am": [-3, 2]}),
-    ]
-    assert _read(tmp_path / "tsv", TSV) == [
-        ("7", ["the cat", "cat"], {"acoustic": [-1.5, -3], "lm": [-2, -1]}),
-        ("9", [""], {"acoustic": [-3], "lm": [-1]}),
-    ]
+    kaldi = [("utt-a", ["the cat", "the cats"], {"am": [-10.5, -11]}), ("utt_b", ["", "a"], {"am": [-3, 2]})]
+    assert _read(tmp_path / "kaldi", KALDI, costs=COSTS) == kaldi
+    first = ("7", ["the cat", "cat"], {"acoustic": [-1.5, -3], "lm": [-2, -1]})
+    assert _read(tmp_path / "tsv", TSV) == [first, ("9", [""], {"acoustic": [-3], "lm": [-1]})]
     assert _read(tmp_path / "bare.tsv", "7\ta\t-1.5\t4\n") == [("7", ["a"], {"score": [-1.5], "score.2": [4]})]
 
 
-@pytest.mark.parametrize("header", ["", "id\thypothesis\tam\n", "Utt_ID\tText\tam\n", "key\tnbest\tam\n"])
+@pytest.mark.parametrize("header", ["", "Utt_ID\tText\tam\n", "key\tnbest\tam\n"])
 def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
     first, second = _read(tmp_path / "list.TSV", f"\n{header}0\ta b\t-1\n \t\n0\tc\t-2\n\n1\td\t-3\n\n")
     assert (first[1], second[1], [*first[2]]) == (["a b", "c"], ["d"], ["am" if header else "score"])
-    assert _read(tmp_path / "kaldi", "u-1 a\n\nu-2 b\n", costs="u-1 1\n\nu-2 2\n")[0][2] == {"am": [-1, -2]}
 
 
 _MOSES = "0 ||| a ||| LM= -1 ||| -3 ||| x\n0 ||| b ||| LM= -2 ||| -4 ||| y\n"
@@ -100,19 +91,12 @@ def test_new_features_and_totals_are_written(tmp_path, text):
     [
         ("0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", None, "list, line 2: expected `id"),
         ("0 ||| a ||| LM= x ||| -1\n", None, "list, line 1: 'x' is not a finite number"),
-        ("0 ||| a ||| LM= TM= 1 ||| 1\n", None, "list, line 1: the feature LM has no value"),
-        ("0 ||| a ||| score= 1 ||| 1\n", None, "list, line 1: the feature score occurs twice"),
         ("0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", None, "list, line 3: the id 0 occurs again"),
         ("u-1 a\nu b\n", None, "list, line 2: expected `utterance-k words`"),
         ("0\ta\t1\n0\tb\n", None, "list, line 2: expected 3 columns"),
-        ("0\ta\t1\n\tb\t1\n", None, "list, line 2: the id is empty"),
-        ("id\thypothesis\tlm\n", None, "list holds no hypothesis"),
-        ("", None, "list is empty"),
         ("some words\n", None, "list is not in a known format"),
         (KALDI, COSTS.replace("utt-a-2 11\n", ""), "costs, line 2: expected `utt-a-2 number`"),
         (KALDI, COSTS.replace("utt_b-2 -2\n", ""), "costs ends before utt_b-2"),
-        (KALDI, COSTS + "utt_c-1 2\n", "costs, line 5: .* has no hypothesis for this line"),
-        (MOSES, COSTS, "Archives of costs need the format kaldi"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, text, costs, message):
