@@ -22,7 +22,7 @@ from keras_nplm.models.network_probabilities import NetworkProbabilities
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
+class NPLM(LikelihoodTraining, NetworkProbabilities):
     """Neural probabilistic language model (NPLM) of Bengio, Ducharme, Vincent & Jauvin (2003).
 
         x = [C(w_{t-n+1}), …, C(w_{t-1})]                         embed: word embedding of the context

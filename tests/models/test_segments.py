@@ -61,7 +61,7 @@ def _segments(boundary: str, targets: int, number: int = 3) -> tuple[np.ndarray,
 
 def _loss_and_gradients(model: NPLM, contexts: np.ndarray, targets: np.ndarray) -> list[np.ndarray]:
     with tf.GradientTape() as tape:
-        loss, _ = model._features_loss(contexts, tf.constant(targets), None, training=True)
+        loss, _ = model._compute_step(contexts, tf.constant(targets), None, training=True)
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
     return [loss.numpy(), *(tf.convert_to_tensor(gradient).numpy() for gradient in gradients)]
 
