@@ -1,16 +1,24 @@
-"""The type of tensors, the L2 penalty of weight decay, and operations with a gradient of their own."""
+"""The base class of layers, the L2 penalty of weight decay, and operations with a gradient of their own."""
 
 import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import keras
+import tensorflow as tf
 from keras import ops
 
-if keras.backend.backend() == "tensorflow":
-    import tensorflow as tf
-
 Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
+
+
+class ConfiguredLayer(keras.layers.Layer):
+    """Layer whose configuration holds the attributes that `options` names, here and in its base classes."""
+
+    options: tuple[str, ...] = ()
+
+    def get_config(self) -> dict:
+        names = [name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())]
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 def l2_regularizer(weight_decay: float) -> keras.regularizers.Regularizer | None:
@@ -27,10 +35,10 @@ class _Penalty(keras.regularizers.L2):
 
 
 def attach_gradient(gradient: Callable, results: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> tuple:
-    """Return results with the gradients `gradient(upstream, inputs, saved)` with respect to inputs. TensorFlow only.
+    """Return results with the gradients `gradient(upstream, inputs, saved)` with respect to inputs.
 
-    `tf.custom_gradient` registers a closure for each graph, for ever, and with it all weights of a network. Here
-    `gradient`, a function of a module, is registered once. A loaded SavedModel has NaN instead.
+    `tf.custom_gradient` would keep a closure of each graph, with all weights, for ever. Here `gradient`, a function of
+    a module, is registered once. A loaded SavedModel has NaN instead.
     """
     if tf.executing_eagerly():  # nothing is registered
         attach = tf.custom_gradient(lambda *given: (tuple(results), lambda *up: gradient(up, given, saved)))
@@ -62,7 +70,7 @@ class Dropout(keras.layers.Dropout):
     """Dropout that draws 16 random bits for each number instead of a float, which takes half the time."""
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
-        if keras.backend.backend() != "tensorflow" or not (training and self.rate):
+        if not (training and self.rate):
             return super().call(inputs, training)
         size, dropped = tf.size(inputs), round(self.rate * 65536)
         seed = tf.cast(self.seed_generator.next(), tf.int32)

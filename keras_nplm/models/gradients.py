@@ -1,9 +1,4 @@
-"""Whole gradients of rows before an optimiser sees them: repeated words of a batch, replicas, clipping.
-
-A lookup has a sparse gradient, `tf.IndexedSlices`, with one slice per occurrence of a word. Keras's Adam, Adagrad and
-RMSprop square each slice instead of their sum. Under tf.distribute Keras clips the gradients of each replica, and then
-gathers their slices.
-"""
+"""Whole gradients of rows before an optimiser sees them: repeated words of a batch, replicas, clipping."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +13,8 @@ from keras_nplm.layers.ops import Tensor
 def sum_gradients(gradients: Sequence) -> list:
     """Sum the slices of sparse gradients that have the same row, as Keras's optimisers and clipping need it.
 
-    `NPLM.fit` does it. A training loop of your own calls it before `optimizer.apply_gradients`. For the TensorFlow
-    backend.
+    Adam, Adagrad and RMSprop square each slice, one per occurrence of a word, instead of their sum. `NPLM.fit`
+    does it. A training loop of your own calls it before `optimizer.apply_gradients`.
 
     Args:
         gradients: tensors, `tf.IndexedSlices` or None.
@@ -66,11 +61,7 @@ def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequenc
 
 
 def _avoid_sum_of_dense(gradients: list) -> list:
-    """Return gradients of one replica that are not all dense: one is given as slices of all its rows.
-
-    Keras sums dense gradients over replicas, even over one. TensorFlow registers the gradient of this sum for ever, and
-    with it the weights of the network.
-    """
+    """Make one of dense gradients sparse: TensorFlow keeps Keras's sum of dense ones over a replica for ever."""
     dense = [place for place, gradient in enumerate(gradients) if tf.is_tensor(gradient) and gradient.shape.rank]
     if dense and not any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
         place = min(dense, key=lambda place: gradients[place].shape.num_elements())

@@ -15,22 +15,17 @@ from keras_nplm.models.metrics import Perplexity, group_metrics, negative_log_li
 from keras_nplm.models.replicas import check_replicable, has_several_workers, weight_by_examples
 
 
-class LikelihoodTraining(keras.Model):
-    """Base class of a model that trains by the penalised log-likelihood.
+class LikelihoodTraining:
+    """Mixin of a `keras.Model` that trains by the penalised log-likelihood.
 
         loss = -1/B sum_t ln P(w_t | context) + λ/2 |θ|²
 
-    The loss is computed from the features of the contexts by the output layer, which needs no [B, |V|] probabilities.
-    `perplexity` is the exponential of the mean without the penalty. Metrics given to `compile` see the probabilities,
-    which are computed for them alone. With a loss of `compile`, or a subclass that overrides `call` or `compute_loss`,
-    the loss is computed from the probabilities of `call`, as in any Keras model.
-
-    A subclass has `features(context_ids, training)`, an output layer `prob` (see `keras_nplm.layers.outputs`), a
-    `hidden` layer or None, and `call_is_own()`: whether no subclass overrides `call`.
+    It is computed from the features by the output layer, without [B, |V|] probabilities; see `NPLM`. A subclass has
+    `features`, an output layer `prob`, a `hidden` layer, a `pointer`, and `call_is_own()`: whether nothing overrides
+    `call`.
     """
 
     def add_training_metrics(self) -> None:
-        """Create the metric `perplexity` and the mean of per-example losses."""
         self.perplexity = Perplexity()
         self.mean = _Mean(name="mean", dtype=self.prob.accumulator_dtype)
         self._group = None

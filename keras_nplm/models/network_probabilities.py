@@ -3,8 +3,8 @@
 import functools
 from collections.abc import Callable
 
-import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.distinct_rows import find_distinct_rows
@@ -89,11 +89,8 @@ class NetworkProbabilities(NextWordModel):
         return self._compiled(lambda ids, outputs: self.prob.log_prob(self.features(ids), outputs), 1, _SEGMENT)
 
     def _compiled(self, function: Callable, vectors: int, segment: int = 1) -> Callable:
-        """Return `function` of contexts or segments and int vectors, from arrays to an array; a graph on TensorFlow."""
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
-            signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
-            signature += [tf.TensorSpec([None], tf.int32)] * vectors
-            function = tf.function(function, input_signature=signature)
-        return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
+        """Return `function` of contexts or segments and int vectors, from arrays to an array, as a graph."""
+        signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
+        signature += [tf.TensorSpec([None], tf.int32)] * vectors
+        function = tf.function(function, input_signature=signature)
+        return lambda *arrays: function(*map(tf.convert_to_tensor, arrays)).numpy()

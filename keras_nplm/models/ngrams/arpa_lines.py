@@ -59,9 +59,8 @@ class ArpaLines:
         while lines := self.take(1):
             if lines[0].strip(SPACES) == wanted:
                 return
-        raise InputError(
-            f"An ARPA file must have the line {wanted}. Received: {self.path} without it. Fix: name an ARPA file."
-        )
+        received = f"{self.path} without it"
+        raise InputError(f"An ARPA file must have the line {wanted}. Received: {received}. Fix: name an ARPA file.")
 
     def peek(self) -> str:
         """Return the next line that is not blank, stripped; "" at the end of the file."""
