@@ -37,10 +37,7 @@ class NextWordModel:
         return ""
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first, and int [B].
-
-        -inf for a word that the model never predicts.
-        """
+        """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first, and int [B]."""
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
         blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
         parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]

@@ -20,9 +20,8 @@ class LikelihoodTraining:
 
         loss = -1/B sum_t ln P(w_t | context) + λ/2 |θ|²
 
-    It is computed from the features by the output layer, without [B, |V|] probabilities; see `NPLM`. A subclass has
-    `features`, an output layer `prob`, a `hidden` layer, a `pointer`, and `call_is_own()`: whether nothing overrides
-    `call`.
+    It is computed from the features by the output layer, without [B, |V|] probabilities; see `NPLM`. The model has
+    `features`, `prob`, `hidden`, `pointer`, and `call_is_own()`: whether no subclass overrides `call`.
     """
 
     def add_training_metrics(self) -> None:
@@ -53,9 +52,6 @@ class LikelihoodTraining:
         `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than TensorFlow's, for sampled
         outputs, and under tf.distribute, where XLA fails. Of an optimiser with a weight decay of its own, the biases
         are left out by `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
-
-        Raises:
-            InputError: a loss of logits, or an option that fails or is silently wrong on several replicas.
         """
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
         check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")

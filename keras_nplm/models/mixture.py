@@ -49,14 +49,6 @@ class Mixture(NextWordModel):
         weights: α, float [K], or [bins, K] with `bins`; not negative, each row sums to 1.
         bins: which row of `weights` a context has. Default: there is one row.
 
-    Example:
-
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> bigram = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=2)
-    >>> mixture = Mixture([bigram, Uniform(8)], [0.75, 0.25])
-    >>> np.exp(mixture.next_log_probs(np.array([[4]])))[0].round(3)
-    array([0.   , 0.073, 0.   , 0.229, 0.167, 0.354, 0.104, 0.073])
-
     Reference: Bengio et al. (2003), section 4.1; Jelinek & Mercer (1980).
     """
 

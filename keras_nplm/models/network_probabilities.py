@@ -25,10 +25,7 @@ class NetworkProbabilities(NextWordModel):
         return self._in_blocks(self._graph_features, context_ids)
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context), float [B], in nats; the network runs once for each distinct context.
-
-        Outputs, int [B], are predicted words, or `prob.listed` for the outside output of a short-list.
-        """
+        """Return ln P(output | context), float [B], in nats, of words or `prob.listed`, the outside output."""
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)

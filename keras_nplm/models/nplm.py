@@ -207,8 +207,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
     def features(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor | Features:
         """Return the input of the output layer: a, or [a; x] with direct connections, float [B, w].
 
-        A network with a pointer returns `Features`, which have the words to copy, too. `sum_gradient`: whether the
-        gradient of C has one row for each distinct word; see `keras_nplm.layers.lookup.rows`.
+        A network with a pointer returns `Features`, with the words to copy. `sum_gradient`: see `ContextEmbedding`.
         """
         if self.count_targets(context_ids) > 1:
             x, vectors, ids, starts = self.embed.embed_segments(context_ids, self.boundary, training, sum_gradient)

@@ -32,11 +32,7 @@ _LONGEST = 1000  # characters of its strings, items of its lists
 
 
 def load_network(path: Path) -> NPLM:
-    """Load a network from a `.keras` file, not compiled.
-
-    Keras creates objects of the classes and sizes that a file names. So the file is checked first: it may name layers
-    of this package and registered ones, and must hold as many weights as its configuration describes.
-    """
+    """Load a network, not compiled. Keras creates objects of the classes and sizes that a file names: it is checked."""
     check_is_file(path)
     try:
         with open_archive(path) as archive:

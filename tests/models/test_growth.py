@@ -66,15 +66,3 @@ def test_distributions_that_training_samples_from_grow():
     for distribution, expected in ((grown.noise, after), (grown.held_out, held_out)):
         sampled = np.bincount(np.asarray(grown._sample(distribution, uniform)), minlength=V + J) / 100_000
         np.testing.assert_allclose(sampled, expected, atol=1e-4)
-
-
-def test_a_network_with_new_words_trains():
-    model = _model("nce")
-    grown = grow(model, _rows(model))
-    contexts, targets = _contexts(V + J, 64), np.arange(64) % (V + J - 4) + 4
-    before, was = grown.log_prob(contexts, targets).mean(), grown.embed.C.numpy()[V:].copy()
-    grown.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
-    for _ in range(5):
-        grown.train_on_batch(contexts, targets)
-    assert grown.log_prob(contexts, targets).mean() > before
-    assert (np.abs(grown.embed.C.numpy()[V:] - was) > 0).all()

@@ -109,16 +109,6 @@ def test_ids_out_of_range_stop_training():
             model.evaluate(CONTEXTS, np.full_like(TARGETS, wrong), verbose=0)
 
 
-def test_averages_of_many_words_are_exact_in_half_precision():
-    far = 256
-    half = AveragedContext(V, 4, averages_after=(1,), dtype="mixed_bfloat16")
-    ids = RNG.integers(4, V, (8, far + 1))
-    x = np.asarray(keras.ops.cast(half(ids), "float32"))[:, :4]
-    half.C.assign(np.asarray(keras.ops.cast(keras.ops.cast(half.C, "bfloat16"), "float32")))
-    exact = half.C.numpy()[ids[:, :far]].sum(axis=1) * far**-0.5
-    np.testing.assert_allclose(x, exact, rtol=2**-8, atol=1e-4)  # rounded once, not 256 times
-
-
 def _unknown(rank: bool, width: int = ORDER - 1, columns: tuple = (), weights: bool = False) -> tf.data.Dataset:
     """Batches of the training data whose static width, or rank, is not known."""
     targets = np.resize(TARGETS, (64, *columns))

@@ -14,14 +14,6 @@ def test_perplexity_is_over_tokens_and_not_over_batches():
     assert float(perplexity.result()) == pytest.approx((2 * 2 * 2 * 32) ** (1 / 4))  # 4, where batches would say 8
 
 
-def test_sample_weights_count_tokens():
-    perplexity = Perplexity()
-    perplexity.update_state(np.log(np.array([2.0, 8.0], np.float32)), sample_weight=np.array([3.0, 1.0]))
-    assert float(perplexity.result()) == pytest.approx((2**3 * 8) ** (1 / 4))
-    perplexity.reset_state()
-    assert float(perplexity.result()) == 1.0
-
-
 def test_more_dimensions_and_targets_out_of_range():
     probabilities = np.random.default_rng(0).dirichlet(np.ones(5), (2, 3)).astype(np.float32)
     targets, weights = np.array([[0, 4, 2], [1, 3, -1]]), np.array([[1, 2, 1], [1, 1, 0]], np.float32)

@@ -2,13 +2,11 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 
 from keras_nplm import (
     NPLM,
-    AdaptiveSoftmax,
     AveragedContext,
     ContextEmbedding,
     DeepHidden,
@@ -100,17 +98,6 @@ def test_number_of_parameters(n, m, h, direct):
     expected = V * (1 + (n if direct else 1) * m + h) + h * (1 + (n - 1) * m)
     model = NPLM(V, n, m, h, direct)
     assert sum(weight.numpy().size for weight in model.weights) == model.count_params() == expected
-
-
-def test_layers_may_be_given():
-    model = NPLM(V, 8, context=AveragedContext(V, M, averages_after=(2,)), hidden=DeepHidden(H, layer_norm=True))
-    assert (model.embedding_dim, model.hidden_units) == (M, H)
-    assert model.hidden.H.shape == (3 * M, H) and model.prob.kernel.shape == (V, H)
-    model = NPLM(V, 4, M, hidden=keras.layers.Dense(7, activation="sigmoid"), output=AdaptiveSoftmax(V, cutoffs=(6,)))
-    assert model.hidden_units == 7 and model.hidden.kernel.shape == (3 * M, 7)
-    assert NPLM(V, hidden=None, direct_connections=True).hidden is None
-    two = keras.Sequential([keras.layers.Dense(7, activation="tanh"), keras.layers.Dense(5)])
-    assert NPLM(V, 4, M, hidden=two)(_batch(4)[0]).shape == (7, V)
 
 
 def test_layer_with_weights_keeps_them():

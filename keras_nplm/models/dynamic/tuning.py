@@ -167,10 +167,7 @@ def _extract_first(ids: np.ndarray, order: int, boundary: str, tokens: int) -> n
 def find_settings(
     evaluate: Callable[[DynamicSettings], np.ndarray], rule: str
 ) -> tuple[DynamicSettings, dict[DynamicSettings, float]]:
-    """Return the settings with the lowest perplexity, and the perplexity of each that was measured.
-
-    `evaluate` returns ln P of each token. The rate is chosen first, in steps of 2 and of √2, then the chunk.
-    """
+    """Return the best settings, and the perplexity of all that were measured, from a function to ln P of each token."""
     measured: dict[DynamicSettings, float] = {}
 
     def measure(settings: DynamicSettings) -> float:
