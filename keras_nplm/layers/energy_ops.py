@@ -3,10 +3,13 @@
 import functools
 from collections.abc import Callable
 
-import tensorflow as tf
+import keras
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor, attach_gradient
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 _CONTEXTS, _WORDS = 16, 640  # of a block, whose hidden units fit the cache
 _CACHED = 1 << 17  # hidden units of a tile without XLA, which would fuse the operations on them
@@ -16,9 +19,11 @@ _MODERATE = 20.0  # |z| up to which exponentials cannot overflow
 def energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     """Return v · tanh(z_i + t_j) of contexts z [B, h] and a few words t [k, h], float [B, k], with a gradient.
 
-    v is [h], or one row per context, [B, h]. XLA fuses the tanh and its gradient with their sums, which halves the
-    time. Under tf.distribute XLA is not used.
+    v is [h], or one row per context, [B, h]. On TensorFlow XLA fuses the tanh and its gradient with their sums, which
+    halves the time. Under tf.distribute XLA is not used.
     """
+    if keras.backend.backend() != "tensorflow":
+        return _energies(contexts, words, v)
     return _compile_unless_distributed(_energies)(contexts, words, tf.convert_to_tensor(v))
 
 
@@ -26,8 +31,10 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
     """Return v · tanh(z_i + t_j) of contexts z [B, h] and all words t [|V|, h], float [B, |V|], with a gradient.
 
     Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes them again. Without
-    `loop`, which some runtimes refuse, it computes all contexts at once, tile by tile of words, [B, 640, h].
+    `loop`, which some runtimes refuse, TensorFlow computes all contexts at once, tile by tile of words, [B, 640, h].
     """
+    if keras.backend.backend() != "tensorflow":
+        return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
     if not loop:
         tiles = tf.split(words, _tiles(words.shape[0], _WORDS))
         return tf.concat([_energies(contexts, tile, v) for tile in tiles], axis=1)
@@ -68,6 +75,8 @@ def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tens
     E is computed once for all contexts, F once for all words. So a hidden unit costs an addition and a division, which
     XLA fuses. The quotient is right even if E overflows or underflows. If F might, tanh itself is computed.
     """
+    if keras.backend.backend() != "tensorflow":
+        return ops.map(lambda z: ops.logsumexp(_energies(z[None], words, v)[0] + bias), contexts)
     v, bias, number = tf.convert_to_tensor(v), tf.convert_to_tensor(bias), tf.shape(contexts)[0]
     blocks = tf.pad(contexts, [[0, -number % _CONTEXTS], [0, 0]])
     blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])

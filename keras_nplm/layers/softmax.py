@@ -3,12 +3,13 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor, attach_gradient
-from keras_nplm.layers.pointer import Copies
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 _CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
 _WHOLE = 1 << 22  # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
@@ -30,12 +31,18 @@ def linear_softmax(
         ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f,    y_q = sum_i q_i (b_i + U_i f)
 
     Forward and backward pass together take three matrix products, and one exponential per logit. Logits are computed
-    in tiles of words that fit the cache: the sums of exp(y_i) and of exp(y_i) U_i at once. Only the exponentials are
-    kept, for the gradient of U. The greatest logit is subtracted only if a sum overflows or underflows without.
+    in tiles of words that fit the cache. From each tile the sums of exp(y_i) and of exp(y_i) U_i are computed at once.
+    Only the exponentials are kept, for the gradient of U. The greatest logit is not subtracted first. If a sum then
+    overflows or underflows, all sums are computed again with the greatest logit subtracted.
 
     Features f are [B, w], the kernel U [V, w], the targets int [B] in range, and `expected` is q, [V], or None for
     y_q = 0. `dtype` is that of the matrix products. The results are [B] each, of at least float32.
     """
+    if keras.backend.backend() != "tensorflow":
+        logits = ops.cast(ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32") + bias
+        chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
+        mean = ops.zeros_like(chosen) if expected is None else ops.matmul(logits, expected)
+        return ops.logsumexp(logits, axis=-1), chosen, mean
     kernel, bias = (tf.convert_to_tensor(weight.value) for weight in (kernel, bias))
     wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
     log_z, target_logit = _tiled_softmax(features, kernel, bias, target_ids, dtype, wide)
@@ -100,21 +107,16 @@ def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[
 
 
 def linear_log_prob(
-    features: Tensor,
-    kernel: Tensor,
-    bias: Tensor,
-    target_ids: Tensor,
-    which: Tensor | None = None,
-    copies: Copies | None = None,
+    features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, which: Tensor | None = None
 ) -> Tensor:
-    """Return ln P(target | context) of a linear softmax, float [T], for evaluation; see `Output.log_prob`."""
+    """Return ln P(target | context) of a linear softmax, float [T], without storing [B, V] logits. For evaluation only.
+
+    `which`, int [T], is the row of the features of each target. None: target i has row i.
+    """
     log_z = log_normaliser(features, kernel, bias)
-    log_z = log_z if copies is None else copies.add_to_normaliser(log_z)
     if which is not None:
         features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
-        copies = None if copies is None else copies.take(which)
-    y = linear_logit(features, kernel, bias, target_ids)
-    return (y if copies is None else copies.add_to_logit(y, target_ids)) - log_z
+    return linear_logit(features, kernel, bias, target_ids) - log_z
 
 
 def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor) -> Tensor:
@@ -125,6 +127,8 @@ def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Ten
 
 def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     """Return ln Z of a linear softmax, float [B], without storing [B, V] logits. For evaluation only."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
     kernel, bias = (tf.cast(weight.value, features.dtype) for weight in (kernel, bias))
     sizes = _tiles(features, kernel)
     tiles = list(zip(tf.split(kernel, sizes), tf.split(bias, sizes), strict=True))
@@ -144,9 +148,11 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
 def log_sum_exp(logits: Tensor) -> Tensor:
     """Return log Z of logits, ln sum_j exp(y_j) of each row, float [B], with a gradient for training.
 
-    The gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
+    On TensorFlow the gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
     would overflow or underflow without it.
     """
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(logits, axis=-1)
     power = tf.exp(logits)
     z = tf.reduce_sum(power, axis=-1)
 
@@ -169,8 +175,11 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
         loss = -sum_j ln σ(-s_j) + α (ln Z)²,    Z = sum_j exp(s_j)
         d loss / d s_j = σ(s_j) + 2 α ln Z exp(s_j) / Z,    σ(s) = exp(s) / (1 + exp(s))
 
-    All of it comes from one exponential per logit, unless a sum of them overflows or underflows.
+    On TensorFlow all of it comes from one exponential per logit, unless a sum of them overflows or underflows.
     """
+    if keras.backend.backend() != "tensorflow":
+        log_z = ops.logsumexp(logits, axis=-1)
+        return ops.sum(ops.softplus(logits), axis=-1) + self_normalisation * ops.square(log_z)
     power = tf.exp(logits)
     z = tf.reduce_sum(power, axis=-1)
 
@@ -206,9 +215,10 @@ def _in_range(z: Tensor, greatest: float = 1e30) -> Tensor:
 
 
 def _sum_logs(factors: Tensor) -> Tensor:
-    """Return the sum of logarithms of each row of factors >= 1, whose sum of (factor - 1) is at most 1000.
+    """Return the sum of the logarithms of each row: one logarithm for 16 of them.
 
-    One logarithm is taken of 16 of them, whose product is at most (1 + 1000/16)^16 < 1e29.
+    The factors are 1 or more, and the sum of (factor - 1) over a row is at most 1000. So the greatest product of 16 is
+    (1 + 1000/16)^16 < 1e29.
     """
     size = factors.shape[1]
     if size % _FACTORS == 0:
