@@ -52,9 +52,6 @@ def test_beam_writes_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, fl
     assert _read_files(tmp_path / "beam") == _read_files(tmp_path / "local")
 
 
-# Without Beam
-
-
 class _Steps(list):
     """Stands for a pipeline of Beam and its collections: each step is done at once."""
 
@@ -67,15 +64,14 @@ class _Steps(list):
 
 @pytest.fixture
 def one_process(tmp_path, monkeypatch) -> BeamRunner:
-    """A runner that does in turn what the steps of its pipeline do."""
+    """A runner that does in turn what the steps of its pipeline do, without Beam."""
+    write = lambda path: lambda lines: [Path(f"{path}-0").write_text("\n".join(lines) + "\n")]  # noqa: E731
     beam = types.SimpleNamespace(
         Pipeline=lambda options: _Steps(),
         Create=lambda items: lambda _: items,
         Reshuffle=lambda: reversed,
         Map=lambda function, *arguments: lambda items: [function(item, *arguments) for item in items],
-        io=types.SimpleNamespace(
-            WriteToText=lambda path: lambda lines: [Path(f"{path}-0").write_text("\n".join(lines) + "\n")]
-        ),
+        io=types.SimpleNamespace(WriteToText=write),
     )
     monkeypatch.setattr(BeamRunner, "__init__", lambda *_: None)
     runner = BeamRunner()

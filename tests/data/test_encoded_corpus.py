@@ -7,6 +7,7 @@ import pytest
 
 import keras_nplm.data.encoded_corpus as encoded_corpus
 from keras_nplm import EncodedCorpus, InputError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm.data.text_counts import write_word_counts
 
 
 @pytest.fixture
@@ -65,11 +66,14 @@ def test_damaged_shards_are_refused(encoded):
     shard.unlink()
     with pytest.raises(InputError, match=r"Cannot read .*train.00000.ids"):
         encoded.ids("train")
+    write_word_counts(encoded.directory / "train.00001.unknown.tsv", {"barked": 1}, {})
+    with pytest.raises(InputError, match="out-of-vocabulary words .* do not match corpus.json"):
+        list(encoded.unknown_words("train"))
     with pytest.raises(InputError, match="`split` must be one of train, validation, test"):
         encoded.ids("dev")
 
 
-SHARES = [[], "x", [[2]], [[2, 2]], [[2, "1"]], [[2.0, 1]], [[3, 1], [-1, 1]]]
+SHARES = ["x", [[2]], [[2, 2]], [[2.0, 1]], [[3, 1], [-1, 1]]]
 INVALID = [
     (lambda corpus: corpus.clear(), "does not describe an encoded corpus"),
     (lambda corpus: corpus["splits"]["test"].update(shards=["../test.00000.ids"]), "must be test.00000.ids …"),

@@ -1,7 +1,6 @@
 """Invalid arguments and files of `keras_nplm.data` are refused in one sentence: call, words of the message."""
 
 import functools
-import io
 
 import numpy as np
 import pytest
@@ -110,13 +109,9 @@ def _load_forms(path, content):
         Vocabulary.load(path)
 
 
-def _load_words(path, content, head=b"<pad>\n<unk>\n<s>\n</s>\n"):
-    path.write_bytes(head + content)
+def _load_words(path, content):
+    path.write_bytes(b"<pad>\n<unk>\n<s>\n</s>\n" + content if b"<s>" not in content else content)
     Vocabulary.load(path)
-
-
-def _load_file(path, content):
-    _load_words(path, content, head=b"")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +122,7 @@ def _load_file(path, content):
         (_load_words, b"the cat\n", "Word 'the cat' .line 5. must not .* white space"),
         (_load_words, b"\n", "Word '' .line 5. must not be empty"),
         (_load_words, b"", "at least one word"),
-        (_load_file, b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
+        (_load_words, b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
         (_load_forms, "cats\tcat\nmat\tcat\n", "one token outside the vocabulary. Received: 'mat'"),
         (_load_forms, "cats\t<unk>\n", "must be in the vocabulary. Received: '<unk>'"),
         (_load_forms, "cats\n", "does not match vocabulary.txt"),
@@ -166,26 +161,17 @@ def test_a_damaged_file_is_refused(tmp_path, name, damage):
         load(tmp_path / "vocabulary.txt")
 
 
-def _train_model(**options) -> bytes:
-    import sentencepiece
-
-    model, lines = io.BytesIO(), ["the cat sat on the mat"] * 9
-    defaults = dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **defaults | options)
-    return model.getvalue()
-
-
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: b"text", "whole SentencePiece model"),
-        (lambda: _train_model(model_type="word"), "unigram or BPE"),
-        (lambda: _train_model(treat_whitespace_as_suffix=True), "whose words begin with"),
-        (lambda: _train_model(byte_fallback=False, vocab_size=30), "a model with byte fallback"),
+        (lambda train: b"text", "whole SentencePiece model"),
+        (lambda train: train(model_type="word"), "unigram or BPE"),
+        (lambda train: train(treat_whitespace_as_suffix=True), "whose words begin with"),
+        (lambda train: train(byte_fallback=False, vocab_size=30), "a model with byte fallback"),
     ],
 )
-def test_models_of_subwords_that_cannot_be_used_are_refused(make, message, tmp_path):
-    (tmp_path / "x.model").write_bytes(make())
+def test_models_of_subwords_that_cannot_be_used_are_refused(make, message, tmp_path, train_sentencepiece):
+    (tmp_path / "x.model").write_bytes(make(train_sentencepiece))
     with pytest.raises(InputError, match=f"x.model.*{message}"):
         SubwordOptions(file=str(tmp_path / "x.model")).make([])
 
