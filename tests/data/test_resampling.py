@@ -44,12 +44,11 @@ def _epochs(resampled, size, number, **options):
 
 @pytest.mark.parametrize("where", ["memory", "shards"])
 def test_each_ngram_is_used_before_any_repeats(place_texts, where):
-    epochs = _epochs(place_texts([20, 100], [1, 0.25], where), 45, 8)
-    assert all(len(epoch) == len(set(epoch)) == 45 for epoch in epochs)
+    epochs = _epochs(place_texts([20, 100], [1, 0.4], where), 60, 5)
     words = np.array([[target for *_, target in epoch] for epoch in epochs])
-    assert all(set(range(4, 24)) <= set(epoch) for epoch in words.tolist())
-    for four in (words[:4], words[4:]):
-        assert sorted(four[four >= 24].tolist()) == list(range(24, 124))
+    assert all(set(range(4, 24)) <= set(epoch) and len(set(epoch)) == 60 for epoch in words.tolist())
+    large = words[words >= 24].reshape(5, 40)
+    assert len(set(large[:2].ravel().tolist())) == 80 and (np.bincount(large.ravel())[24:] == 2).all()
 
 
 @pytest.mark.parametrize("where", ["memory", "shards"])
