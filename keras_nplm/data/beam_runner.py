@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras_nplm
 import keras_nplm.io.errors as errors
 from keras_nplm.io.errors import InputError, RunError, import_extra
 from keras_nplm.io.paths import is_remote
@@ -72,7 +71,6 @@ class BeamRunner:
         # a different working directory or cache of a worker must not matter
         named = [(chunk.with_paths(_make_absolute), *values) for chunk, *values in items]
         with self.open_scratch() as directory:
-            Path(directory, "version").write_text(keras_nplm.__version__, encoding="utf-8")
             Path(directory, "task").write_bytes(pickle.dumps(make_task))
             try:
                 pipeline = beam.Pipeline(options=self._options)
@@ -112,12 +110,6 @@ class BeamRunner:
 def run_item(numbered: tuple[int, bytes], directory: str) -> str:
     """Run a task on one item, in a worker of Beam. Return the result, or the error, as a line of JSON."""
     try:
-        version = Path(directory, "version").read_text(encoding="utf-8")
-        if version != keras_nplm.__version__:
-            raise InputError(
-                f"The Apache Beam workers must have keras-nplm {version}. Received: {keras_nplm.__version__}. "
-                "Fix: install the same version on all machines."
-            )
         task = pickle.loads(Path(directory, "task").read_bytes())()
         chunk, *values = pickle.loads(numbered[1])
         value = task(chunk.with_paths(lambda path: str(fetch(path))), *values)

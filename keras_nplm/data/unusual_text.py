@@ -27,7 +27,7 @@ _TOKENISED = re.compile(  # markers, and tokens of the Penn Treebank, WikiText, 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> list[str]:
     """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text."""
-    found = [*_describe_size(encoded, boundary)]
+    found = [*_describe_size(encoded.splits["train"], boundary)]
     if parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS:
         lines = (itertools.islice(_read_lines(corpus, split), _SEARCHED) for split in corpus.splits)
         found += filter(None, [_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer)])
@@ -68,18 +68,17 @@ def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
     )
 
 
-def _describe_size(encoded: EncodedCorpus, boundary: str) -> Iterator[str]:
-    counts = encoded.splits["train"]
-    if counts["tokens"] < _MIN_TOKENS:
+def _describe_size(counts: dict, boundary: str) -> Iterator[str]:
+    tokens, sentences = counts["tokens"], counts["sentences"]
+    if tokens < _MIN_TOKENS:
         yield (
-            f"The training text has only {counts['tokens']:,} tokens. Fix: add text, or compare with an n-gram model "
+            f"The training text has only {tokens:,} tokens. Fix: add text, or compare with an n-gram model "
             "(`keras-nplm ngram`)."
         )
-    elif boundary == "sentence" and counts["tokens"] > _MAX_LINE * counts["sentences"]:
+    elif boundary == "sentence" and tokens > _MAX_LINE * sentences:
         yield (
-            "Each line counts as one sentence, and lines have "
-            f"{counts['tokens'] // counts['sentences']:,} tokens on average. Fix: put each sentence on its own line, "
-            "or use `--boundary stream`."
+            f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on average. Fix: put "
+            "each sentence on its own line, or use `--boundary stream`."
         )
 
 

@@ -42,7 +42,11 @@ def run_in_processes(
     with contextlib.ExitStack() as stack:
         left = min(processes, len(items))
         for _ in range(left):
-            stack.enter_context(_start_worker(make_task, todo, done))
+            command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
+            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            thread = threading.Thread(target=_feed, args=(worker, make_task, todo, done))
+            stack.callback(_stop_worker, worker, thread)
+            thread.start()
         while left:
             number, value = done.get()
             if isinstance(value, Exception):
@@ -51,22 +55,13 @@ def run_in_processes(
             yield number, value
 
 
-@contextlib.contextmanager
-def _start_worker(make_task: Callable[[], Any], todo: queue.SimpleQueue, done: queue.SimpleQueue) -> Iterator[None]:
-    """Start a worker process and a thread that feeds it. Both end with the block, finished or not."""
-    command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    thread = threading.Thread(target=_feed, args=(worker, make_task, todo, done))
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.kill()
-        worker.wait()
-        thread.join()
-        worker.stdout.close()
-        with contextlib.suppress(OSError):
-            worker.stdin.close()
+def _stop_worker(worker: subprocess.Popen, thread: threading.Thread) -> None:
+    worker.kill()
+    worker.wait()
+    thread.join()
+    worker.stdout.close()
+    with contextlib.suppress(OSError):
+        worker.stdin.close()
 
 
 def _feed(

@@ -77,7 +77,6 @@ SHARES = ["x", [[2]], [[2, 2]], [[2.0, 1]], [[3, 1], [-1, 1]]]
 INVALID = [
     (lambda corpus: corpus.clear(), "does not describe an encoded corpus"),
     (lambda corpus: corpus["splits"]["test"].update(shards=["../test.00000.ids"]), "must be test.00000.ids …"),
-    (lambda corpus: corpus["splits"]["test"].update(words=0), "must have a word"),
     *[(lambda corpus, v=v: corpus["splits"]["train"].update(shares=v), "`shares` in .* must be") for v in SHARES],
 ]
 

@@ -1,6 +1,5 @@
 """Open a corpus by name or from text files: train, validation and test splits of tokenised sentences."""
 
-import collections
 import dataclasses
 import functools
 import os
@@ -127,7 +126,6 @@ def _open_text(
     """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
     paths, resampled = _list_files(train), [(check_share(share), _list_files(files)) for share, files in resample]
     names = [f"resample {share}: {_describe_files(files)}" for share, files in resampled]
-    _check_named_once([paths, *(files for _, files in resampled)])
     if validation and test:
         files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}
         splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
@@ -152,13 +150,6 @@ def _list_files(patterns: Sequence[str]) -> list[Path]:
     for path in paths:
         check_is_file(path)
     return paths
-
-
-def _check_named_once(listed: Sequence[Sequence[Path]]) -> None:
-    """Refuse a file that is in two lists."""
-    for path, number in collections.Counter(path for paths in listed for path in {p.resolve() for p in paths}).items():
-        if number > 1:
-            raise InputError(f"{path} is named twice by --train and --resample. Fix: name it once.")
 
 
 def _describe_files(paths: Sequence[Path]) -> str:

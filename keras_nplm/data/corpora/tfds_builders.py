@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.checksums import UrlInfo
@@ -32,14 +31,6 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             yield number, {"text": " ".join(sentence)}
 
 
-class BrownConfig(tfds.core.BuilderConfig):
-    """Configuration of `Brown`: whether `<text>` and `<paragraph>` are tokens, as in the paper."""
-
-    def __init__(self, *, marks: bool, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.marks = marks
-
-
 class Brown(_SentenceBuilder):
     """The Brown corpus, see `read_split`. The archive is read from `manual_dir`, or downloaded, and checked."""
 
@@ -48,14 +39,14 @@ class Brown(_SentenceBuilder):
     LICENSE = "Non-commercial use; redistribution permitted by the copyright holder."
     RELEASE_NOTES = {"1.0.0": "The split of Bengio et al. (2003)."}
     BUILDER_CONFIGS = [
-        BrownConfig(name="plain", marks=False, description="Words and punctuation."),
-        BrownConfig(name="marks", marks=True, description="Also <text> and <paragraph> before the first of each."),
+        tfds.core.BuilderConfig(name="plain", description="Words and punctuation."),
+        tfds.core.BuilderConfig(name="marks", description="Also <text> and <paragraph> before the first of each."),
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = f"Put brown.zip from {brown.URL} there, or omit it to have it downloaded."
     url_infos = {brown.URL: UrlInfo(size=brown.BYTES, checksum=brown.SHA256, filename="brown.zip")}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.marks
+        archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.name == "marks"
         return {split: self._generate_examples(brown.read_split(archive, split, marks=marks)) for split in SPLITS}
 
 
