@@ -15,7 +15,7 @@ from keras_nplm.data.shards import DTYPE, ShardedIds
 from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_fields, check_is_file, read_json
+from keras_nplm.io.files import check_fields, read_json
 
 IN_MEMORY = 1 << 27  # largest number of training ids that are held in memory: 512 MiB
 _PART = 1 << 20  # ids that are read at a time
@@ -103,14 +103,13 @@ class EncodedCorpus:
         """Open the ids of a split without reading them into memory."""
         if split not in self.splits:
             raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
-        described, paths = self.splits[split], [self.directory / shard for shard in self.splits[split]["shards"]]
-        for path in paths:
-            check_is_file(path)
-        held, wanted = sum(path.stat().st_size for path in paths), described["tokens"] + described["sentences"]
+        described = self.splits[split]
+        shards = ShardedIds([self.directory / shard for shard in described["shards"]], self.vocabulary_size)
+        held, wanted = sum(map(os.path.getsize, shards.paths)), described["tokens"] + described["sentences"]
         if held != wanted * DTYPE.itemsize:
             text = f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids"
             raise InputError(f"{text} where corpus.json says {wanted}. {_ENCODE_AGAIN}")
-        return ShardedIds(paths, self.vocabulary_size)
+        return shards
 
     def for_training(self) -> np.ndarray | ShardedIds | Resampled:
         """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids."""

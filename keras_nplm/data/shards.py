@@ -15,7 +15,7 @@ from keras_nplm.data.tokenizers import lower, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.data.word_counts import BATCH_TOKENS, batch_sentences
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replace_file
+from keras_nplm.io.files import check_is_file, replace_file
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora.chunks import Chunk
@@ -70,8 +70,7 @@ def _encode_subwords(
 
 def count_ids(ids: np.ndarray) -> dict[str, int]:
     """Count the `sentences`, `tokens` (without `</s>`) and `unk_tokens` of ids."""
-    sentences = int(np.count_nonzero(ids == EOS_ID))
-    unknown = int(np.count_nonzero(ids == UNK_ID))
+    sentences, unknown = (int(np.count_nonzero(ids == special)) for special in (EOS_ID, UNK_ID))
     return {"sentences": sentences, "tokens": len(ids) - sentences, "unk_tokens": unknown}
 
 
@@ -107,10 +106,9 @@ class ShardedIds:
     """The ids of several shards as one sequence that is read from disk in parts. All ids must be below |V|."""
 
     def __init__(self, paths: Sequence[str | os.PathLike], vocabulary_size: int):
-        try:
-            sizes = [os.stat(path).st_size // DTYPE.itemsize for path in paths]
-        except OSError as error:
-            raise _cannot_read(error) from error
+        for path in paths:
+            check_is_file(path)
+        sizes = [os.path.getsize(path) // DTYPE.itemsize for path in paths]
         self.paths, self.ends = list(paths), np.cumsum(sizes, dtype=np.int64)
         self.vocabulary_size = vocabulary_size
 
@@ -125,10 +123,7 @@ class ShardedIds:
             shard = int(np.searchsorted(self.ends, place, side="right"))
             first = int(self.ends[shard - 1]) if shard else 0
             number = min(stop, int(self.ends[shard])) - place
-            try:
-                part = np.fromfile(self.paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize)
-            except OSError as error:
-                raise _cannot_read(error) from error
+            part = np.fromfile(self.paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize)
             if len(part) != number:
                 raise InputError(f"{self.paths[shard]} was truncated while it was read. Fix: encode the corpus again.")
             ids[place - start : place - start + number] = part
@@ -146,7 +141,3 @@ class ShardedIds:
         for part in self.parts():
             sums += np.bincount(part, minlength=self.vocabulary_size)
         return sums
-
-
-def _cannot_read(error: OSError) -> InputError:
-    return InputError(f"Cannot read {error.filename}: {error.strerror}. Fix: encode the corpus again.")

@@ -5,7 +5,6 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -18,9 +17,8 @@ from keras_nplm.io.files import check_fields, parse_json, read_text, replace_fil
 class TextCounter:
     """Count the characters, the words and the out-of-vocabulary words of a text while it is tokenised and encoded.
 
-    Characters are Unicode code points of the lines; a run of white space counts as one, at the ends of a line as none.
-    Words are runs of characters other than white space. Neither depends on the tokenizer. Line ends are not counted: a
-    model with the boundary `"sentence"` adds one character and one word for each.
+    Characters are Unicode code points; a run of white space counts as one, at the ends of a line as none. Words are
+    separated by white space, whatever the tokenizer. A model with the boundary `"sentence"` adds one of each a line.
     """
 
     def __init__(self) -> None:
@@ -75,12 +73,8 @@ def read_word_counts(path: str | os.PathLike, totals: Sequence[str] = ()) -> tup
     """Read words with their counts, and the totals, as `write_word_counts` wrote them."""
     head, _, lines = read_text(path).partition("\n")
     described = parse_json(path, head)
-    check_fields(path, described, dict.fromkeys((*totals, "types", "crc32"), int))
-    rows = [line.split("\t") for line in lines.split("\n")]
-    is_whole = rows[-1] == [""] and all(len(row) == 2 and row[0] and row[1].isdecimal() for row in rows[:-1])
-    counts = {word: int(count) for word, count in rows[:-1]} if is_whole else {}
-    if described["crc32"] != zlib.crc32(lines.encode()) or described["types"] != len(counts) or not is_whole:
-        raise InputError(
-            f"{Path(path)} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus again."
-        )
-    return counts, {name: described[name] for name in totals}
+    check_fields(path, described, dict.fromkeys((*totals, "crc32"), int))
+    if described["crc32"] != zlib.crc32(lines.encode()):
+        raise InputError(f"{path} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus again.")
+    counts = dict(line.split("\t") for line in lines.split("\n")[:-1])
+    return {word: int(count) for word, count in counts.items()}, {name: described[name] for name in totals}

@@ -73,6 +73,6 @@ def test_prepared_text_keeps_its_options(tmp_path, capsys, text):
     assert "exists and is not a model directory" in _refuse(capsys, "ngram", "--train", text, "--output", prepared)
     assert "must be a text. Received:" in _refuse(capsys, "prepare", "--corpus", prepared, "--output", tmp_path / "p")
     (prepared / "corpus" / "test.00000.ids").unlink()
-    assert "test.00000.ids does not exist" in _refuse(capsys, *use)
+    assert "test.00000.ids: No such file" in _refuse(capsys, *use)
     (prepared / "prepared.json").unlink()
     assert "or a directory written by `prepare`. Received:" in _refuse(capsys, *use)

@@ -125,7 +125,6 @@ def _load_words(path, content):
         (_load_words, b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
         (_load_forms, "cats\tcat\nmat\tcat\n", "one token outside the vocabulary. Received: 'mat'"),
         (_load_forms, "cats\t<unk>\n", "must be in the vocabulary. Received: '<unk>'"),
-        (_load_forms, "cats\n", "does not match vocabulary.txt"),
     ],
 )
 def test_an_invalid_vocabulary_file_is_refused(tmp_path, load, content, message):

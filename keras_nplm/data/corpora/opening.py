@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.chunks import cut_files
-from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, add_resampled, expand_patterns, split_by_lines
+from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, expand_patterns, split_by_lines
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.prepared_corpus import open_prepared_corpus
 from keras_nplm.data.resampling import check_share
@@ -129,8 +129,8 @@ def _open_text(
     if validation and test:
         files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}
         splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
-        named = {split: f"{split}: {_describe_files(listed)}" for split, listed in files.items() if listed}
-        names = [*filter(None, [named.pop("train", "")]), *names, *named.values()]
+        named = [f"{split}: {_describe_files(listed)}" for split, listed in files.items()]
+        names = [*(named[:1] if paths else []), *names, *named[1:]]
     elif validation or test:
         raise InputError(
             "--validation and --test must be given together. Fix: name both, or none to split --train by lines."
@@ -140,7 +140,10 @@ def _open_text(
         names = [_describe_files(paths), *names, "split", *map(str, fractions)]
     else:
         raise InputError("Text of --resample is not split by lines. Fix: name --train, or --validation and --test.")
-    splits["train"] = add_resampled(splits["train"], resampled)
+    if resampled:
+        texts = [(1.0, splits["train"].chunks), *((share, cut_files(files)) for share, files in resampled)]
+        shares = tuple((len(text), share) for share, text in texts if text)
+        splits["train"] = TextSplit([chunk for _, text in texts for chunk in text], tokenizer, shares)
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
 
