@@ -1,8 +1,8 @@
 """Count and encode chunks of text on a cluster: pipelines of Apache Beam for `keras-nplm prepare --runner`.
 
-Beam only distributes the work. The tasks are the same as without it, so that the files are the same, byte for byte.
-The driver and all workers must see the output directory under the same path, and the text under the same paths or as
-`gs://` and `s3://` URLs. They must have the same version of this package.
+Beam only distributes the tasks, so that the files are those of one machine, byte for byte. The driver and all workers
+must have the same version of this package. They must see the output directory under the same path, and the text under
+the same paths or as `gs://` and `s3://` URLs.
 """
 
 import contextlib
@@ -30,12 +30,8 @@ class BeamRunner:
     """Runs tasks by a runner of Apache Beam, with pipeline options `NAME=VALUE` or `NAME`; see `run_chunks_by`."""
 
     def __init__(self, name: str, directory: str | os.PathLike, options: Sequence[str] = ()):
-        logging.disable(logging.WARNING)  # Beam warns about its own optional libraries while it is imported
-        try:
-            self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
-        finally:
-            logging.disable(logging.NOTSET)
         logging.getLogger("apache_beam").setLevel(logging.ERROR)
+        self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
         self._name, self.directory = name, os.path.abspath(directory)
         words = [f"--runner={name}", "--default_sdk_harness_log_level=ERROR", *(f"--{option}" for option in options)]
         messages = io.StringIO()

@@ -58,19 +58,17 @@ def count_vocabulary(
     """Count the words of some splits, or train subwords, and build the vocabulary. Large files are read in parallel."""
     if uses_subwords(corpus.tokenizer):
         return _train_subwords(corpus, splits)
-    vocabulary = _count_words(corpus, splits, dict(min_count=min_count, max_size=max_size))
+    options = dict(min_count=min_count, max_size=max_size)
+    if all(isinstance(corpus.splits[split], TextSplit) for split in splits):
+        chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
+        runner = get_chunk_runner()
+        with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
+            task = functools.partial(ChunkCounter, corpus.tokenizer, directory)
+            _, finished = run_task(task, chunks, "Counting words")
+            vocabulary = Vocabulary.from_counts(merge_counts(itertools.chain.from_iterable(finished)), **options)
+    else:
+        vocabulary = Vocabulary.build(_read_splits(corpus, splits, "Counting words"), **options)
     return vocabulary.with_forms(load_forms(corpus.tokenizer)) if uses_lemmas(corpus.tokenizer) else vocabulary
-
-
-def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabulary:
-    if not all(isinstance(corpus.splits[split], TextSplit) for split in splits):
-        return Vocabulary.build(_read_splits(corpus, splits, "Counting words"), **options)
-    chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
-    runner = get_chunk_runner()
-    with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
-        task = functools.partial(ChunkCounter, corpus.tokenizer, directory)
-        _, finished = run_task(task, chunks, "Counting words")
-        return Vocabulary.from_counts(merge_counts(itertools.chain.from_iterable(finished)), **options)
 
 
 def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
@@ -101,14 +99,12 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
     """Encode every split of a corpus: write `SPLIT.00000.ids` … and, when all are whole, `corpus.json`.
 
     Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary words of its text.
-
     Each chunk of text files or of a TFDS set becomes one shard. Large files are encoded in parallel. After an
     interruption the same call resumes with the missing shards, if neither the text nor the vocabulary has changed.
     Other corpora are encoded in one process and without resuming.
 
     Args:
-        corpus: the text.
-        vocabulary: the vocabulary.
+        corpus, vocabulary: the text and its vocabulary.
         directory: directory of the shards: flat little-endian int32 ids, each sentence closed by `</s>`.
 
     Raises:

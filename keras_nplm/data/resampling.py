@@ -35,13 +35,10 @@ def count_resampled(share: float, number: int) -> int:
 class Resampled:
     """Training texts with the share of each in an epoch, for `ngram_dataset`.
 
-    An epoch has round(c_k N_k) of the N_k n-grams of text k. The n-grams of all texts are shuffled together. So a small
-    in-domain text (c = 1) is whole in each epoch. Of a large out-of-domain text each epoch has a different part.
-
-    The seed determines a random order of each text. Place i of epoch e is place (e round(c N) + i) mod N of this order.
-    So within an epoch no n-gram repeats, and none repeats before all others were used: ten epochs at c = 0.1 use each
-    n-gram once. The order is one of blocks: of 2**8 ids of an array, of 2**12 ids of shards, so that little more is
-    read than is used.
+    An epoch has round(c_k N_k) of the N_k n-grams of text k, shuffled with those of all texts. A small in-domain text
+    (c = 1) is whole in each epoch. Of a large out-of-domain text each epoch has a different part: place i of epoch e is
+    place (e round(c N) + i) mod N of a random order of the text. So ten epochs at c = 0.1 use each n-gram once. The
+    order is one of blocks: of 2**8 ids of an array, of 2**12 ids of shards.
 
     Each text begins without a context. Unigram frequencies are weighted by the shares.
 

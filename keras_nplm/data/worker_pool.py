@@ -27,8 +27,7 @@ def run_in_processes(
 ) -> Iterator[tuple[int | None, Any]]:
     """Run a task on each item, in this process or in several worker processes.
 
-    Yields (number of the item, result), in the order in which they finish, and for each process (None, result of
-    `finish()`). Raises the InputError or RunError of the task, and RunError if a worker process dies.
+    Yields (number of the item, result) as they finish, and for each process (None, result of `finish()`).
     """
     if processes == 1 or len(items) < 2:
         task = make_task()
