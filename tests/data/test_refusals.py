@@ -24,9 +24,6 @@ def _resample(texts, **options):
     return _dataset(Resampled(texts), **{"boundary": "stream", "batch_size": 1} | options)
 
 
-CHECK_NGRAMS = functools.partial(check_ngrams, order=4, vocabulary_size=9)
-
-
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -36,26 +33,18 @@ CHECK_NGRAMS = functools.partial(check_ngrams, order=4, vocabulary_size=9)
         (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
         (lambda: _dataset(targets_below=3), "no word to predict"),
         (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),
-        (
-            lambda: _dataset(part=(2, 2)),
-            r"`part` must be \(w, N\) with 0 <= w < N, and `batch_size` a multiple of N times `segment`",
-        ),
-        (lambda: _dataset(["a b"]), "Received: strings.* give `vocabulary`"),
-        (lambda: _dataset([4, 3], vocabulary=Vocabulary(["a"])), "Received: token ids"),
+        (lambda: _dataset(part=(2, 2)), r"`part` must be .*, and `batch_size` a multiple of N times `segment`"),
         (lambda: _resample([]), "`texts` must have at least one"),
         (lambda: _resample([(IDS, np.nan)]), r"must be a number in \(0, 1\]"),
         (lambda: _resample([(IDS, 0.1)]), "A share of 0.1 of 2 n-grams must be at least one"),
-        (lambda: _resample([(IDS[2:], 1)]), "no word to predict"),
         (lambda: _resample([(IDS, 1)], shuffle=False), "`shuffle` must be True for Resampled"),
         (lambda: extract_ngrams(IDS, 1, "stream"), "`order` .* must be 2 or more"),
-        (lambda: CHECK_NGRAMS([[4, 5]], [4]), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
-        (lambda: CHECK_NGRAMS([[4, 5, 6]], [4, 5]), r"`target_ids` must be \[1\]. Received: \[2\]"),
-        (lambda: CHECK_NGRAMS([[4, 5, 9]], None), "Ids must be 0 to 8. Received: 9"),
-        (lambda: BUILD(min_count=0), "`min_count` must be 1 or more"),
+        (lambda: check_ngrams([[4, 5]], [4], 4, 9), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
+        (lambda: check_ngrams([[4, 9]], [4, 5], 3, 9), "Ids must be 0 to 8. Received: 9"),
+        (lambda: check_ngrams([[4, 5]], [4, 5], 3, 9), r"`target_ids` must be \[1\]. Received: \[2\]"),
         (lambda: BUILD(min_count=2), "No word occurs 2 times"),
         (lambda: Vocabulary.build([["<s>", "the"]]), "reserved token <s>"),
         (lambda: list(encode_batches([["a"], ["<pad>"]], Vocabulary(["a"]).encode)), "reserved token <pad>"),
-        (lambda: Vocabulary(["the"]).decode([-1]), "Ids must be 0 to 4"),
         (lambda: Vocabulary(["the"]).encode(["the", "\udcff"]), "half a surrogate pair"),
         (lambda: SUBWORDS().tokenizer("words"), "needs the tokenizer `sentencepiece`"),
         (lambda: SUBWORDS().with_words(["new"]), "must be the pieces"),
@@ -63,12 +52,10 @@ CHECK_NGRAMS = functools.partial(check_ngrams, order=4, vocabulary_size=9)
         (lambda: Vocabulary(["a"]).tokenizer("sentencepiece"), "needs a vocabulary with subwords"),
         (lambda: Vocabulary.build(["a"], tokenizer="sentencepiece"), "trained, not counted"),
         (lambda: Subwords.train(["", "\ud800"]), "at least one word"),
-        (lambda: Subwords.train(["a"], 299), "`pieces` must be"),
         (lambda: SubwordOptions(file="absent.model").make([]), r"absent\.model"),
         (lambda: open_corpus(subwords=SubwordOptions()), "`subwords` must be left out"),
         (lambda: get_tokenizer("sentencepiece+numbers"), "no step but .lower"),
         (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, sentencepiece. Received: .*in this order"),
-        (lambda: get_tokenizer("nltk"), "must be one of words"),
         (lambda: add_steps("words", ["stems"]), "must be some of lower, numbers, lemmas. Received: 'stems'"),
         (lambda: open_corpus(train=["none*"]), "No such text file: none"),
         (lambda: open_corpus(test=["text.txt"]), "--validation and --test need --train"),
@@ -85,8 +72,6 @@ def test_invalid_arguments_are_refused(call, message):
     [
         (b"", {}, "text.txt is empty"),
         (b"one\ntwo\n\xe9\n", {}, r"text.txt is not UTF-8 text \(byte 8\).*iconv -f LATIN1"),
-        ("text".encode("utf-16"), {}, "text.txt is not UTF-8.*iconv -f UTF-16 "),
-        (b"the cat\nthe\0 cat\n", {}, "text.txt must not hold NUL characters.* Received: one at byte 11"),
         (b"a\nb\nc\nd\n", {"fractions": (0.5, 0.5, 0.5)}, "must be three positive numbers that sum to 1"),
         (b"one line\n", {}, "1 lines of text are too few to split"),
         (b"a\n" * 9, {"test": ["text.txt"]}, "--validation and --test must be given together"),
@@ -101,10 +86,9 @@ def test_invalid_text_is_refused(tmp_path, monkeypatch, content, options, messag
 
 
 def _load_forms(path, content):
-    """Load a vocabulary with these forms and their right checksum."""
     Vocabulary(["cat", "mat"], {"cats": "cat"}).save(path)
     with pytest.MonkeyPatch.context() as context:
-        context.setattr("keras_nplm.data.forms._head", lambda lines, words: "head")
+        context.setattr("keras_nplm.data.forms._head", lambda lines, words: "head")  # the right checksum
         path.with_name("forms.tsv").write_text(f"head\n{content}")
         Vocabulary.load(path)
 
@@ -132,12 +116,11 @@ def test_an_invalid_vocabulary_file_is_refused(tmp_path, load, content, message)
         load(tmp_path / "vocabulary.txt", content)
 
 
-def _write_counts(path):
-    write_word_counts(path.with_name("unknown.tsv"), {"cow": 2, "été": 1}, {"words": 7})
-
-
 FILES = {
-    "unknown.tsv": (_write_counts, lambda path: read_word_counts(path.with_name("unknown.tsv"), ["words"])),
+    "unknown.tsv": (
+        lambda path: write_word_counts(path.with_name("unknown.tsv"), {"cow": 2, "été": 1}, {"words": 7}),
+        lambda path: read_word_counts(path.with_name("unknown.tsv"), ["words"]),
+    ),
     "forms.tsv": (Vocabulary(["cow"], {"cows": "cow", "kine": "cow"}).save, Vocabulary.load),
     "sentencepiece.model": (lambda path: SUBWORDS().save(path), Vocabulary.load),
 }
