@@ -24,9 +24,8 @@ def write_text() -> Callable[[Path, bytes], str]:
             text = compressors[path.suffix](text)
         elif path.suffix == ".zst":
             zstandard = pytest.importorskip("zstandard")
-            half = len(text) // 2  # two frames, as parallel compressors write
             compress = zstandard.ZstdCompressor(write_checksum=True).compress  # as the program `zstd` does
-            text = compress(text[:half]) + compress(text[half:])
+            text = compress(text[:99]) + compress(text[99:])  # two frames, as parallel compressors write
         path.write_bytes(text)
         return str(path)
 
@@ -98,6 +97,17 @@ def train_sentencepiece() -> Callable[..., bytes]:
         return model.getvalue()
 
     return train
+
+
+@pytest.fixture(scope="session")
+def read_files() -> Callable[[Path], dict[str, bytes]]:
+    """A function that reads all files of a directory but the figures of time and memory."""
+
+    def read(directory: Path) -> dict[str, bytes]:
+        paths = (path for path in directory.rglob("*") if path.is_file() and path.name != "metrics.json")
+        return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
+
+    return read
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Apache Beam writes the bytes of the local path. What needs Beam itself is skipped where it is not installed."""
 
-import importlib.util
 import types
 from pathlib import Path
 
@@ -15,9 +14,6 @@ from keras_nplm.data.corpora.chunks import run_chunks_by
 from keras_nplm.data.encoding import count_vocabulary
 from keras_nplm.training.prepare import prepare_corpus
 
-needs_beam = pytest.mark.skipif(
-    importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed: pip install '.[beam]'"
-)
 WORKERS = "--pipeline-options direct_running_mode=multi_processing direct_num_workers=2"
 
 
@@ -28,28 +24,23 @@ def text(tmp_path, monkeypatch, write_odd_texts) -> str:
     return write_odd_texts(tmp_path)
 
 
-def _read_files(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-
-
-@needs_beam
 @pytest.mark.filterwarnings("ignore:label\\(\\) is deprecated:DeprecationWarning")  # of protobuf 6, in TFDS
 @pytest.mark.parametrize(
     "flags, options",
     [
         ("--train {text} --max-size 9", ""),
         ("--train {text} --tokenizer sentencepiece --pieces 330 --normalise lower", ""),
-        pytest.param("--train {text}", WORKERS, marks=pytest.mark.long),
         pytest.param("--corpus tfds:python_reference --tokenizer whitespace", WORKERS, marks=pytest.mark.long),
     ],
 )
-def test_beam_writes_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, flags, options):
+def test_beam_writes_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, read_files, flags, options):
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install '.[beam]'")
     if "tfds" in flags:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
     prepare = ["prepare", *flags.format(text=text).split(), "--output"]
     assert main([*prepare, str(tmp_path / "local")]) == 0
     assert main([*prepare, str(tmp_path / "beam"), "--runner", "DirectRunner", *options.split()]) == 0
-    assert _read_files(tmp_path / "beam") == _read_files(tmp_path / "local")
+    assert read_files(tmp_path / "beam") == read_files(tmp_path / "local")
 
 
 class _Steps(list):
@@ -79,12 +70,11 @@ def one_process(tmp_path, monkeypatch) -> BeamRunner:
     return runner
 
 
-def test_the_workers_function_gives_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, one_process):
-    monkeypatch.chdir(tmp_path)
-    prepare_corpus(open_corpus(train=["*.txt*"]), Path("local"))
+def test_the_workers_function_gives_the_bytes_of_the_local_path(tmp_path, text, read_files, one_process):
+    prepare_corpus(open_corpus(train=[text]), tmp_path / "local")
     with run_chunks_by(one_process):
-        prepare_corpus(open_corpus(train=["*.txt*"]), Path("other"))
-    assert _read_files(tmp_path / "local") == _read_files(tmp_path / "other")
+        prepare_corpus(open_corpus(train=[text]), tmp_path / "other")
+    assert read_files(tmp_path / "local") == read_files(tmp_path / "other")
 
 
 def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_process):

@@ -20,30 +20,24 @@ def text(tmp_path) -> str:
     return str(tmp_path / "text.txt")
 
 
-def _read_files(directory) -> dict[str, bytes]:
-    """Read all files but the figures of time and memory."""
-    paths = (path for path in directory.rglob("*") if path.is_file() and path.name != "metrics.json")
-    return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
-
-
 def _refuse(capsys, *arguments) -> str:
     assert main([*map(str, arguments)]) == 2
     return capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, text):
+def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, text, read_files):
     flags = "--vocabulary-scope corpus --tokenizer whitespace --normalise lower numbers --min-count 4"
     source, model, prepared = ["--train", text, *flags.split()], tmp_path / "model", tmp_path / "prepared"
     assert main(["ngram", *source, "--output", str(model)]) == 0
     assert main(["prepare", *source, "--output", str(prepared)]) == 0
     for name in ("count_vocabulary", "encode_corpus"):
         monkeypatch.setattr(prepare, name, None)  # the text is not counted or encoded again
-    before = _read_files(prepared)
-    assert main(["prepare", *source, "--output", str(prepared)]) == 0 and _read_files(prepared) == before
+    before = read_files(prepared)
+    assert main(["prepare", *source, "--output", str(prepared)]) == 0 and read_files(prepared) == before
     os.remove(text)
     for name in ("linked", "copied"):
         assert main(["ngram", "--corpus", str(prepared), "--output", str(tmp_path / name)]) == 0
-        assert _read_files(tmp_path / name) == _read_files(model)
+        assert read_files(tmp_path / name) == read_files(model)
         shard = tmp_path / name / "corpus" / "train.00000.ids"
         assert shard.samefile(prepared / "corpus" / "train.00000.ids") == (name == "linked")
         monkeypatch.setattr("os.link", Mock(side_effect=OSError(errno.EXDEV, "Invalid cross-device link")))
