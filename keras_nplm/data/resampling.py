@@ -53,14 +53,10 @@ class Resampled:
     >>> from keras_nplm import ngram_dataset
     >>> news, novels = np.arange(4, 10, dtype=np.int32), np.arange(10, 30, dtype=np.int32)
     >>> dataset = ngram_dataset(Resampled([(news, 1.0), (novels, 0.1)]), order=3, batch_size=8)
-    >>> first, second = ([sorted(target.tolist()) for _, target in dataset.as_numpy_iterator()] for epoch in range(2))
-    >>> first[0][:6], second[0][:6]  # the news
-    ([4, 5, 6, 7, 8, 9], [4, 5, 6, 7, 8, 9])
-    >>> len(first[0]), len(set(first[0] + second[0]))  # with 2 of the 20 words of the novels, then 2 others
-    (8, 10)
+    >>> [sorted(target.tolist())[:6] for _, target in dataset.as_numpy_iterator()]  # the news, and 2 of the novels
+    [[4, 5, 6, 7, 8, 9]]
 
-    Reference: Schwenk (2013), CSLM - a modular open-source continuous space language modeling toolkit, Interspeech;
-    Schwenk (2007), Continuous space language models, Computer Speech & Language 21.
+    Reference: Schwenk (2007), Continuous space language models, Computer Speech & Language 21.
     """
 
     def __init__(self, texts: Sequence[tuple[np.ndarray | ShardedIds, float]]):

@@ -42,14 +42,12 @@ class Subwords:
 
         P(x) = max over segmentations of prod_i P(x_i)        (unigram; BPE applies its merges in order)
 
-    A line is split at each space, and the words are encoded one by one. So the pieces of a word do not depend on its
-    neighbours. A word begins with `▁`, and characters without a piece are spelled in bytes, such as `<0xE2>`. Thus no
-    `<unk>` occurs, and `decode` restores each line exactly.
+    A line is split at each space, and the words are encoded one by one. A word begins with `▁`, and characters without
+    a piece are spelled in bytes, such as `<0xE2>`. Thus no `<unk>` occurs, and `decode` restores each line exactly.
 
     Args:
-        model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its control symbols
-            and unused pieces get no id. Bytes get the last ids. Its own normalisation is switched off, so that every
-            line is restored.
+        model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its normalisation is
+            switched off. Control symbols and unused pieces get no id. Bytes get the last ids.
         path: name of the model for error messages.
 
     Attributes:
@@ -96,8 +94,7 @@ class Subwords:
 
         Args:
             lines: lines of text, read once. About 8 million characters of them are used, spread over the whole text.
-            pieces: size of the vocabulary, with 256 bytes and 4 special tokens, 300 to 1,000,000. It is smaller for a
-                small text.
+            pieces: size of the vocabulary, with bytes and special tokens, 300 to 1,000,000; smaller for a small text.
             kind: `"unigram"` or `"bpe"`.
 
         Raises:
@@ -236,8 +233,7 @@ def _parse_model(model: bytes, path: str | os.PathLike = _MODEL) -> Any:
         (byte_names == _BYTE_NAMES, "a model with byte fallback"),
     ):
         if not holds:
-            fix = "use a file that `spm_train --byte_fallback` wrote."
-            raise InputError(f"{path} must be {wanted}. Received: a different file. Fix: {fix}")
+            raise InputError(f"{path} must be {wanted}. Fix: use a file that `spm_train --byte_fallback` wrote.")
     return proto
 
 

@@ -15,10 +15,7 @@ _CACHED = 1 << 20  # normalised tokens that a process caches: about 150 MB
 
 
 def lower(text: str) -> str:
-    """Lower-case a text, each character independently of its neighbours, as TensorFlow graphs can do it.
-
-    `str.lower` differs in two cases: a Σ at the end of a word, and İ, which becomes two characters.
-    """
+    """Lower-case a text character by character, as graphs can do it: `str.lower` differs for a last Σ and for İ."""
     return text.lower() if text.isascii() else "".join(character.lower()[0] for character in text)
 
 

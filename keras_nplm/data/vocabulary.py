@@ -113,16 +113,13 @@ class Vocabulary:
             sentences: lists of tokens; or, with `tokenizer`, strings.
             min_count: rarer words become `<unk>`. The paper's is 4: it merges words seen 3 times or less.
             max_size: the largest number of words, without special tokens. Default: no limit.
-            tokenizer: name of the tokenizer that splits the sentences into tokens, such as `"words"`; see
-                `keras_nplm.data.tokenizers.get_tokenizer`. Default: none, sentences are lists of tokens.
+            tokenizer: name of the tokenizer of strings, such as `"words"`; see `get_tokenizer`. Default: none.
 
         Raises:
             InputError: an option is out of range, the text holds a reserved token, or no word is left.
 
         Example:
 
-        >>> Vocabulary.build([["a", "b", "a", "c", "b", "a"]], min_count=2).words[4:]
-        ['a', 'b']
         >>> Vocabulary.build(["The cat.", "The dog."], tokenizer="words").words[4:]
         ['.', 'The', 'cat', 'dog']
         """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import RunError
 
 _MOST = 16  # processes: with more, the disk is the limit
 
@@ -73,11 +73,9 @@ def _feed(
             while True:
                 number, item = todo.get_nowait()
                 _send(worker, item)
-                done.put((number, _receive(worker)))
+                done.put((number, pickle.load(worker.stdout)))  # a result or an error
         _send(worker, None)
-        done.put((None, _receive(worker)))
-    except (InputError, RunError) as error:
-        done.put((None, error))
+        done.put((None, pickle.load(worker.stdout)))
     except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # a broken pipe
         message = (
             f"A worker process that read the text died (exit status {worker.wait()}), perhaps out of memory. Finished "
@@ -89,10 +87,3 @@ def _feed(
 def _send(worker: subprocess.Popen, value: object) -> None:
     worker.stdin.write(pickle.dumps(value))
     worker.stdin.flush()
-
-
-def _receive(worker: subprocess.Popen) -> Any:
-    answer = pickle.load(worker.stdout)
-    if isinstance(answer, Exception):
-        raise answer
-    return answer

@@ -24,22 +24,19 @@ Range = tuple[str, int, int | None]  # (file, first byte, byte after the last); 
 
 
 class Chunk(abc.ABC):
-    """A part of a text, whole lines, that reads itself in any process."""
+    """A part of a text that reads itself in any process: whole lines, the blank ones excepted."""
 
     ranges: Sequence[Range] = ()  # of files
     size: int  # bytes of text, estimated
 
     @abc.abstractmethod
-    def lines(self) -> Iterator[str]:
-        """Read the lines that are not blank."""
+    def lines(self) -> Iterator[str]: ...
 
     @abc.abstractmethod
-    def describe(self) -> list:
-        """Describe the place of the text, as JSON values."""
+    def describe(self) -> list: ...  # the place of the text, as JSON values
 
     @abc.abstractmethod
-    def with_paths(self, change: Callable[[str], str]) -> "Chunk":
-        """Return the chunk with changed paths, for a different machine."""
+    def with_paths(self, change: Callable[[str], str]) -> "Chunk": ...  # for a different machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +51,8 @@ class TextChunk(Chunk):
         return sum(_estimate_bytes(*place) for place in self.ranges)
 
     def lines(self) -> Iterator[str]:
-        """Read the lines that are not blank: a no-break space is a word of the tokenizer `whitespace`."""
         lines = itertools.chain.from_iterable(itertools.starmap(read_range, self.ranges))
-        lines = (line for line in lines if line.strip(SPACES))
+        lines = (line for line in lines if line.strip(SPACES))  # a no-break space is a word of `whitespace`
         return itertools.islice(lines, *self.sentences) if self.sentences else lines
 
     def describe(self) -> list:

@@ -42,16 +42,13 @@ def open_corpus(
     Args:
         name: `"python_reference"` (embedded, no download), `"brown"`, `"brown/marks"` (with tokens between texts and
             paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text feature. If such a set has no
-            validation or test split, the last 5% of its training split serve instead. Or a directory that
-            `keras-nplm prepare` wrote.
+            validation or test split, the last 5% of its training split serve. Or a directory of `keras-nplm prepare`.
         train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16 MiB long. Archives of
             gzip, zstd, xz and bzip2 are decompressed. Without `validation` and `test` the lines are split by
             `fractions`.
-        resample: (c, text files or globs) of each out-of-domain training text. An epoch has the share c in (0, 1] of
-            its n-grams, and the next epoch has the next ones; see `keras_nplm.Resampled`. Such text is not split by
-            lines. All its words are counted for the vocabulary.
-        validation: text files or globs.
-        test: text files or globs.
+        resample: (c, text files or globs) of each out-of-domain training text, which is not split by lines. An epoch
+            has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
+        validation, test: text files or globs.
         fractions: shares of the lines for train, validation and test.
         tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"` or `"sentencepiece"`,
             for any corpus.
@@ -64,8 +61,7 @@ def open_corpus(
             `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
 
     Raises:
-        InputError: the name is unknown, a file is missing, an archive cannot be downloaded, or lemmas are wanted
-            without the package simplemma.
+        InputError: the name is unknown, a file is missing, or an archive or a package is not at hand.
         RunError: an object store cannot be reached.
 
     Example:
