@@ -4,7 +4,6 @@ import functools
 import hashlib
 import itertools
 import os
-import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.corpora.chunks import get_chunk_runner, run_task
+from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.shards import DTYPE, ChunkEncoder, ShardedIds, count_ids, encode_batches, encode_text, write_shard
 from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
-from keras_nplm.data.tokenizers import load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
+from keras_nplm.data.tokenizers import join_tokens, load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
 from keras_nplm.io.errors import InputError
@@ -61,7 +60,7 @@ def count_vocabulary(
     options = dict(min_count=min_count, max_size=max_size)
     if all(isinstance(corpus.splits[split], TextSplit) for split in splits):
         chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
-        runner = get_chunk_runner()
+        runner = CHUNK_RUNNER.get()
         with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
             task = functools.partial(ChunkCounter, corpus.tokenizer, directory)
             _, finished = run_task(task, chunks, "Counting words")
@@ -76,11 +75,7 @@ def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
     lines = _read_splits(corpus, splits, "Reading text for subwords")
     if "lower" in parse_tokenizer(corpus.tokenizer)[1]:
         lines = map(lower, lines)
-    subwords = corpus.subwords.make(lines)
-    found, wanted = len(subwords) + len(SPECIALS), corpus.subwords.pieces
-    if corpus.subwords.file is None and found < wanted:
-        print(f"Note: this text has {found:,} subwords, fewer than --pieces {wanted:,}.", file=sys.stderr)
-    return Vocabulary.from_subwords(subwords)
+    return Vocabulary.from_subwords(corpus.subwords.make(lines))
 
 
 def _read_splits(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[Any]:
@@ -130,9 +125,9 @@ def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory:
         batches = encode_text(_show_progress(source(), "Encoding"), vocabulary, corpus.tokenizer, counter)
     else:
         if isinstance(source, TextSplit | LineSplit):
-            sentences = filter(None, map(counter.count_lines(source.tokenize), source.lines()))
+            sentences = filter(None, map(source.tokenize, counter.count_lines(source.lines())))
         else:
-            sentences = counter.count_sentences(source(), corpus.tokenizer)
+            sentences = counter.count_lines(source(), functools.partial(join_tokens, name=corpus.tokenizer))
         batches = encode_batches(_show_progress(sentences, "Encoding"), counter.count_unknown(vocabulary.encode))
     write_shard(directory, shard, batches, counter)
     return _describe_split(corpus, split, [shard], len(vocabulary), directory)

@@ -42,22 +42,18 @@ def encode_text(
 ) -> Iterator[np.ndarray]:
     """Encode lines of text as ids, each closed by `</s>`, in batches as `encode_batches`. Blank lines are skipped."""
     tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
-    if vocabulary.subwords is not None:
-        return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1], counter)
     if counter is not None:
-        tokenize, encode = counter.count_lines(tokenize), counter.count_unknown(encode)
+        lines, encode = counter.count_lines(lines), counter.count_unknown(encode)
+    if vocabulary.subwords is not None:
+        return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1])
     return encode_batches(filter(None, map(tokenize, lines)), encode)
 
 
-def _encode_subwords(
-    lines: Iterable[str], subwords: Subwords, lower_case: bool, counter: TextCounter | None
-) -> Iterator[np.ndarray]:
+def _encode_subwords(lines: Iterable[str], subwords: Subwords, lower_case: bool) -> Iterator[np.ndarray]:
     """Encode lines as ids of subwords, which are joined as bytes: faster than lists of numbers."""
     end = np.int32(EOS_ID).tobytes()
     parts, size = [], 0
     for line in filter(str.strip, lines):
-        if counter is not None:
-            counter.add_line(line)
         ids = subwords.encode_bytes(lower(line) if lower_case else line)
         parts += ids, end
         size += len(ids) + len(end)

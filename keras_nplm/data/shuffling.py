@@ -20,20 +20,14 @@ class Blocks:
     """A text cut into blocks of n-grams, or of segments, read one by one. They belong to the block of their target."""
 
     def __init__(
-        self,
-        ids: ShardedIds | np.ndarray,
-        order: int,
-        boundary: str,
-        size: int,
-        targets_below: int | None = None,
-        segment: int = 1,
+        self, ids: ShardedIds | np.ndarray, order: int, boundary: str, size: int, below: int | None, segment: int
     ):
         check_boundary(order, boundary)
         self._length, self._order, self._boundary, self._size = len(ids), order, boundary, size
-        self._targets_below, self._segment = targets_below, segment
+        self._targets_below, self._segment = below, segment
         self._read = (lambda start, stop: ids[start:stop]) if isinstance(ids, np.ndarray) else ids.read
         starts = np.arange(0, len(ids), size)
-        if boundary == "sentence" and targets_below is None:  # every id is a target
+        if boundary == "sentence" and below is None:  # every id is a target
             self.ngrams = np.minimum(starts + size, len(ids)) - starts
         else:
             read_size = size * max(1, BLOCK // size)

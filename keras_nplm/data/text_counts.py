@@ -5,11 +5,11 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.special_ids import UNK_ID
-from keras_nplm.data.tokenizers import join_tokens
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, parse_json, read_text, replace_file
 
@@ -30,18 +30,11 @@ class TextCounter:
         self.words += len(parts)
         self.characters += sum(map(len, parts)) + max(len(parts) - 1, 0)
 
-    def count_lines(self, tokenize: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-        def count(line: str) -> list[str]:
-            self.add_line(line)
-            return tokenize(line)
-
-        return count
-
-    def count_sentences(self, sentences: Iterable[Sequence[str]], tokenizer: str) -> Iterator[Sequence[str]]:
-        """Count sentences that are tokenised already, as the line that `join_tokens` makes of them."""
-        for sentence in sentences:
-            self.add_line(join_tokens(sentence, tokenizer))
-            yield sentence
+    def count_lines(self, lines: Iterable[Any], join: Callable[[Any], str] = str) -> Iterator[Any]:
+        """Count lines, or tokens that `join` makes lines of, and yield them."""
+        for line in lines:
+            self.add_line(join(line))
+            yield line
 
     def count_unknown(self, encode: Callable[[list[str]], np.ndarray]) -> Callable[[list[str]], np.ndarray]:
         def count(tokens: list[str]) -> np.ndarray:

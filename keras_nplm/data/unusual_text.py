@@ -35,7 +35,13 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
         words = [word for line in sample for word in line.split() if NO_SPACES.search(word)]
         if words and sum(map(len, words)) > _MAX_WORD * len(words):
             found.append("The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.")
-        found += _describe_unknown(encoded)
+        shares = {split: counts["unk_tokens"] / max(1, counts["tokens"]) for split, counts in encoded.splits.items()}
+        found += (
+            f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that the perplexity looks good. "
+            "Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
+            for split, share in shares.items()
+            if share > _MAX_UNKNOWN
+        )
     split = corpus.splits["train"]
     path = next((path for path, *_ in split.chunks[0].ranges), "") if isinstance(split, TextSplit) else ""
     if path.endswith((".csv", ".tsv")):
@@ -59,8 +65,8 @@ def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
 
 
 def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
-    found = filter(None, map(_TOKENISED.search, lines)) if parse_tokenizer(tokenizer)[0] == "words" else iter(())
-    if not (mark := next(found, None)):
+    is_split = parse_tokenizer(tokenizer)[0] == "words"
+    if not (is_split and (mark := next(filter(None, map(_TOKENISED.search, lines)), None))):
         return ""
     return (
         f"The text is tokenised already, since it has {mark[0].strip()!r}, which the tokenizer words splits. Fix: use "
@@ -80,16 +86,6 @@ def _describe_size(counts: dict, boundary: str) -> Iterator[str]:
             f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on average. Fix: put "
             "each sentence on its own line, or use `--boundary stream`."
         )
-
-
-def _describe_unknown(encoded: EncodedCorpus) -> Iterator[str]:
-    for split, counts in encoded.splits.items():
-        share = counts["unk_tokens"] / max(1, counts["tokens"])
-        if share > _MAX_UNKNOWN:
-            yield (
-                f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), which makes the perplexity look "
-                "good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
-            )
 
 
 def _read_lines(corpus: Corpus, name: str) -> Iterator[str]:

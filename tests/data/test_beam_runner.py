@@ -28,7 +28,6 @@ def text(tmp_path, monkeypatch, write_odd_texts) -> str:
 @pytest.mark.parametrize(
     "flags, options",
     [
-        ("--train {text} --max-size 9", ""),
         ("--train {text} --tokenizer sentencepiece --pieces 330 --normalise lower", ""),
         pytest.param("--corpus tfds:python_reference --tokenizer whitespace", WORKERS, marks=pytest.mark.long),
     ],
@@ -77,15 +76,6 @@ def test_the_workers_function_gives_the_bytes_of_the_local_path(tmp_path, text, 
     assert read_files(tmp_path / "local") == read_files(tmp_path / "other")
 
 
-def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_process):
-    """The driver's copy of remote text is in its own cache, which workers do not see."""
-    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "driver"))
-    copy, fetched = str(tmp_path / "driver" / "files" / "s3" / "bucket" / "a.txt"), []
-    monkeypatch.setattr(beam_runner, "fetch", lambda url: fetched.append(url) or tmp_path / "a.txt")
-    counted, _ = one_process.run(chunks.SentenceCounter, [(chunks.TextChunk([(copy, 0, None)]),)])
-    assert fetched == ["s3://bucket/a.txt"] and counted == [2]
-
-
 @pytest.mark.parametrize(
     "name, value, error, message",
     [
@@ -93,9 +83,7 @@ def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_
         ("_make_absolute", lambda path: "/absent", InputError, "/absent"),
     ],
 )
-def test_lost_results_and_errors_of_a_worker_end_the_run(
-    text, tmp_path, monkeypatch, one_process, name, value, error, message
-):
+def test_lost_results_and_errors_end_the_run(text, tmp_path, monkeypatch, one_process, name, value, error, message):
     monkeypatch.setattr(beam_runner, name, value)
     with run_chunks_by(one_process), pytest.raises(error, match=message):
         count_vocabulary(open_corpus(train=[text]))

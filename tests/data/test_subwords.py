@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.subwords as module
-from keras_nplm import Vocabulary, encode_corpus, open_corpus
-from keras_nplm.data.encoding import count_vocabulary
+from keras_nplm import Vocabulary
 from keras_nplm.data.subwords import MIN_PIECES, SubwordOptions, Subwords
 
 LINES = [
@@ -73,18 +72,6 @@ def test_a_model_of_a_different_author_is_read(train_sentencepiece, prefix):
         assert subwords.decode(subwords.encode(line)) == line
     assert subwords.encode("a\n<mask>")[-2:] == ["<U+000A>", "<mask>"]
     assert subwords.encode("cat")[0].startswith("▁")
-
-
-def test_a_corpus_of_text_files_is_encoded_as_subwords(tmp_path):
-    (tmp_path / "text.txt").write_text("\n \n".join(LINES), encoding="utf-8")
-    options = dict(tokenizer="sentencepiece", subwords=SubwordOptions(pieces=320))
-    corpus = open_corpus(train=[str(tmp_path / "text.txt")], **options)
-    vocabulary = count_vocabulary(corpus)
-    encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
-    parts = np.split(encoded.ids("train"), np.flatnonzero(encoded.ids("train") == 3) + 1)[:-1]
-    restored = [vocabulary.subwords.decode(vocabulary.decode(part[:-1])) for part in parts]
-    assert [*corpus.sentences("train")] == restored == LINES[:36]
-    assert encoded.splits["test"]["unk_tokens"] == 0 and encoded.tokenizer == "sentencepiece"
 
 
 def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):

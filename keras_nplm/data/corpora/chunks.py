@@ -106,22 +106,17 @@ def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Ite
         yield from decode_lines(file, str(path), start, stop)
 
 
-_RUNNER: ContextVar[Any] = ContextVar("runner", default=None)
+CHUNK_RUNNER: ContextVar[Any] = ContextVar("runner", default=None)  # of the enclosing `run_chunks_by`
 
 
 @contextlib.contextmanager
 def run_chunks_by(runner: Any) -> Iterator[None]:
     """Let a runner, such as `BeamRunner`, count and encode the chunks of all text. None: processes of this machine."""
-    token = _RUNNER.set(runner)
+    token = CHUNK_RUNNER.set(runner)
     try:
         yield
     finally:
-        _RUNNER.reset(token)
-
-
-def get_chunk_runner() -> Any:
-    """Return the runner of the enclosing `run_chunks_by`, or None."""
-    return _RUNNER.get()
+        CHUNK_RUNNER.reset(token)
 
 
 def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -> tuple[list, list]:
@@ -129,7 +124,7 @@ def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -
 
     Returns the results in the order of the items, and those of `finish()`, one a process or, by a runner, one an item.
     """
-    if runner := get_chunk_runner():
+    if runner := CHUNK_RUNNER.get():
         return runner.run(make_task, items)
     sizes = [chunk.size for chunk, *_ in items]
     least = PARALLEL_BYTES if all(chunk.ranges for chunk, *_ in items) else PARALLEL_TFDS_BYTES

@@ -15,13 +15,12 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """One tokenised sentence an example, in the order of the text."""
 
     VERSION = tfds.core.Version("1.0.0")
-    DESCRIPTION, HOMEPAGE, LICENSE = "", "", ""
+    DESCRIPTION, LICENSE = "", ""
 
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description=self.DESCRIPTION,
             features=tfds.features.FeaturesDict({"text": tfds.features.Text(doc="tokens joined by single spaces")}),
-            homepage=self.HOMEPAGE,
             license=self.LICENSE,
             disable_shuffling=True,
         )
@@ -34,10 +33,8 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 class Brown(_SentenceBuilder):
     """The Brown corpus, see `read_split`. The archive is read from `manual_dir`, or downloaded, and checked."""
 
-    DESCRIPTION = "The Brown corpus, one tokenised sentence an example."
-    HOMEPAGE = "https://www.nltk.org/nltk_data/"
+    DESCRIPTION = "The Brown corpus, one tokenised sentence an example, with the split of Bengio et al. (2003)."
     LICENSE = "Non-commercial use; redistribution permitted by the copyright holder."
-    RELEASE_NOTES = {"1.0.0": "The split of Bengio et al. (2003)."}
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="plain", description="Words and punctuation."),
         tfds.core.BuilderConfig(name="marks", description="Also <text> and <paragraph> before the first of each."),
@@ -54,14 +51,11 @@ class PythonReference(_SentenceBuilder):
     """The Python Language Reference: see `keras_nplm.data.corpora.python_reference.read_split`."""
 
     DESCRIPTION = "The Python Language Reference, one tokenised sentence an example."
-    HOMEPAGE = "https://docs.python.org/3/reference/"
     LICENSE = "Python Software Foundation License Version 2"
-    RELEASE_NOTES = {"1.0.0": "Sentences of words and punctuation, split by topic."}
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="{}.{}.{}".format(*sys.version_info[:3]), description="The running Python's text.")
     ]
     url_infos = {}  # there is nothing to download
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        del dl_manager
         return {split: self._generate_examples(python_reference.read_split(split)) for split in SPLITS}

@@ -134,7 +134,6 @@ def _list_text_features(builder: tfds.core.DatasetBuilder) -> list[str]:
 def _check_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> None:
     """Refuse a set within seconds if an archive is absent from `data_dir` and its host does not answer."""
     for url, info in (builder.url_infos or {}).items():
-        if data_dir and info.filename and (Path(data_dir) / info.filename).is_file():
-            continue
-        check_host(url, info.filename or url)
-        return  # one host that answers is enough: TFDS reports the others
+        if not (data_dir and info.filename and (Path(data_dir) / info.filename).is_file()):
+            check_host(url, info.filename or url)
+            return  # one host that answers is enough: TFDS reports the others
