@@ -43,9 +43,8 @@ class BeamRunner:
         except (SystemExit, ValueError, ImportError, AttributeError) as error:
             problem = messages.getvalue().strip().rpartition("error: ")[2] if isinstance(error, SystemExit) else error
             raise InputError(
-                "`--runner` must be local or a runner of Apache Beam, such as FlinkRunner, SparkRunner or "
-                "DataflowRunner, and `--pipeline-options` its NAME=VALUE or NAME. Received: "
-                f"{' '.join([name, *options])} ({problem}). Fix: see the documentation of the runner."
+                "`--runner` must be local or a runner of Apache Beam, and `--pipeline-options` its NAME=VALUE or NAME. "
+                f"Received: {' '.join([name, *options])} ({problem}). Fix: see the documentation of the runner."
             ) from error
 
     @contextlib.contextmanager

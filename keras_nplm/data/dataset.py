@@ -120,9 +120,7 @@ def ngram_dataset(
     if most_batches is not None:
         batches = min(batches, most_batches)
     if not batches:
-        raise InputError(
-            f"{number} n-grams do not fill a batch of {batch_size}. Fix: use a smaller batch or fewer workers."
-        )
+        raise InputError(f"{number} n-grams do not fill a batch of {batch_size}. Fix: use a smaller batch.")
     if not 0 <= first_batch < batches or (first_batch and first_epoch is None):
         raise InputError(f"`first_batch` must be 0 to {batches - 1}, with `first_epoch`. Received: {first_batch}.")
     whole = tf.constant(batches, tf.int64)

@@ -25,10 +25,7 @@ def count_resampled(share: float, number: int) -> int:
     """Count the n-grams of a text in one epoch: round(c N)."""
     count = round(float(share) * int(number))
     if not count:
-        raise InputError(
-            f"A share of {share} of {number} n-grams must be at least one n-gram. Fix: give a larger share, or omit "
-            "the text."
-        )
+        raise InputError(f"A share of {share} of {number} n-grams must be at least one. Fix: give a larger share.")
     return count
 
 

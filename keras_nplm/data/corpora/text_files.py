@@ -50,10 +50,7 @@ class LineSplit:
 
 @dataclasses.dataclass(frozen=True)
 class TextSplit:
-    """A split of a corpus in text files or in a prepared TFDS set. Calling it iterates over its tokenised sentences.
-
-    With the tokenizer `sentencepiece` the sentences are lines, since subwords are not known before they are trained.
-    """
+    """A split of a corpus in text files or in a prepared TFDS set, as `LineSplit`; lines if the tokens are subwords."""
 
     chunks: Sequence[Chunk]
     tokenizer: str
