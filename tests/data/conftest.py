@@ -71,13 +71,11 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
 
     def enumerate_ngrams(ids: Sequence[int], order: int, boundary: str) -> list[tuple[int, ...]]:
         fill = [0 if boundary == "stream" else 2] * (order - 1)
-        ngrams, context = [], list(fill)
+        ngrams, context = [], fill
         for target in map(int, ids):
             if boundary == "sentence" or target != 3:
                 ngrams.append((*context, target))
-                context = [*context[1:], target]
-            if boundary == "sentence" and target == 3:
-                context = list(fill)
+                context = fill if target == 3 else [*context[1:], target]
         return ngrams
 
     return enumerate_ngrams
@@ -103,11 +101,11 @@ def train_sentencepiece() -> Callable[..., bytes]:
 def read_files() -> Callable[[Path], dict[str, bytes]]:
     """A function that reads all files of a directory but the figures of time and memory."""
 
-    def read(directory: Path) -> dict[str, bytes]:
-        paths = (path for path in directory.rglob("*") if path.is_file() and path.name != "metrics.json")
-        return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
-
-    return read
+    return lambda directory: {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != "metrics.json"
+    }
 
 
 @pytest.fixture

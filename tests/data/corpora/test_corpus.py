@@ -21,8 +21,7 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     sentences = {split: list(open_corpus().sentences(split)) for split in SPLITS}
     assert not list(tmp_path.iterdir()) and capfd.readouterr() == ("", "")
     tokens = {split: sum(map(len, found)) for split, found in sentences.items()}
-    assert 55_000 < sum(tokens.values()) < 80_000 and min(tokens.values()) > 4_000
-    assert 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
+    assert 55_000 < sum(tokens.values()) < 80_000 and 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
     long = {split: {" ".join(s) for s in found if len(s) > 12} for split, found in sentences.items()}
     for one, two in (("train", "validation"), ("train", "test"), ("validation", "test")):  # no paragraph is in both
         assert len(long[one] & long[two]) <= 0.01 * len(long[two])
@@ -78,8 +77,8 @@ def test_a_download_is_kept_if_its_checksum_is_right(tmp_path):
 def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
     corpus = open_corpus("brown", data_dir=str(brown_directory))
     sentences = {split: list(corpus.sentences(split)) for split in SPLITS}
-    sizes = {split: (len(lines), sum(map(len, lines))) for split, lines in sentences.items()}
-    assert sizes == {"train": (35_523, 800_001), "validation": (11_690, 200_021), "test": (10_127, 161_170)}
+    sizes = [(len(lines), sum(map(len, lines))) for lines in sentences.values()]
+    assert sizes == [(35_523, 800_001), (11_690, 200_021), (10_127, 161_170)]
     whole = list(itertools.chain.from_iterable(sentences.values()))
     assert len(Vocabulary.build(whole, min_count=4)) == 4 + 17_904
     checksum = hashlib.sha256("\n".join(map(" ".join, whole)).encode()).hexdigest()
@@ -87,14 +86,11 @@ def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name, first", [("plain", "The"), ("marks", "<text>")])
-def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory, name, first):
+def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory):
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_cls("brown")(config=name)
     manager = types.SimpleNamespace(download=lambda url: brown_directory / "brown.zip")
-    corpus = open_corpus(f"brown/{name}", data_dir=str(brown_directory))
-    for split, examples in builder._split_generators(manager).items():
-        texts = [example["text"].split() for _, example in examples]
-        assert texts == list(corpus.sentences(split))
-        assert texts[0][0] == first or split != "train"
+    corpus = open_corpus("brown/marks", data_dir=str(brown_directory))
+    for split, examples in tfds.builder_cls("brown")(config="marks")._split_generators(manager).items():
+        assert [example["text"].split() for _, example in examples] == list(corpus.sentences(split))
+    assert next(corpus.sentences("train"))[:2] == ["<text>", "<paragraph>"]
