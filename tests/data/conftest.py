@@ -1,9 +1,7 @@
 """Text files, shards and several processes, as the tests of this directory need them."""
 
-import bz2
 import gzip
 import io
-import lzma
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,37 +13,19 @@ from keras_nplm.data.shards import ShardedIds
 
 
 @pytest.fixture(scope="session")
-def write_text() -> Callable[[Path, bytes], str]:
-    """A function that writes a text file, compressed if its suffix says so, and returns its name."""
-
-    def write(path: Path, text: bytes) -> str:
-        compressors = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
-        if path.suffix in compressors:
-            text = compressors[path.suffix](text)
-        elif path.suffix == ".zst":
-            zstandard = pytest.importorskip("zstandard")
-            compress = zstandard.ZstdCompressor(write_checksum=True).compress  # as the program `zstd` does
-            text = compress(text[:99]) + compress(text[99:])  # two frames, as parallel compressors write
-        path.write_bytes(text)
-        return str(path)
-
-    return write
-
-
-@pytest.fixture(scope="session")
-def write_odd_texts(write_text) -> Callable[[Path], str]:
+def write_odd_texts() -> Callable[[Path], str]:
     """A function that writes small files, of CR LF, blank lines, wide characters or gzip, and returns their glob."""
     texts = {
         "a.txt": "\ufeffThe cat sat.\r\n\r\nthe end".encode(),
         "b.txt": "\n\n猫猫猫猫 猫猫猫\n\n été été\n".encode(),
-        "c.txt.gz": b"the compressed cat\nsat\n" * 9,
+        "c.txt.gz": gzip.compress(b"the compressed cat\nsat\n" * 9),
         "d.txt": b"huge " * 100 + b"\nsmall\n",
         "e.txt": b"y <unk>\nx\n" * 9,
     }
 
     def write(directory: Path) -> str:
         for name, text in texts.items():
-            write_text(directory / name, text)
+            (directory / name).write_bytes(text)
         return str(directory / "*.txt*")
 
     return write

@@ -24,20 +24,13 @@ def text(tmp_path, monkeypatch, write_odd_texts) -> str:
     return write_odd_texts(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:label\\(\\) is deprecated:DeprecationWarning")  # of protobuf 6, in TFDS
-@pytest.mark.parametrize(
-    "flags, options, size",
-    [
-        ("--train {text} --tokenizer sentencepiece --pieces 330 --normalise lower", "", 16),
-        pytest.param("--corpus tfds:python_reference --tokenizer whitespace", WORKERS, 50_000, marks=pytest.mark.long),
-    ],
-)
-def test_beam_writes_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, read_files, flags, options, size):
+def test_beam_writes_the_bytes_of_the_local_path(tmp_path, text, read_files):
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install '.[beam]'")
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
-    prepare = ["prepare", *flags.format(text=text).split(), "--output"]
+    prepare = f"prepare --train {text} --tokenizer sentencepiece --pieces 330 --normalise lower --output".split()
     assert main([*prepare, str(tmp_path / "local")]) == 0
-    assert main([*prepare, str(tmp_path / "beam"), "--runner", "DirectRunner", *options.split()]) == 0
+    assert main([*prepare, str(tmp_path / "beam"), "--runner", "DirectRunner", *WORKERS.split()]) == 0
     assert read_files(tmp_path / "beam") == read_files(tmp_path / "local")
 
 

@@ -1,6 +1,7 @@
 """Encoded corpora and their shards: read in parts, damage is refused."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from keras_nplm.data.text_counts import write_word_counts
 
 
 @pytest.fixture
-def encoded(tmp_path, write_text) -> EncodedCorpus:
+def encoded(tmp_path) -> EncodedCorpus:
     """An encoded text with a resampled one: 16 and 8 ids in training."""
-    paths = [write_text(tmp_path / f"{name}.txt", b"the cat sat\n" * 4) for name in "abc"]
-    web = write_text(tmp_path / "web.txt", b"the cat barked\n" * 2)
-    corpus = open_corpus(train=paths[:1], validation=paths[1:2], test=paths[2:], resample=[(0.5, [web])])
+    text, web = str(tmp_path / "text.txt"), str(tmp_path / "web.txt")
+    Path(text).write_text("the cat sat\n" * 4)
+    Path(web).write_text("the cat barked\n" * 2)
+    corpus = open_corpus(train=[text], validation=[text], test=[text], resample=[(0.5, [web])])
     return encode_corpus(corpus, Vocabulary(["the", "cat"]), tmp_path / "ids")
 
 

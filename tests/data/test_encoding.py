@@ -56,10 +56,10 @@ class _Killed(BaseException):
 
 
 @pytest.mark.parametrize("change", ["time", "text", "vocabulary"])
-def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypatch, write_text, read_files, change):
+def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypatch, read_files, change):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
     path, rename, words = tmp_path / "text.txt", os.replace, ["the", "cat"]
-    write_text(path, b"the cat sat\nthe dog sat\n" * 10)
+    path.write_bytes(b"the cat sat\nthe dog sat\n" * 10)
 
     def encode(directory):
         encode_corpus(open_corpus(train=[str(path)]), Vocabulary(words), tmp_path / directory)
@@ -77,7 +77,7 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypat
     if change == "vocabulary":
         words = ["dog"]
     if change == "text":  # of the same size and time
-        write_text(path, b"the cow sat\nthe dog sat\n" * 10)
+        path.write_bytes(b"the cow sat\nthe dog sat\n" * 10)
     os.utime(path, ns=(1, 1) if change == "time" else (written, written))
     encode("ids")
     assert (shard.stat().st_mtime_ns == before) == (change == "time")
@@ -85,21 +85,23 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypat
     assert read_files(tmp_path / "ids") == read_files(tmp_path / "whole")
 
 
-def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, write_text):
-    paths = [write_text(tmp_path / f"{name}.txt", b"the cat\n") for name in "abc"]
-    corpus = open_corpus(train=paths[:1], validation=paths[1:2], test=paths[2:])
-    change = lambda *_: chunks.run_task(*_) and write_text(tmp_path / "a.txt", b"the dog\nand more\n")  # noqa: E731
-    monkeypatch.setattr("keras_nplm.data.encoding.run_task", change)
+def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("the cat\n" * 9)
+
+    def change_text(*arguments):
+        chunks.run_task(*arguments)
+        (tmp_path / "text.txt").write_text("the dog\nand more\n" * 9)
+
+    monkeypatch.setattr("keras_nplm.data.encoding.run_task", change_text)
     with pytest.raises(InputError, match="changed while they were read"):
-        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
+        encode_corpus(open_corpus(train=[str(tmp_path / "text.txt")]), Vocabulary(["the"]), tmp_path / "ids")
     with pytest.raises(InputError, match=r"corpus.json"):
         EncodedCorpus.load(tmp_path / "ids")
 
 
-def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes, write_text):
-    paths = [write_text(tmp_path / f"{name}.txt", b"the cat sat on it\n" * 4) for name in "abc"]
-    (tmp_path / "b.txt").write_bytes(b"the cat sat on it\n" * 3 + b"the </s>\n")
-    corpus = open_corpus(train=paths[1:2], validation=paths[:1], test=paths[2:], tokenizer="whitespace")
+def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes):
+    (tmp_path / "text.txt").write_text("the cat sat on it\n" * 9 + "the </s>\n")
+    corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer="whitespace")
     with pytest.raises(InputError, match="reserved token </s>"):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
 

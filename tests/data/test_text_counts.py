@@ -4,12 +4,9 @@ import collections
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keras_nplm import Corpus, EncodedCorpus, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data import encoding, word_counts
-from keras_nplm.data.text_counts import TextCounter
 
 LINES = ["The cat  sat\ton the mat. ", "", "Ein Häuschen 猫が好き, 2 × 3!", "the <unk> cat\u3000sat "] * 5
 
@@ -18,13 +15,6 @@ def count_plainly(lines: list[str]) -> tuple[int, int]:
     """Characters of the lines with single spaces, and their words."""
     lines = [" ".join(line.split()) for line in lines]
     return sum(len(line) for line in lines), sum(len(line.split(" ")) for line in lines if line)
-
-
-@given(st.lists(st.text()))
-def test_characters_and_words_of_any_lines(lines):
-    counter = TextCounter()
-    assert list(counter.count_lines(lines)) == lines
-    assert (counter.characters, counter.words) == count_plainly(lines)
 
 
 @pytest.mark.parametrize(
