@@ -18,7 +18,7 @@ from keras_nplm.data.worker_pool import run_in_processes
 
 
 def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_odd_texts, read_files):
-    files, options = [write_odd_texts(tmp_path)], dict(fractions=(0.7, 0.2, 0.1))
+    files, options = [write_odd_texts(tmp_path), str(tmp_path / "a.txt")], dict(fractions=(0.7, 0.2, 0.1))
     corpus = open_corpus(train=files, **options)
     assert sum(len(split.chunks) for split in corpus.splits.values()) > 9
     vocabulary = count_vocabulary(corpus, min_count=2)

@@ -27,14 +27,6 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
         assert len(long[one] & long[two]) <= 0.01 * len(long[two])
 
 
-def test_text_files_are_read_once_and_line_by_line(tmp_path):
-    for name, text in {"a.txt": "\ufeffThe cat sat.\r\n\n", "b.txt": "It's late"}.items():
-        (tmp_path / name).write_text(text, encoding="utf-8", newline="")
-    one = str(tmp_path / "a.txt")
-    corpus = open_corpus(train=[str(tmp_path / "*.txt"), one], validation=[one], test=[one])
-    assert list(corpus.sentences("train")) == [["The", "cat", "sat", "."], ["It's", "late"]]
-
-
 def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
     for name in ("news", "web"):
         (tmp_path / name).write_text("\n".join(f"{name} {i}" for i in range(20)))
