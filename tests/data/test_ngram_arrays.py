@@ -59,7 +59,8 @@ def _read_epoch(pools: Pools, order: int, epoch: int) -> list[tuple[int, ...]]:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.integers(3, 9), min_size=1, max_size=60),
+    st.lists(st.just(3) | st.integers(4, 9), min_size=1, max_size=60)
+    | st.just([4, 5, 3, 6, 3, 7, 3, 3, 8, 9, 3, 4, 5] * 4),
     st.lists(st.integers(0, 60), max_size=4).map(sorted),
     st.integers(2, 6),
     BOUNDARIES,
