@@ -53,6 +53,8 @@ class LikelihoodTraining:
         outputs, and under tf.distribute, where XLA fails. Of an optimiser with a weight decay of its own, the biases
         are left out by `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
         """
+        backend, fix = keras.backend.backend(), "set KERAS_BACKEND=tensorflow."
+        check_argument("backend", backend == "tensorflow", "tensorflow for training", backend, fix)
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
         check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")
         self._has_compiled_metrics = bool(metrics or weighted_metrics)
@@ -148,7 +150,7 @@ class LikelihoodTraining:
     def _count_ngrams(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the number of targets of a batch; a place of a segment without a target is `<pad>`."""
         if self.count_targets(x) == 1:
-            return ops.shape(x)[0]
+            return ops.shape(y)[0]
         return ops.sum(ops.cast(ops.not_equal(y, PAD_ID), "int32"))
 
     def compute_loss(
