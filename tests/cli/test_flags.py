@@ -2,11 +2,10 @@
 
 import pytest
 
-from keras_nplm.cli import adapting, estimating, experiments, exporting, rescoring
+from keras_nplm.cli import adapting, estimating, exporting, rescoring
 from keras_nplm.cli.flags import configuration_names
 from keras_nplm.cli.main import build_parser, main
 from keras_nplm.data.corpora.opening import FRACTIONS
-from keras_nplm.experiments.benchmark import BENCHMARKS
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME
 from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
@@ -23,7 +22,6 @@ def test_defaults_and_choices_are_those_of_the_code():
     assert (adapting.RULE.default, rescoring.FORMAT.choices) == (RULES[0], FORMATS)
     assert (rescoring.RESTARTS.default, rescoring.NAME.default) == (RESTARTS, FEATURE_NAME)
     assert (exporting.ORDER.example, exporting.MIN_EXPECTED_COUNT.example) == (ORDER, MIN_EXPECTED_COUNT)
-    assert experiments.BENCHMARKS == BENCHMARKS
     assert COMMANDS["train"].get_default("fractions") == FRACTIONS
 
 

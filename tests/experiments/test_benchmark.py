@@ -15,7 +15,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.experiments.benchmark import Settings, contenders, estimation, networks, quality, serving
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_groups
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_group
 from keras_nplm.io.files import read_json, write_json
 
 LINES = [["the", "cat", "sat", f"w{number % 9}"] for number in range(400)]
@@ -67,11 +67,11 @@ def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
         return Contender(name, work, clock=lambda: clock[0], **options)
 
     group = [build("ours", [9, 1, 2, 4]), build("theirs", [9, 4, 4, 4], peer=True)]
-    ours, theirs = measure_groups([group], rounds=3)
+    ours, theirs = measure_group(group, rounds=3)
     assert turns == ["ours", "theirs"] * 4  # the first round is not measured
     assert (ours["rate"], ours["low"], ours["high"]) == (50, 25, 100)
     assert ours["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in theirs
-    (row,) = measure_groups([[build("flops", [1] * 9, flops=2_500)]], rounds=1)
+    (row,) = measure_group([build("flops", [1] * 9, flops=2_500)], rounds=1)
     assert row["share_of_peak"] > 0 and row["rate"] == 100
 
 
@@ -83,7 +83,7 @@ def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
         Process("needy", stub("noisy"), {"ngrams": 1}, peer=True, needs=["numpy", "absent_library"]),
         Process("exit", stub("exit"), {}, peer=True),
     ]
-    ours, noisy, *failed = measure_groups([[Contender("ours", lambda: 1), *peers]], rounds=2)
+    ours, noisy, *failed = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
     assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]  # sleep is not counted, the loop is
     assert [row["failure"] for row in failed] == [
         "killed by SIGSEGV",
@@ -98,8 +98,8 @@ def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
 def test_a_hanging_peer_ends_with_a_killed_benchmark(stub, tmp_path):
     pid_file = tmp_path / "pid"
     program = (
-        "from keras_nplm.experiments.benchmark.contenders import Process, measure_groups\n"
-        f"measure_groups([[Process('hang', '{stub('hang')}', {{'pid_file': {str(pid_file)!r}}})]], rounds=1)"
+        "from keras_nplm.experiments.benchmark.contenders import Process, measure_group\n"
+        f"measure_group([Process('hang', '{stub('hang')}', {{'pid_file': {str(pid_file)!r}}})], rounds=1)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL) as benchmark:
         wait_for(lambda: pid_file.exists() and pid_file.read_text().endswith(" "))
@@ -156,7 +156,7 @@ def test_a_recorded_benchmark_has_its_command(monkeypatch):
 @pytest.mark.long
 def test_serving_answers_requests_in_all_forms(monkeypatch):
     monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
-    for group in serving.build_groups(300, batches=(1, 3)):  # its files go with the generator
+    for group in serving.build_groups(None, 300, batches=(1, 3)):  # its files go with the generator
         for contender in group:
             assert len(contender.run_round()["request_seconds"]) >= 20, contender.name
             contender.close()

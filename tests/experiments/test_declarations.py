@@ -12,15 +12,19 @@ from keras_nplm import CONFIGURATIONS, InputError
 from keras_nplm.cli.flags import read_configuration
 from keras_nplm.cli.main import build_parser
 from keras_nplm.experiments import records
-from keras_nplm.experiments.benchmark import BENCHMARKS, quality
-from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report, write_page
+from keras_nplm.experiments.benchmark import quality
+from keras_nplm.experiments.records import (
+    REPORTS,
+    format_report,
+    load_report,
+    record_report,
+)
 from keras_nplm.experiments.rows import is_made
-from keras_nplm.experiments.studies import STUDIES
-from keras_nplm.experiments.study import load_study
+from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
 
 PACKAGE = Path(records.__file__).parent
 PAGE = PACKAGE.parents[2] / "saved_models" / "measured" / "README.md"
-ALL = {"paper": load_study("paper")} | {name: load_study(f"studies.{name}") for name in STUDIES}
+ALL = {name: load_study(name) for name in ("paper", *STUDIES)}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -66,25 +70,32 @@ def test_the_commands_of_recorded_rows_are_those_of_the_declarations():
     assert all(declared[row["name"]] == row["command"] for row in recorded)
 
 
-def test_the_page_is_what_the_recorded_reports_give_and_short(tmp_path):
-    write_page(page=tmp_path / "README.md")
-    page = PAGE.read_text(encoding="utf-8")
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == page
-    assert len(page.splitlines()) <= 250 and all(f"### `{name}`: " in page for name in BENCHMARKS)
-
-
 @pytest.fixture
-def places(tmp_path):
+def places(tmp_path, monkeypatch):
+    """The page and the README, written from a copy of the records."""
     shutil.copytree(PACKAGE, tmp_path / "records", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     (tmp_path / "FRONT.md").write_text("# Front\n<!-- results -->\n<!-- end of results -->\n")
-    return tmp_path / "records", tmp_path / "README.md", tmp_path / "FRONT.md"
+    paths = tmp_path / "records", tmp_path / "README.md", tmp_path / "FRONT.md"
+    for name, path in zip(("_DIRECTORY", "_PAGE", "_README"), paths, strict=True):
+        monkeypatch.setattr(records, name, path)
+    return paths[1:]
+
+
+def test_the_page_is_what_the_recorded_reports_give_and_short(places, monkeypatch):
+    records.write_page()
+    page = PAGE.read_text(encoding="utf-8")
+    assert places[0].read_text(encoding="utf-8") == page
+    assert len(page.splitlines()) <= 250 and all(f"### `{name}`: " in page for name in BENCHMARKS)
+    monkeypatch.setattr(records, "_PAGE", places[0] / "absent" / "README.md")
+    with pytest.raises(InputError, match="needs a checkout"):
+        records.check_can_record()
 
 
 def test_recording_a_study_replaces_its_report_and_both_pages(places):
     report = load_report("configurations")
     report["models"][0]["test"] = 123.4
-    record_report("configurations", report, *places)
-    pages = [place.read_text(encoding="utf-8") for place in places[1:]]
+    record_report("configurations", report)
+    pages = [place.read_text(encoding="utf-8") for place in places]
     assert all("| Kneser-Ney, n=5 | 347.3 | 123.4 |" in page for page in pages)
     assert pages[0].count("\n## ") == len(REPORTS) and "keras-nplm study configurations" in pages[0]
 
@@ -95,8 +106,8 @@ def test_recording_benchmarks_keeps_the_rows_of_others(places):
     ours = next(row for row in load_report("benchmark")["rows"] if row["benchmark"] == "quality")
     absent = {"benchmark": "quality", "name": "PyTorch LSTM", "failure": "torch not installed"}
     rows = [row, ours | {"dynamic_cpu_seconds": 900}, absent]
-    record_report("benchmark", {"rows": rows, "command": "keras-nplm benchmark scoring --rounds 2"}, *places)
-    page, front = (place.read_text(encoding="utf-8") for place in places[1:])
+    record_report("benchmark", {"rows": rows, "command": "keras-nplm benchmark scoring --rounds 2"})
+    page, front = (place.read_text(encoding="utf-8") for place in places)
     assert "| new row | 4,321 | 1 to 5,000 | 25% | theirs: 2.00 (1.00 to 4.00) |" in page
     assert "command `keras-nplm benchmark scoring --rounds 2`" in page and "| self-normalised |" not in page
     assert page.index("| full softmax |") < page.index("| new row |")
@@ -104,5 +115,3 @@ def test_recording_benchmarks_keeps_the_rows_of_others(places):
     seconds = f"{ours['cpu_seconds']:,.0f}"
     assert f"dynamic: it learns as it reads {dynamic} {seconds} + about 900 of tuning and reading |" in front
     assert f"{static} {seconds} |" in front and "PyTorch" not in front and "| three seeds of the pointer" in front
-    with pytest.raises(InputError, match="needs a checkout"):
-        record_report("benchmark", {"rows": [row]}, places[0], places[1] / "absent" / "README.md")
