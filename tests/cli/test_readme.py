@@ -12,7 +12,7 @@ import pytest
 
 from keras_nplm.cli.main import build_parser, main
 from keras_nplm.cli.printing import print_splits
-from keras_nplm.experiments.records import write_results
+from keras_nplm.experiments import records
 from keras_nplm.language_model import presets
 
 ROOT = Path(__file__).parents[2]
@@ -73,10 +73,11 @@ def test_every_command_has_its_row():
     } == {*subparsers.choices}
 
 
-def test_the_table_of_results_has_the_recorded_figures(tmp_path):
+def test_the_table_of_results_has_the_recorded_figures(tmp_path, monkeypatch):
     readme = tmp_path / "README.md"
     readme.write_text(re.sub(r"(?s)(<!-- results -->\n).*(<!-- end)", r"\1\2", README), encoding="utf-8")
-    write_results(readme=readme)
+    monkeypatch.setattr(records, "_README", readme)
+    records.write_results()
     assert readme.read_text(encoding="utf-8") == README
 
 

@@ -1,7 +1,7 @@
 """Contenders that take turns: work in this process, in a process of its own, and whole commands.
 
 A peer runs in its own process, so that a crash of its libraries ends one row of the table and not the benchmark. It
-works while its parent waits: a core is never shared. No peer outlives its parent.
+works while its parent waits: a core is never shared.
 """
 
 import contextlib
@@ -18,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -107,8 +106,6 @@ def _serve(connection: Connection, errors: str, build: str, arguments: dict) -> 
     """Build a contender in this process. Answer each message with the figures of a round, or with an error."""
     for stream in (1, 2):  # what a library prints is no result of the command
         os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)
-    parent = multiprocessing.parent_process()
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()  # also if it was killed
     try:
         module, _, function = build.partition(":")
         contender = getattr(importlib.import_module(module), function)(**arguments)
