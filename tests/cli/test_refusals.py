@@ -21,7 +21,7 @@ ROWS = [
     ("train --output {tmp}/m --resample 2 {tmp}/empty.txt", "`--resample` must be a share in (0, 1]"),
     ("evaluate {tmp}/none", "does not exist"),
     ("evaluate {model} --text {tmp}/empty.txt", "empty.txt is empty"),
-    ("score {model} {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
+    ("score {model} {tmp}/latin1.txt --json", "latin1.txt is not UTF-8 text (byte 3)"),
     ("complete {model}", "`CONTEXT` must follow the model directory"),
     ("complete absent the", "Model directory absent does not exist"),
     ("complete {model} word --top-k 0", "`top_k` must be 1 or more"),
