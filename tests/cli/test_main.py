@@ -69,16 +69,13 @@ def test_a_runtime_failure_has_status_1(tmp_path, text, capsys, monkeypatch):
     assert capsys.readouterr().err == "keras-nplm train: The loss became nan.\n"
 
 
-@pytest.mark.parametrize(
-    "hidden_by", [None, AssertionError("Nesting violated"), InputError("`x` must be a whole model file.")]
-)
+@pytest.mark.parametrize("hidden_by", [KeyboardInterrupt, InputError])
 def test_an_interrupted_run_says_how_to_resume(tmp_path, text, capsys, monkeypatch, hidden_by):
     def interrupt(*args, **kwargs):
         try:
             raise KeyboardInterrupt
         finally:
-            if hidden_by is not None:  # TensorFlow's context managers do so, and h5py within a file that is read
-                raise hidden_by
+            raise hidden_by  # TensorFlow's context managers do so, and h5py within a file that is read
 
     monkeypatch.setattr("keras_nplm.training.train.train", interrupt)
     assert main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 130
@@ -132,7 +129,7 @@ def test_a_pipe_is_read_where_once_suffices(tmp_path, ngram_directory, capsys):
     assert "pipe: it is a pipe, which can be read only once" in capsys.readouterr().err
 
 
-TOKENISED = ["<unk> sat", "</s>", "a @-@ b", "the cat 's", "he did n't", "&quot; hi", "wo@@ rd", "-LRB- a"]
+TOKENISED = ["<unk> sat", "</s>", "a @-@ b", "the cat 's", "&quot; hi", "wo@@ rd"]
 
 
 @pytest.mark.parametrize("line", [*TOKENISED, "It's <b> a 's' @-@x"])

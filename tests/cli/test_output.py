@@ -19,7 +19,6 @@ from keras_nplm.training.checkpoint import Checkpoint
 DIRECTORIES = (
     "train --train {text} --output {output}",
     "ngram --train {text} --output {output}",
-    "ngram --train {text} --method class-based --num-classes 2 --output {output}",
     "ngram --arpa {model}/model.arpa --output {output}",
     "mix {model} --uniform --output {output}",
     "adapt {model} --text {text} --output {output}",
@@ -29,8 +28,6 @@ DIRECTORIES = (
 )
 FILES = (
     "export {model} {output}",
-    "export {model} {output}.tflite",
-    "export {model} {output}.onnx",
     "export {model} {output}.arpa",
     "export {model} {output}.vec",
     "map {model} {output}.svg",
