@@ -22,7 +22,7 @@ ROWS = [
     ("score {model} {tmp}/latin1.txt --json", "latin1.txt is not UTF-8 text (byte 3)"),
     ("complete {model}", "`CONTEXT` must follow the model directory"),
     ("complete {model} word --top-k 0", "`top_k` must be 1 or more"),
-    ("complete {model} \udcff", "half a surrogate pair"),
+    ("complete {model} \udcff", "An argument must be UTF-8 text"),
     ("generate {model} --num-words 0", "`num_words` must be 1 to 1,000,000"),
     ("generate {model} --temperature nan", "`temperature` must be finite"),
     ("ngram --output {tmp}/m --num-classes 0", "`num_classes` must be 1 or more"),
