@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_PRINTED = 20
 _HELP = (
-    "rule for the new words' vectors: likelihood uses the words before and after, expectation (the paper's) those "
-    "before"
+    "rule for the new words' vectors: likelihood uses words before and after, expectation (the paper's) words before"
 )
 RULE = Option("rule", str, "likelihood", _HELP, choices=("likelihood", "expectation"))
 _HELP = "tokens of prior text without the new words, which shrinks their probability"
@@ -81,7 +80,6 @@ def _adapt(options: argparse.Namespace) -> dict:
 
 
 def _evaluate_old_text(general: "LanguageModel", adapted: "LanguageModel", directory: Path) -> dict:
-    """Return the perplexity of the general model's validation split before and after; read, if it was measured."""
     from keras_nplm.language_model.directory import read_metrics
     from keras_nplm.models.evaluation import evaluate
 

@@ -106,8 +106,7 @@ def _show_evaluate(result: dict) -> None:
     if reason := result.get("bits_per_character_missing"):
         print(f"bits per character: none. {reason}")
     if "ln_z" in result:
-        figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in result["ln_z"].items())
-        print(f"log Z: {figures}")
+        print("log Z:", ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in result["ln_z"].items()))
     if "dynamic" in result:
         print(f"dynamic: {format_figures(result['dynamic'])}")
 

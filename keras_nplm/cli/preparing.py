@@ -9,10 +9,7 @@ from keras_nplm.data.prepared_corpus import VOCABULARY_OPTIONS
 from keras_nplm.io.options import Option
 
 _LOCAL = "local"
-_HELP = (
-    "local: all cores of this machine; or a runner of Apache Beam for a cluster: FlinkRunner, SparkRunner, "
-    "DataflowRunner, or DirectRunner to try a pipeline here"
-)
+_HELP = "local: all cores of this machine; or a runner of Apache Beam: FlinkRunner, SparkRunner, DataflowRunner"
 _RUNNER = Option("runner", str, _LOCAL, _HELP, metavar="NAME")
 
 
