@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 FORMAT = Option("format", str, None, "format of the N-best lists", choices=("moses", "kaldi", "tsv"))
 RESTARTS = Option("restarts", int, 8, "random restarts of the tuning of weights", least=0)
 NAME = Option("name", str, "nplm", "name of the model's feature in the output", metavar="NAME")
-_HELP = (
-    "contents of the reference file: wer, reference words (Moses: line i for list i; else the list's name before "
-    "them); loss, one loss per hypothesis"
-)
+_HELP = "reference file: wer, words (Moses: line i for list i; else after the list's name); loss, one per hypothesis"
 _METRIC = Option("metric", str, "wer", _HELP, choices=("wer", "loss"))
 _SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
 _TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=("words", "whitespace"))

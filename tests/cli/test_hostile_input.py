@@ -152,28 +152,27 @@ def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, odd):
 # Files
 
 
-def replace_file(directory: Path, name: str, make: Callable[[Path], None]) -> None:
-    (directory / name).unlink()
-    make(directory / name)
+def replace_file(path: Path, make: Callable[[Path], None]) -> None:
+    path.unlink()
+    make(path)
 
 
-def add_zeros(directory: Path, name: str) -> None:
-    with zipfile.ZipFile(directory / name, "a", zipfile.ZIP_DEFLATED) as archive:
+def add_zeros(path: Path) -> None:
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros.npy", bytes(1 << 22))
 
 
-def claim_size(directory: Path, name: str) -> None:
+def claim_size(path: Path) -> None:
     """Let the last part of an archive claim 4 GB."""
-    data = bytearray((directory / name).read_bytes())
+    data = bytearray(path.read_bytes())
     at = data.rindex(b"PK\x01\x02") + 24
-    data[at : at + 4] = (0xFFFFFFF0).to_bytes(4, "little")
-    (directory / name).write_bytes(data)
+    path.write_bytes(data[:at] + (0xFFFFFFF0).to_bytes(4, "little") + data[at + 4 :])
 
 
-def name_shards(directory: Path, name: str, *shards: str) -> None:
-    value = json.loads((directory / name).read_text(encoding="utf-8"))
-    value["splits"]["test"]["shards"] = list(shards)
-    (directory / name).write_text(json.dumps(value), encoding="utf-8")
+def name_shard(path: Path, shard: str) -> None:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    value["splits"]["test"]["shards"] = [shard]
+    path.write_text(json.dumps(value), encoding="utf-8")
 
 
 DAMAGES = [
@@ -186,13 +185,13 @@ DAMAGES = [
     ("ngram", add_zeros, "ngrams.npz", (), "unpack to"),
     ("network", add_zeros, "model.keras", (), "unpack to|whole model file"),
     ("ngram", claim_size, "ngrams.npz", (), " "),
-    *[("ngram", name_shards, CORPUS, shards, " ") for shards in [("/etc/passwd",), ("../" + IDS,), ("\0",)]],
+    *[("ngram", name_shard, CORPUS, (shard,), " ") for shard in ("/etc/passwd", "../" + IDS, "\0")],
 ]
 
 
 @pytest.mark.parametrize(("kind", "damage", "name", "arguments", "words"), DAMAGES)
 def test_damaged_files_are_refused_or_change_no_figure(attempt, kind, damage, name, arguments, words):
-    attempt(kind, lambda directory: damage(directory, name, *arguments), words)
+    attempt(kind, lambda directory: damage(directory / name, *arguments), words)
 
 
 @pytest.mark.parametrize("kind, name", [*(("ngram", name) for name in FILES), ("network", "model.keras")])

@@ -138,7 +138,7 @@ def test_text_that_is_tokenised_already_is_noticed(tmp_path, ngram_directory, ca
     hypothesis = line.replace("&", "&amp;")  # as Moses escapes it
     (tmp_path / "nbest").write_text(f"0 ||| a ||| ||| -1\n0 ||| {hypothesis} ||| ||| -1\n")
     train = f"ngram --train {tmp_path}/text --output {tmp_path}/m"
-    others = "evaluate {} --text {}/text", "score {} {}/text", "rescore {} {}/nbest"
+    others = "score {} {}/text", "rescore {} {}/nbest"
     for command in (train, *(other.format(ngram_directory, tmp_path) for other in others)):
         main(command.split())
         assert capsys.readouterr().err.count("`--tokenizer whitespace`") == (line in TOKENISED), command
