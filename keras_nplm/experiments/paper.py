@@ -66,7 +66,7 @@ _MIXTURE = [("mixture", "title", ""), *_BESIDE, _WEIGHTS]
 _WORDS = [("word", "word", ""), ("nearest neighbours", "neighbours", _format_neighbours)]
 _EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
 _COUNTS = [("possible n-grams", "possible_ngrams", ".2e"), ("n-grams in training", "seen_ngrams", ",")]
-_SIZES = [
+_SIZES: list[Column] = [
     ("share", lambda row: row["seen_ngrams"] / row["possible_ngrams"], ".1e"),
     ("parameters of a network with the sizes of MLP1", "network", ","),
 ]
