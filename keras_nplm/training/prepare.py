@@ -63,17 +63,9 @@ def prepare_corpus(
     """Count and encode a corpus for several models, or resume; `prepared.json` is written last."""
     if isinstance(corpus, PreparedCorpus):
         raise InputError(f"The corpus to prepare must be a text. Received: {corpus.directory}, which is prepared.")
-<<<<<<< HEAD
-    if get_chunk_runner() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+    if CHUNK_RUNNER.get() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         fix = "Fix: leave `--runner` out, or name text files or a TFDS set."
         raise InputError(f"`runner` must be local for the corpus {corpus.name}. {fix}")
-=======
-    if CHUNK_RUNNER.get() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
-        raise InputError(
-            f"`runner` must be local for the corpus {corpus.name}. Fix: leave `--runner` out, or name text files or a "
-            "TFDS set."
-        )
->>>>>>> shrink-b
     text_options = {"vocabulary_scope": "train", "min_count": 2, "max_size": None} | text_options
     options = corpus.describe() | text_options
     check_prepared_directory(directory)
