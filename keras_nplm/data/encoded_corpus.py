@@ -62,6 +62,8 @@ class EncodedCorpus:
             names = [name_shard(split, number) for number in range(len(described["shards"]))]
             if described["shards"] != names:  # so that no name leads out of the directory
                 raise InputError(f"The {split} shards in {path} must be {name_shard(split, 0)} …. {_ENCODE_AGAIN}")
+            if not 0 < described["words"] <= described["characters"]:
+                raise InputError(f"The {split} text in {path} must have a word and its characters. {_ENCODE_AGAIN}")
             if not _divides(described.get("shares", [[len(names), 1]]), len(names)):
                 wanted = f"pairs of a number of shards, {len(names)} in all, and a share in (0, 1]"
                 raise InputError(f"`shares` in {path} must be {wanted}. {_ENCODE_AGAIN}")
