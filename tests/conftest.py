@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("TFDS_DATA_DIR", tempfile.mkdtemp(prefix="tfds"))  # before anything imports TFDS
+# each core has a worker of pytest: more threads would wait for each other
+os.environ.update(dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1"))
 
 import pytest
 

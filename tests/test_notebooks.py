@@ -22,13 +22,8 @@ def test_notebook_runs_in_an_empty_directory(path, tmp_path):
     copy = shutil.copy(path, directory)
     execute = Path(sys.executable).parent / "jupyter-execute"
     environment = os.environ | {"IPYTHONDIR": str(tmp_path / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    run = subprocess.run(
-        [execute, "--timeout=-1", "--startup_timeout=1800", copy],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=directory,
-    )
+    command = [execute, "--timeout=-1", "--startup_timeout=1800", copy]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=directory)
     assert run.returncode == 0, run.stderr
 
 

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
 _MOST_PRINTED = 20
-_HELP = (
-    "rule for the new words' vectors: likelihood uses the words before and after, expectation (the paper's) those "
-    "before"
-)
+_HELP = "rule for the new vectors: likelihood uses the words before and after, expectation (the paper's) those before"
 RULE = Option("rule", str, "likelihood", _HELP, choices=("likelihood", "expectation"))
 _HELP = "tokens of prior text without the new words, which shrinks their probability"
 PRIOR_TOKENS = Option("prior_tokens", int, 10_000, _HELP, least=1)
@@ -81,7 +78,6 @@ def _adapt(options: argparse.Namespace) -> dict:
 
 
 def _evaluate_old_text(general: "LanguageModel", adapted: "LanguageModel", directory: Path) -> dict:
-    """Return the perplexity of the general model's validation split before and after; read, if it was measured."""
     from keras_nplm.language_model.directory import read_metrics
     from keras_nplm.models.evaluation import evaluate
 

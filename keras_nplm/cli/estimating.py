@@ -26,21 +26,17 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     flags.add_flag(parser, NUM_CLASSES)
     help = "word classes to use, one word and its class per line, separated by a tab (default: classes by clustering)"
     parser.add_argument("--word-classes", metavar="FILE", help=help)
-    flags.add_switch(
-        parser, "--paper-bins", "deleted interpolation with weights by the frequency of the whole context alone"
-    )
-    hide_in_help(parser, "word_classes", "paper_bins", "vocabulary", "config", "token", "tokenizer", "corpus")
-    hide_in_help(parser, "pieces")
+    help = "deleted interpolation with weights by the frequency of the whole context alone"
+    flags.add_switch(parser, "--paper-bins", help)
+    hide_in_help(parser, "word_classes", "paper_bins", "vocabulary", "config", "token", "tokenizer", "corpus", "pieces")
     arpa = parser.add_argument_group("model of a different toolkit")
     help = "ARPA file, plain or .gz, to read instead of a corpus (default: none)"
     arpa.add_argument("--arpa", metavar="FILE", help=help)
     help = "vocabulary.txt of a model to mix the ARPA file with (default: the words of the ARPA file)"
     arpa.add_argument("--vocabulary", metavar="FILE", help=help)
-    data = flags.add_corpus_flags(parser)
-    order = Configuration().ngram_order
-    flags.add_configuration_flags(
-        parser, ["order", *flags.TEXT_OPTIONS], groups={"data": data, "model": data}, order=order
-    )
+    groups = dict.fromkeys(("data", "model"), flags.add_corpus_flags(parser))
+    names = ["order", *flags.TEXT_OPTIONS]
+    flags.add_configuration_flags(parser, names, groups=groups, order=Configuration().ngram_order)
 
 
 def _ngram(options: argparse.Namespace) -> dict:
@@ -101,9 +97,8 @@ def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
         ("continuous", "FLATNESS", "continuous cache of the first network, with this flatness, 0 or more,"),
     ):
         help = f"{cache} as one more model (default: off; without {value}: chosen on the validation split)"
-        parser.add_argument(
-            f"--{name}-cache", metavar=value, nargs="?", type=float, const=True, default=False, help=help
-        )
+        given = dict(metavar=value, nargs="?", type=float, const=True, default=False)
+        parser.add_argument(f"--{name}-cache", **given, help=help)
     flags.add_flag(parser, LENGTH)
     flags.add_switch(parser, "--uniform", "the uniform distribution as one more model; its weight comes last")
 

@@ -106,8 +106,7 @@ def _show_evaluate(result: dict) -> None:
     if reason := result.get("bits_per_character_missing"):
         print(f"bits per character: none. {reason}")
     if "ln_z" in result:
-        figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in result["ln_z"].items())
-        print(f"log Z: {figures}")
+        print("log Z:", ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in result["ln_z"].items()))
     if "dynamic" in result:
         print(f"dynamic: {format_figures(result['dynamic'])}")
 
@@ -158,7 +157,6 @@ def _complete(options: argparse.Namespace) -> dict:
 
 
 def _find_reference() -> Path:
-    """Return the reference model, and name it on standard error."""
     print("No model directory is given: using the reference model of the Python language reference.", file=sys.stderr)
     return find_preset("reference")
 
@@ -177,8 +175,7 @@ def _generate(options: argparse.Namespace) -> dict:
     model = LanguageModel.load(options.directory or _find_reference())
     given = {name: getattr(options, name) for name in ("seed", "temperature", "top_k")}
     text = model.generate(options.prompt, options.num_words, **given)
-    between = get_separator(model.tokenizer_name)
-    prompt = options.prompt
+    between, prompt = get_separator(model.tokenizer_name), options.prompt
     if not between:  # as the tokenizer reads it
         prompt = prompt.rstrip(" ") if uses_subwords(model.tokenizer_name) else " ".join(prompt.split())
     whole = f"{prompt}{between}{text}".strip()

@@ -1,14 +1,13 @@
 """`keras-nplm benchmark`, `paper` and `study`: speed measurements, the paper's Table 1, and studies on Brown."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from keras_nplm.cli import flags
-from keras_nplm.experiments.benchmark import BENCHMARKS, DEFAULT_BENCHMARKS, Settings, run_benchmarks
+from keras_nplm.experiments.benchmark import Settings, run_benchmarks
 from keras_nplm.experiments.records import check_can_record, format_report, record_report
-from keras_nplm.experiments.studies import STUDIES
-from keras_nplm.experiments.study import make_study
+from keras_nplm.experiments.study import BENCHMARKS, STUDIES, make_study
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import OPTIONS, Option, name_flag, parse_integers
 
@@ -61,18 +60,16 @@ def _benchmark(options: argparse.Namespace) -> dict:
         _check_name(name, BENCHMARKS)
     seconds = parse_integers(options.seconds)
     check_argument("seconds", seconds and seconds[0] > 0, "1 or more", repr(options.seconds), "choose 300.")
-    if options.record:
-        check_can_record()
-    corpus = flags.open_named_corpus(options)
 
-    from keras_nplm.training.distribution import use_one_core
+    def measure() -> dict:
+        from keras_nplm.training.distribution import use_one_core
 
-    use_one_core()
-    settings = Settings(corpus, options.rounds, seconds, Path(options.output), options.data_dir)
-    report = run_benchmarks(options.benchmarks or DEFAULT_BENCHMARKS, settings)
-    if options.record:
-        record_report("benchmark", report | {"command": _name_command(options)})
-    return report
+        corpus = flags.open_named_corpus(options)
+        use_one_core()
+        settings = Settings(corpus, options.rounds, seconds, Path(options.output), options.data_dir)
+        return run_benchmarks(options.benchmarks or BENCHMARKS[:-1], settings) | {"command": _name_command(options)}
+
+    return _report(options, "benchmark", measure)
 
 
 def _name_command(options: argparse.Namespace) -> str:
@@ -94,19 +91,24 @@ def _paper(options: argparse.Namespace) -> dict:
 
 def _study(options: argparse.Namespace) -> dict:
     _check_name(options.name, STUDIES)
-    return _make(options, f"studies.{options.name}") | {"study": options.name}
+    return _make(options, options.name)
 
 
-def _make(options: argparse.Namespace, module: str, rows: Sequence[str] = ()) -> dict:
+def _make(options: argparse.Namespace, name: str, rows: Sequence[str] = ()) -> dict:
+    return _report(options, name, lambda: make_study(name, Path(options.output), options.jobs, options.data_dir, rows))
+
+
+def _report(options: argparse.Namespace, name: str, make: Callable[[], dict]) -> dict:
+    """Return a report, recorded with `--record`."""
     if options.record:
         check_can_record()
-    report = make_study(module, Path(options.output), options.jobs, options.data_dir, rows)
+    report = make()
     if options.record:
-        record_report(module.removeprefix("studies."), report)
-    return report
+        record_report(name, report)
+    return report | {"study": name}
 
 
 def _show(result: dict) -> None:
     if "cpu" in result:
         print(f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}, {result['rounds']} rounds\n")
-    print(format_report(result.get("study") or ("benchmark" if "cpu" in result else "paper"), result))
+    print(format_report(result["study"], result))

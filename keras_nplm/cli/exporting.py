@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out, check_network
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import OPTIONS, Option
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ def _export(options: argparse.Namespace) -> dict:
 
 
 def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
-    """Write the files of a format to a local path."""
     from keras_nplm.io.paths import check_output_path
     from keras_nplm.io.remote import display_url
     from keras_nplm.language_model.directory import check_output_file
@@ -145,13 +144,11 @@ def _read_ids(options: argparse.Namespace, language_model: "LanguageModel") -> n
 
 def _choose_format(options: argparse.Namespace) -> str:
     """Return the format of `--format`, or of the target's ending, and refuse flags of a different format."""
-    if not options.target:
-        raise InputError("`TARGET` must be a path. Received: ''. Fix: name a directory or a file to write.")
+    check_argument("TARGET", options.target, "a path", "''", "name a directory or a file to write.")
     target = options.target.lower()
-    is_gzipped = target.endswith(".gz")
     matching = [name for name, ending in _ENDINGS.items() if ending and target.removesuffix(".gz").endswith(ending)]
     format = options.format or (matching or ["saved-model"])[0]
-    if (matching and format not in matching) or (is_gzipped and format != "arpa"):
+    if (matching and format not in matching) or (target.endswith(".gz") and format != "arpa"):
         raise InputError(
             f"`TARGET` must have an ending of the format {format}. Received: {options.target!r}. Fix: let it end in "
             f"{_ENDINGS[format] or 'no known ending'}, or change --format."

@@ -131,11 +131,7 @@ def add_configuration_flags(
     unnamed: str = SMALL,
     **shown: object,
 ) -> None:
-    """Add `--config` and a flag for each named option of a configuration.
-
-    `groups` are the parser's groups by their key in `GROUPS`, `unnamed` is what the command does without `--config`,
-    `shown` are defaults to print of options with a different default in this command.
-    """
+    """Add `--config` and a flag for each named option of a configuration; `shown` are different defaults to print."""
     lines = "\n".join(f"  {name:15} {description}" for name, description in DESCRIPTIONS.items())
     parser.epilog = textwrap.fill(f"Named configurations: {', '.join(DESCRIPTIONS)}.", 80, break_on_hyphens=False)
     parser.set_defaults(full_epilog=f"named configurations:\n{lines}")
@@ -176,7 +172,6 @@ def read_tokenizer(options: argparse.Namespace) -> str:
 
 
 def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the tokenizer, and the number of subwords if any, of the named configuration."""
     return TOKENIZERS.get(getattr(options, "config", None), {"tokenizer": OPTIONS["tokenizer"].default})
 
 
@@ -216,10 +211,8 @@ def open_named_corpus(options: argparse.Namespace) -> "Corpus":
 def check_network(language_model: "LanguageModel", command: str) -> None:
     """Refuse a model that is not a network, before TensorFlow is imported for it."""
     if language_model.kind != "nplm":
-        raise InputError(
-            f"`{command}` needs an NPLM. Received: {type(language_model.model).__name__}. Fix: train one with "
-            "`keras-nplm train`."
-        )
+        received = type(language_model.model).__name__
+        raise InputError(f"`{command}` needs an NPLM. Received: {received}. Fix: train one with `keras-nplm train`.")
 
 
 def _read_shares(given: Sequence[Sequence[str]]) -> list[tuple[float, list[str]]]:

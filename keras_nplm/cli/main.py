@@ -81,11 +81,8 @@ def _check_arguments(options: argparse.Namespace) -> None:
     fix = "`export KERAS_BACKEND=tensorflow`."
     check_argument("KERAS_BACKEND", backend == "tensorflow", "tensorflow", repr(backend), fix)
     for part in options.arguments:
-        if any("\ud800" <= character <= "\udfff" for character in part):
-            raise InputError(
-                f"An argument must be UTF-8 text. Received: {part!r}, which holds half a surrogate pair. Fix: convert "
-                "it to UTF-8."
-            )
+        if any("\ud800" <= character <= "\udfff" for character in part):  # half a surrogate pair
+            raise InputError(f"An argument must be UTF-8 text. Received: {part!r}. Fix: convert it to UTF-8.")
     is_path = getattr(options, "output", None) != ""  # a script without its variable would write where it runs
     check_argument("--output", is_path, "a path", "''", "name a directory or a file to write.")
 

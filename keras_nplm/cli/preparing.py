@@ -9,10 +9,7 @@ from keras_nplm.data.prepared_corpus import VOCABULARY_OPTIONS
 from keras_nplm.io.options import Option
 
 _LOCAL = "local"
-_HELP = (
-    "local: all cores of this machine; or a runner of Apache Beam for a cluster: FlinkRunner, SparkRunner, "
-    "DataflowRunner, or DirectRunner to try a pipeline here"
-)
+_HELP = "local: all cores of this machine; or a runner of Apache Beam: FlinkRunner, SparkRunner, DataflowRunner"
 _RUNNER = Option("runner", str, _LOCAL, _HELP, metavar="NAME")
 
 
@@ -21,10 +18,7 @@ def add(command: flags.AddCommand) -> None:
     parser = command("prepare", _prepare, _show_prepare, help, flags.RESUME)
     flags.add_output(parser, "directory to write")
     flags.add_flag(parser, _RUNNER)
-    help = (
-        "pipeline options of Apache Beam, each NAME=VALUE or NAME, such as flink_master=host:8081 (default: none). "
-        "All workers must see the text and --output under the same paths"
-    )
+    help = "options of Apache Beam, such as flink_master=host:8081; all workers need the same paths (default: none)"
     parser.add_argument("--pipeline-options", metavar="NAME=VALUE", nargs="+", default=(), help=help)
     data = flags.add_corpus_flags(parser)
     flags.add_configuration_flags(parser, VOCABULARY_OPTIONS, groups={"data": data})

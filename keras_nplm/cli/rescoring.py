@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 FORMAT = Option("format", str, None, "format of the N-best lists", choices=("moses", "kaldi", "tsv"))
 RESTARTS = Option("restarts", int, 8, "random restarts of the tuning of weights", least=0)
 NAME = Option("name", str, "nplm", "name of the model's feature in the output", metavar="NAME")
-_HELP = (
-    "contents of the reference file: wer, reference words (Moses: line i for list i; else the list's name before "
-    "them); loss, one loss per hypothesis"
-)
+_HELP = "reference file: wer, words (Moses: line i for list i; else after the list's name); loss, one per hypothesis"
 _METRIC = Option("metric", str, "wer", _HELP, choices=("wer", "loss"))
 _SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
 _TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=("words", "whitespace"))
@@ -61,7 +58,6 @@ def _rescore(options: argparse.Namespace) -> dict:
 
 
 def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
-    """Rescore the lists to a local path, or to standard output."""
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.language_model.directory import check_output_file
     from keras_nplm.language_model.language_model import LanguageModel
@@ -107,11 +103,8 @@ def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
     from keras_nplm.data.tokenizers import WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
 
     base, steps = parse_tokenizer(language_model.tokenizer_name)
-    if base not in WORD_TOKENIZERS:
-        raise InputError(
-            f"`--tokenizer` must be left out if the model's tokens are not words ({base}). Received: {tokenizer}. "
-            "Fix: leave `--tokenizer` out."
-        )
+    wanted = f"left out if the model's tokens are not words ({base})"
+    check_argument("--tokenizer", base in WORD_TOKENIZERS, wanted, tokenizer, "leave it out.")
     language_model.tokenize = get_tokenizer("+".join([tokenizer, *steps]), language_model.vocabulary.forms)
 
 

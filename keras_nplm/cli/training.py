@@ -23,10 +23,8 @@ def add(command: flags.AddCommand) -> None:
     parser = command("train", _train, _show_train, "Train a network and evaluate it.", flags.RESUME)
     flags.add_output(parser)
     data = flags.add_corpus_flags(parser)
-    chosen = dict.fromkeys(CHOSEN_OPTIONS, "auto")
-    flags.add_configuration_flags(
-        parser, flags.configuration_names(), groups={"data": data}, unnamed=_UNNAMED, **chosen
-    )
+    given = dict(groups={"data": data}, unnamed=_UNNAMED) | dict.fromkeys(CHOSEN_OPTIONS, "auto")
+    flags.add_configuration_flags(parser, flags.configuration_names(), **given)
     hide_in_help(parser, "background")
     help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
@@ -102,12 +100,8 @@ def _size(options: argparse.Namespace) -> dict:
     from keras_nplm.training.sizes import compute_sizes
 
     if options.tokens and not options.config:
-        configuration = choose_configuration(
-            options.tokens,
-            options.vocabulary_size,
-            characters=options.token == "character",
-            **flags.read_given_options(options),
-        )
+        given = flags.read_given_options(options) | {"characters": options.token == "character"}
+        configuration = choose_configuration(options.tokens, options.vocabulary_size, **given)
     else:
         configuration = flags.read_configuration(options)
     result = compute_sizes(configuration, options.vocabulary_size)

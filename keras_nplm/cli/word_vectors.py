@@ -3,8 +3,6 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import Option
@@ -91,32 +89,26 @@ def _write_map(options: argparse.Namespace, target: Path) -> dict:
     check_output_file(target)
 
     from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.language_model.word_vectors import word_map
 
     rows = _find_rows(options.directory, options.words or [])
     words, vectors = LanguageModel.load(options.directory).word_vectors()
-
-    from keras_nplm.language_model.word_vectors import word_map
-
     if not options.words:
         rows = [row for row, word in enumerate(words) if any(map(str.isalpha, word))][: options.num_words]
     chosen = [words[row] for row in rows]
     coordinates = word_map(vectors[rows])
+    if target.suffix == ".tsv":
+        lines = zip(map(escape_formula, chosen), coordinates.tolist(), strict=True)
+        content = "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in lines)
+    else:
+        from keras_nplm.training.charts import draw_words, render_svg
+
+        pairs = enumerate(zip(chosen, rows, strict=True))
+        notes = {f"word{i}": f"{word}: number {row + 1:,} by frequency" for i, (word, row) in pairs}
+        content = render_svg(draw_words(coordinates, chosen), "t-SNE map of word vectors", notes) + "\n"
     with replace_file(target) as temporary:
-        rank = dict(zip(chosen, rows, strict=True))
-        temporary.write_text(_draw_map(chosen, coordinates, target.suffix, rank), encoding="utf-8")
+        temporary.write_text(content, encoding="utf-8")
     return {"written": display_url(target), "words": len(chosen)}
-
-
-def _draw_map(words: list[str], coordinates: np.ndarray, suffix: str, rank: dict[str, int]) -> str:
-    """Return the contents of a map: an SVG picture, or words and coordinates separated by tabs."""
-    if suffix == ".tsv":
-        rows = zip(map(escape_formula, words), coordinates.tolist(), strict=True)
-        return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in rows)
-
-    from keras_nplm.training.charts import draw_words, render_svg
-
-    notes = {f"word{i}": f"{word}: number {rank[word] + 1:,} by frequency" for i, word in enumerate(words)}
-    return render_svg(draw_words(coordinates, words), "t-SNE map of word vectors", notes) + "\n"
 
 
 def _show_map(result: dict) -> None:

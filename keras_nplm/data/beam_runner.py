@@ -1,8 +1,8 @@
 """Count and encode chunks of text on a cluster: pipelines of Apache Beam for `keras-nplm prepare --runner`.
 
-Beam only distributes the work. The tasks are the same as without it, so that the files are the same, byte for byte.
-The driver and all workers must see the output directory under the same path, and the text under the same paths or as
-`gs://` and `s3://` URLs. They must have the same version of this package.
+Beam only distributes the tasks, so that the files are those of one machine, byte for byte. The driver and all workers
+must have the same version of this package. They must see the output directory under the same path, and the text under
+the same paths or as `gs://` and `s3://` URLs.
 """
 
 import contextlib
@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras_nplm
 import keras_nplm.io.errors as errors
 from keras_nplm.io.errors import InputError, RunError, import_extra
 from keras_nplm.io.paths import is_remote
@@ -31,12 +30,8 @@ class BeamRunner:
     """Runs tasks by a runner of Apache Beam, with pipeline options `NAME=VALUE` or `NAME`; see `run_chunks_by`."""
 
     def __init__(self, name: str, directory: str | os.PathLike, options: Sequence[str] = ()):
-        logging.disable(logging.WARNING)  # Beam warns about its own optional libraries while it is imported
-        try:
-            self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
-        finally:
-            logging.disable(logging.NOTSET)
         logging.getLogger("apache_beam").setLevel(logging.ERROR)
+        self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
         self._name, self.directory = name, os.path.abspath(directory)
         words = [f"--runner={name}", "--default_sdk_harness_log_level=ERROR", *(f"--{option}" for option in options)]
         messages = io.StringIO()
@@ -48,9 +43,8 @@ class BeamRunner:
         except (SystemExit, ValueError, ImportError, AttributeError) as error:
             problem = messages.getvalue().strip().rpartition("error: ")[2] if isinstance(error, SystemExit) else error
             raise InputError(
-                "`--runner` must be local or a runner of Apache Beam, such as FlinkRunner, SparkRunner or "
-                "DataflowRunner, and `--pipeline-options` its NAME=VALUE or NAME. Received: "
-                f"{' '.join([name, *options])} ({problem}). Fix: see the documentation of the runner."
+                "`--runner` must be local or a runner of Apache Beam, and `--pipeline-options` its NAME=VALUE or NAME. "
+                f"Received: {' '.join([name, *options])} ({problem}). Fix: see the documentation of the runner."
             ) from error
 
     @contextlib.contextmanager
@@ -72,7 +66,6 @@ class BeamRunner:
         # a different working directory or cache of a worker must not matter
         named = [(chunk.with_paths(_make_absolute), *values) for chunk, *values in items]
         with self.open_scratch() as directory:
-            Path(directory, "version").write_text(keras_nplm.__version__, encoding="utf-8")
             Path(directory, "task").write_bytes(pickle.dumps(make_task))
             try:
                 pipeline = beam.Pipeline(options=self._options)
@@ -112,12 +105,6 @@ class BeamRunner:
 def run_item(numbered: tuple[int, bytes], directory: str) -> str:
     """Run a task on one item, in a worker of Beam. Return the result, or the error, as a line of JSON."""
     try:
-        version = Path(directory, "version").read_text(encoding="utf-8")
-        if version != keras_nplm.__version__:
-            raise InputError(
-                f"The Apache Beam workers must have keras-nplm {version}. Received: {keras_nplm.__version__}. "
-                "Fix: install the same version on all machines."
-            )
         task = pickle.loads(Path(directory, "task").read_bytes())()
         chunk, *values = pickle.loads(numbered[1])
         value = task(chunk.with_paths(lambda path: str(fetch(path))), *values)

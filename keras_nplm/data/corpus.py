@@ -17,16 +17,13 @@ class Corpus:
     Args:
         name: the name that `config.json` records.
         tokenizer: name of the tokenizer for more text of this kind; see `keras_nplm.data.tokenizers.get_tokenizer`.
-        splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences.
-            With the tokenizer `sentencepiece` the sentences are lines of text, since subwords are not known before
-            they are trained.
+        splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences,
+            which are lines of text with the tokenizer `sentencepiece`.
         subwords: for the tokenizer `sentencepiece`: how the subwords are made.
 
     Example:
 
     >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["a", "dog"]])})
-    >>> list(corpus.sentences("train"))
-    [['the', 'cat'], ['a', 'dog']]
     >>> corpus
     Corpus('two', tokenizer='whitespace', splits=['train'])
     """

@@ -42,10 +42,8 @@ def ngram_dataset(
 
     Context ids are oldest first. Each n-gram occurs once an epoch. The order of an epoch is a pseudo-random permutation
     of all n-grams that takes no memory: a small cipher of i gives place i. Iterating again gives a new epoch with a new
-    permutation. A dataset with the same seed has the same sequence of epochs.
-
-    `tf.train.Checkpoint(iterator=iter(dataset))` restores the place within an epoch. With `first_epoch` the next epochs
-    follow as they would have; otherwise a new process counts its epochs from 0.
+    permutation, and the same seed the same epochs. `tf.train.Checkpoint(iterator=iter(dataset))` restores the place
+    within an epoch. With `first_epoch` the next epochs follow as they would have.
 
     With `segment` T the batches are B/T segments: (ids int32 [B/T, n-1+T-1], target_ids int32 [B/T, T]). A segment is T
     consecutive targets with the n-1 words before the first, so that neighbours share their context. Segments begin at
@@ -53,16 +51,14 @@ def ngram_dataset(
     `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context.
 
     An array of ids is held in memory. Of shards about 4 million ids are in memory at a time, and the shuffle has two
-    levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks. With
-    `Resampled` texts an epoch has a share of the n-grams of each text.
+    levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`, as `EncodedCorpus.ids` gives them; or `EncodedCorpus.shards`; or
             several of these with shares, as `Resampled`; or, with `vocabulary`, a list of sentences as strings.
         order: n, 2 or more.
         batch_size: B.
-        vocabulary: the vocabulary that encodes strings. Default: none, `ids` are ids.
-        tokenizer: name of the tokenizer that splits strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        vocabulary, tokenizer: what encodes strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
         boundary: `"sentence"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.
         seed: seed of the permutations, any integer.
@@ -70,11 +66,9 @@ def ngram_dataset(
         first_epoch: return an endless dataset whose epochs are numbered from this one, to resume training with
             `fit(steps_per_epoch=…)`. Default: a dataset of one epoch.
         first_batch: number of batches to skip in the first epoch, at no cost. Needs `first_epoch`.
-        targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Such words still
-            occur in contexts. Default: no limit.
+        targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Default: no limit.
         part: (w, N): the part of worker w, from 0, of N workers: batches of B/N n-grams. The parts of all workers have
-            each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Otherwise a worker reads its own
-            ranges only, which differ between epochs.
+            each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Of shards a worker reads its own.
         most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
         segment: T, the targets of a segment. B must be a multiple of T and of the number of parts. Default: 1, n-grams.
         folds: K. Add the fold of each n-gram: ((context_ids, folds int32 [B]), target_ids). N-gram i of N in the order
@@ -84,8 +78,7 @@ def ngram_dataset(
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
 
     Raises:
-        InputError: an option is out of range, the text is too short, `Resampled` texts come with `shuffle=False`, or
-            `segment` times the number of parts does not divide `batch_size`.
+        InputError: an option is out of range, or the text is too short.
 
     Example:
 
@@ -117,9 +110,8 @@ def ngram_dataset(
     batch_size //= segment  # from here on segments are the units; n-grams are segments of one target
     pools, listed = None, targets_below if segment == 1 else None
     if isinstance(ids, ShardedIds | Resampled):
-        pools = Pools(
-            ids, order, boundary, shuffle=shuffle, seed=seed, targets_below=listed, part=part, segment=segment
-        )
+        options = dict(shuffle=shuffle, seed=seed, targets_below=listed, part=part, segment=segment)
+        pools = Pools(ids, order, boundary, **options)
         number = pools.number
     else:
         if segment == 1:
@@ -133,9 +125,7 @@ def ngram_dataset(
     if most_batches is not None:
         batches = min(batches, most_batches)
     if not batches:
-        raise InputError(
-            f"{number} n-grams do not fill a batch of {batch_size}. Fix: use a smaller batch or fewer workers."
-        )
+        raise InputError(f"{number} n-grams do not fill a batch of {batch_size}. Fix: use a smaller batch.")
     if not 0 <= first_batch < batches or (first_batch and first_epoch is None):
         raise InputError(f"`first_batch` must be 0 to {batches - 1}, with `first_epoch`. Received: {first_batch}.")
     whole = tf.constant(batches, tf.int64)

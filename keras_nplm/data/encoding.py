@@ -1,11 +1,9 @@
 """Count the vocabulary of a corpus, and encode the corpus as shards of int32 ids on disk. Both run once."""
 
-import dataclasses
 import functools
 import hashlib
 import itertools
 import os
-import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,23 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.corpora.chunks import get_chunk_runner, run_task
+from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
-from keras_nplm.data.shards import (
-    DTYPE,
-    ChunkEncoder,
-    ShardedIds,
-    count_ids,
-    encode_batches,
-    encode_text,
-    sum_counts,
-    write_shard,
-)
+from keras_nplm.data.shards import DTYPE, ChunkEncoder, ShardedIds, count_ids, encode_batches, encode_text, write_shard
 from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
-from keras_nplm.data.tokenizers import load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
+from keras_nplm.data.tokenizers import join_tokens, load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
 from keras_nplm.io.errors import InputError
@@ -68,55 +57,49 @@ def count_vocabulary(
     """Count the words of some splits, or train subwords, and build the vocabulary. Large files are read in parallel."""
     if uses_subwords(corpus.tokenizer):
         return _train_subwords(corpus, splits)
-    vocabulary = _count_words(corpus, splits, dict(min_count=min_count, max_size=max_size))
+    options = dict(min_count=min_count, max_size=max_size)
+    if all(isinstance(corpus.splits[split], TextSplit) for split in splits):
+        chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
+        runner = CHUNK_RUNNER.get()
+        with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
+            task = functools.partial(ChunkCounter, corpus.tokenizer, directory)
+            _, finished = run_task(task, chunks, "Counting words")
+            vocabulary = Vocabulary.from_counts(merge_counts(itertools.chain.from_iterable(finished)), **options)
+    else:
+        vocabulary = Vocabulary.build(_read_splits(corpus, splits, "Counting words"), **options)
     return vocabulary.with_forms(load_forms(corpus.tokenizer)) if uses_lemmas(corpus.tokenizer) else vocabulary
-
-
-def _count_words(corpus: Corpus, splits: Sequence[str], options: dict) -> Vocabulary:
-    if not all(isinstance(corpus.splits[split], TextSplit) for split in splits):
-        return Vocabulary.build(_read_with_progress(corpus, splits, "Counting words"), **options)
-    chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
-    runner = get_chunk_runner()
-    with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
-        task = functools.partial(ChunkCounter, corpus.tokenizer, directory)
-        _, finished = run_task(task, chunks, "Counting words")
-        return Vocabulary.from_counts(merge_counts(itertools.chain.from_iterable(finished)), **options)
 
 
 def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
     """Train the subwords of a corpus, or read them from the file that it names."""
-    lines = _read_with_progress(corpus, splits, "Reading text for subwords")
+    lines = _read_splits(corpus, splits, "Reading text for subwords")
     if "lower" in parse_tokenizer(corpus.tokenizer)[1]:
         lines = map(lower, lines)
-    subwords = corpus.subwords.make(lines)
-    lacking = corpus.subwords.pieces - len(SPECIALS) - len(subwords)
-    if corpus.subwords.file is None and lacking > 0:
-        found, wanted = len(subwords) + len(SPECIALS), corpus.subwords.pieces
-        print(f"Note: this text has {found:,} subwords, fewer than --pieces {wanted:,}.", file=sys.stderr)
-    return Vocabulary.from_subwords(subwords)
+    return Vocabulary.from_subwords(corpus.subwords.make(lines))
 
 
-def _read_with_progress(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[Any]:
-    """Iterate over the sentences of splits: lists of tokens, or lines if the tokens are subwords."""
+def _read_splits(corpus: Corpus, splits: Sequence[str], title: str) -> Iterator[Any]:
+    return _show_progress(itertools.chain.from_iterable(map(corpus.sentences, splits)), title)
+
+
+def _show_progress(sentences: Iterable[Any], title: str) -> Iterator[Any]:
+    """Iterate over sentences: lists of tokens, or lines if the tokens are subwords."""
     with open_progress(title) as progress:
-        for split in splits:
-            for sentence in corpus.sentences(split):
-                progress.update(len(sentence))
-                yield sentence
+        for sentence in sentences:
+            progress.update(len(sentence))
+            yield sentence
 
 
 def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.PathLike) -> EncodedCorpus:
     """Encode every split of a corpus: write `SPLIT.00000.ids` … and, when all are whole, `corpus.json`.
 
     Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary words of its text.
-
     Each chunk of text files or of a TFDS set becomes one shard. Large files are encoded in parallel. After an
     interruption the same call resumes with the missing shards, if neither the text nor the vocabulary has changed.
     Other corpora are encoded in one process and without resuming.
 
     Args:
-        corpus: the text.
-        vocabulary: the vocabulary.
+        corpus, vocabulary: the text and its vocabulary.
         directory: directory of the shards: flat little-endian int32 ids, each sentence closed by `</s>`.
 
     Raises:
@@ -137,54 +120,44 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
 
 def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
     """Encode a split that is not in files, as one shard."""
-    shard, counter = name_shard(split, 0), TextCounter()
+    shard, counter, source = name_shard(split, 0), TextCounter(), corpus.splits[split]
     if uses_subwords(corpus.tokenizer):
-        lines = _read_with_progress(corpus, [split], "Encoding")
-        batches = encode_text(lines, vocabulary, corpus.tokenizer, counter)
+        batches = encode_text(_show_progress(source(), "Encoding"), vocabulary, corpus.tokenizer, counter)
     else:
-        sentences = _read_with_progress(_count_text(corpus, split, counter), [split], "Encoding")
-        batches = encode_batches(sentences, counter.count_unknown(vocabulary.encode))
+        if isinstance(source, TextSplit | LineSplit):
+            sentences = filter(None, map(source.tokenize, counter.count_lines(source.lines())))
+        else:
+            sentences = counter.count_lines(source(), functools.partial(join_tokens, name=corpus.tokenizer))
+        batches = encode_batches(_show_progress(sentences, "Encoding"), counter.count_unknown(vocabulary.encode))
     write_shard(directory, shard, batches, counter)
     return _describe_split(corpus, split, [shard], len(vocabulary), directory)
 
 
-def _count_text(corpus: Corpus, split: str, counter: TextCounter) -> Corpus:
-    """Return a corpus whose split is counted while it is read: its lines, or the tokens of a split without lines."""
-    source = corpus.splits[split]
-    if isinstance(source, TextSplit | LineSplit):
-        counted = LineSplit(source.lines, counter.count_lines(source.tokenize))
-    else:
-        counted = lambda: counter.count_sentences(source(), corpus.tokenizer)  # noqa: E731
-    return dataclasses.replace(corpus, splits={split: counted})
-
-
 def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path) -> dict:
     """Read the shards of a split once more, and return its entry of `corpus.json`."""
-    parts, checksums, totals = [], [], dict.fromkeys(_TOTALS, 0)
+    sums, checksums = dict.fromkeys(("sentences", "tokens", "unk_tokens", *_TOTALS), 0), []
     for name in names:
+        counted = [read_word_counts(directory / name_text_counts(name), _TOTALS)[1]]
         checksum = 0
         for ids in ShardedIds([directory / name], vocabulary_size).parts():
-            parts.append(count_ids(ids))
+            counted.append(count_ids(ids))
             checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
         checksums.append(checksum)
-        counted = read_word_counts(directory / name_text_counts(name), _TOTALS)[1]
-        totals = {total: totals[total] + counted[total] for total in _TOTALS}
-    sums = sum_counts(parts)
+        sums = {count: number + sum(part.get(count, 0) for part in counted) for count, number in sums.items()}
     if not sums["sentences"]:
         raise InputError(f"The {split} split of {corpus.name} must have a sentence. Received: no text.")
-    return {**sums, **totals, "shards": names, "crc32": checksums}
+    return {**sums, "shards": names, "crc32": checksums}
 
 
 def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:
     """Encode the missing shards of text files or TFDS sets, and return the splits of `corpus.json`."""
-    chunks = {split: corpus.splits[split].chunks for split in SPLITS}
-    items = {split: [(chunk, name_shard(split, i)) for i, chunk in enumerate(chunks[split])] for split in SPLITS}
+    items = {s: [(chunk, name_shard(s, i)) for i, chunk in enumerate(corpus.splits[s].chunks)] for s in SPLITS}
     plan = _plan_encoding(corpus, vocabulary)
     _remove_stale_shards(directory, plan)
     todo = [
         (chunk, shard)
         for chunk, shard in itertools.chain.from_iterable(items.values())
-        if not ((directory / shard).exists() and (directory / name_text_counts(shard)).exists())
+        if not all((directory / name).exists() for name in (shard, name_text_counts(shard)))
     ]
     without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
     task = functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory))

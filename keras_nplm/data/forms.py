@@ -20,12 +20,12 @@ def companion_path(path: str | os.PathLike, file: str) -> Path:
 
 def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str]) -> None:
     """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each form."""
-    if forms is not None:
-        lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
-        with replace_file(path) as temporary:
-            temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
+    if forms is None:
+        path.unlink(missing_ok=True)
         return
-    path.unlink(missing_ok=True)
+    lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
+    with replace_file(path) as temporary:
+        temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
 
 
 def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
@@ -33,11 +33,9 @@ def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
     if not os.path.lexists(path):
         return None
     head, _, lines = read_text(path).partition("\n")
-    rows = [line.split("\t") for line in lines.split("\n")]
-    forms = dict(row for row in rows if len(row) == 2)
-    if head != _head(lines, words) or rows[-1] != [""] or len(forms) != len(rows) - 1:
+    if head != _head(lines, words):
         raise InputError(f"{path} does not match vocabulary.txt (checksum mismatch). Fix: restore the file or retrain.")
-    return forms
+    return dict(line.split("\t") for line in lines.split("\n")[:-1])
 
 
 def _head(lines: str, words: Sequence[str]) -> str:

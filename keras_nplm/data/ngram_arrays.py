@@ -16,17 +16,12 @@ def ngram_positions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Arrange token ids so that every n-gram (n-1 words of context and the target) is a contiguous slice.
 
-    Args:
-        ids: int32 [T], each sentence closed by `</s>`.
-        order: n, 2 or more.
-        boundary: `"sentence"`: n-1 tokens `<s>` come before each sentence, and its words and `</s>` are predicted.
-            `"stream"`: one running text without `</s>`, in which n-grams cross sentence ends, as in the paper; `<pad>`
-            fills the first contexts.
-        targets_below: skip n-grams whose target id is this or higher (words outside a short-list). Default: no limit.
+    Boundary `"sentence"`: n-1 tokens `<s>` come before each sentence, and its words and `</s>` are predicted.
+    `"stream"`: one running text without `</s>`, in which n-grams cross sentence ends, as in the paper; `<pad>` fills
+    the first contexts. N-grams whose target is `targets_below` or higher (outside a short-list) are skipped.
 
-    Returns:
-        tokens, int32: the text with the inserted `<s>` or `<pad>`. positions, int32 [N]: the n-gram of target i is
-        `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
+    Returns tokens, int32, with the inserted `<s>` or `<pad>`, and positions, int32 [N]: the n-gram of target i is
+    `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
 
     Example:
 

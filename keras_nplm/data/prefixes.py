@@ -19,10 +19,7 @@ BEFORE_WORD = 3  # characters to read before the longest word, to see that a wor
 
 
 def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, normalised as the tokenizer says.
-
-    Of a word of more than `longest` characters only the end is returned.
-    """
+    """Split a text into its complete words and its last, unfinished word, normalised, or the end of a longer word."""
     base, steps = parse_tokenizer(tokenizer_name)
     if base not in _UNFINISHED:
         raise InputError(f"Prefix completion must have a tokenizer of words. Received: {tokenizer_name!r}.")

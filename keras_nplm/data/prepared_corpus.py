@@ -15,7 +15,7 @@ from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_fields, read_json, replace_file
+from keras_nplm.io.files import check_fields, check_is_file, read_json, replace_file
 from keras_nplm.io.options import OPTIONS
 
 PREPARED_FILE = "prepared.json"  # written last: its presence says that the preparation is complete
@@ -56,12 +56,12 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
             f"without {PREPARED_FILE}. Fix: run `keras-nplm prepare --output {directory}` with the text."
         )
     record = read_json(directory / PREPARED_FILE)
-    fields = dict.fromkeys(("corpus", "tokenizer", "vocabulary_scope"), str)
-    check_fields(directory / PREPARED_FILE, record, fields | {"min_count": int})
+    fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)
+    check_fields(directory / PREPARED_FILE, record, fields)
     record.setdefault("max_size", None)
     given = {"tokenizer": tokenizer} | (subwords.describe() if subwords else {})
-    for name, value in given.items():
-        if tokenizer != OPTIONS["tokenizer"].default and record.get(name) != value:
+    for name, value in given.items() if tokenizer != OPTIONS["tokenizer"].default else ():
+        if record.get(name) != value:
             raise InputError(
                 f"`{name}` must be {record.get(name)!r}, with which {directory} was prepared. Received: {value!r}. "
                 "Fix: leave it out, or prepare the text again."
@@ -86,9 +86,8 @@ def _link_file(source: Path, target: Path) -> None:
     """Make `target` a hard link of `source`, or a copy where the file system has no such link."""
     with replace_file(target) as temporary:
         temporary.unlink(missing_ok=True)
+        check_is_file(source)
         try:
             os.link(source, temporary)
-        except FileNotFoundError as error:
-            raise InputError(f"{source} does not exist. Fix: prepare the text again.") from error
         except OSError:
             shutil.copyfile(source, temporary)

@@ -13,8 +13,7 @@ def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) 
 
     The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends the context.
     Tokens, int32, are the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`. These are no targets, and
-    stored as -1 - id. Positions, int32, are the first targets. Shifted back by any offset below T, the segments have
-    each target once.
+    stored as -1 - id. Positions, int32, are the first targets. Shifted back by less than T, they have each target once.
 
     Example:
 

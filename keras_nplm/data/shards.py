@@ -15,7 +15,7 @@ from keras_nplm.data.tokenizers import lower, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.data.word_counts import BATCH_TOKENS, batch_sentences
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import replace_file
+from keras_nplm.io.files import check_is_file, replace_file
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora.chunks import Chunk
@@ -42,22 +42,18 @@ def encode_text(
 ) -> Iterator[np.ndarray]:
     """Encode lines of text as ids, each closed by `</s>`, in batches as `encode_batches`. Blank lines are skipped."""
     tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
-    if vocabulary.subwords is not None:
-        return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1], counter)
     if counter is not None:
-        tokenize, encode = counter.count_lines(tokenize), counter.count_unknown(encode)
+        lines, encode = counter.count_lines(lines), counter.count_unknown(encode)
+    if vocabulary.subwords is not None:
+        return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1])
     return encode_batches(filter(None, map(tokenize, lines)), encode)
 
 
-def _encode_subwords(
-    lines: Iterable[str], subwords: Subwords, lower_case: bool, counter: TextCounter | None
-) -> Iterator[np.ndarray]:
+def _encode_subwords(lines: Iterable[str], subwords: Subwords, lower_case: bool) -> Iterator[np.ndarray]:
     """Encode lines as ids of subwords, which are joined as bytes: faster than lists of numbers."""
     end = np.int32(EOS_ID).tobytes()
     parts, size = [], 0
     for line in filter(str.strip, lines):
-        if counter is not None:
-            counter.add_line(line)
         ids = subwords.encode_bytes(lower(line) if lower_case else line)
         parts += ids, end
         size += len(ids) + len(end)
@@ -70,8 +66,7 @@ def _encode_subwords(
 
 def count_ids(ids: np.ndarray) -> dict[str, int]:
     """Count the `sentences`, `tokens` (without `</s>`) and `unk_tokens` of ids."""
-    sentences = int(np.count_nonzero(ids == EOS_ID))
-    unknown = int(np.count_nonzero(ids == UNK_ID))
+    sentences, unknown = (int(np.count_nonzero(ids == special)) for special in (EOS_ID, UNK_ID))
     return {"sentences": sentences, "tokens": len(ids) - sentences, "unk_tokens": unknown}
 
 
@@ -107,10 +102,9 @@ class ShardedIds:
     """The ids of several shards as one sequence that is read from disk in parts. All ids must be below |V|."""
 
     def __init__(self, paths: Sequence[str | os.PathLike], vocabulary_size: int):
-        try:
-            sizes = [os.stat(path).st_size // DTYPE.itemsize for path in paths]
-        except OSError as error:
-            raise _cannot_read(error) from error
+        for path in paths:
+            check_is_file(path)
+        sizes = [os.path.getsize(path) // DTYPE.itemsize for path in paths]
         self.paths, self.ends = list(paths), np.cumsum(sizes, dtype=np.int64)
         self.vocabulary_size = vocabulary_size
 
@@ -125,10 +119,7 @@ class ShardedIds:
             shard = int(np.searchsorted(self.ends, place, side="right"))
             first = int(self.ends[shard - 1]) if shard else 0
             number = min(stop, int(self.ends[shard])) - place
-            try:
-                part = np.fromfile(self.paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize)
-            except OSError as error:
-                raise _cannot_read(error) from error
+            part = np.fromfile(self.paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize)
             if len(part) != number:
                 raise InputError(f"{self.paths[shard]} was truncated while it was read. Fix: encode the corpus again.")
             ids[place - start : place - start + number] = part
@@ -146,7 +137,3 @@ class ShardedIds:
         for part in self.parts():
             sums += np.bincount(part, minlength=self.vocabulary_size)
         return sums
-
-
-def _cannot_read(error: OSError) -> InputError:
-    return InputError(f"Cannot read {error.filename}: {error.strerror}. Fix: encode the corpus again.")

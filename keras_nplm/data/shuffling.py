@@ -1,7 +1,5 @@
 """Shuffle the n-grams of shards or resampled texts: blocks in random order, several of them permuted together."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from keras_nplm.data.arguments import fold_seed
@@ -22,17 +20,19 @@ class Blocks:
     """A text cut into blocks of n-grams, or of segments, read one by one. They belong to the block of their target."""
 
     def __init__(
-        self, ids: ShardedIds, order: int, boundary: str, size: int, targets_below: int | None = None, segment: int = 1
+        self, ids: ShardedIds | np.ndarray, order: int, boundary: str, size: int, below: int | None, segment: int
     ):
         check_boundary(order, boundary)
-        self._ids, self._order, self._boundary, self._size = ids, order, boundary, size
-        self._targets_below, self._segment = targets_below, segment
+        self._length, self._order, self._boundary, self._size = len(ids), order, boundary, size
+        self._targets_below, self._segment = below, segment
+        self._read = (lambda start, stop: ids[start:stop]) if isinstance(ids, np.ndarray) else ids.read
         starts = np.arange(0, len(ids), size)
-        if boundary == "sentence" and targets_below is None:  # every id is a target
+        if boundary == "sentence" and below is None:  # every id is a target
             self.ngrams = np.minimum(starts + size, len(ids)) - starts
         else:
             read_size = size * max(1, BLOCK // size)
-            parts = ((self._find_targets(part), np.arange(0, len(part), size)) for part in ids.parts(read_size))
+            parts = (self._read(start, min(start + read_size, len(ids))) for start in range(0, len(ids), read_size))
+            parts = ((self._find_targets(part), np.arange(0, len(part), size)) for part in parts)
             sums = [np.add.reduceat(targets, firsts, dtype=np.int64) for targets, firsts in parts]
             self.ngrams = np.concatenate([np.zeros(0, np.int64), *sums])
         self.ngrams = count_segments(self.ngrams, segment)
@@ -47,7 +47,7 @@ class Blocks:
     def load(self, block: int) -> tuple[np.ndarray, np.ndarray]:
         """Read a block: its n-grams as `ngram_positions` arranges them, with contexts from the text before."""
         start = block * self._size
-        ids = self._ids.read(start, min(start + self._size, len(self._ids)))
+        ids = self._read(start, min(start + self._size, self._length))
         if self._segment > 1:
             tokens, positions = segment_positions(ids, self._order, self._boundary, self._segment)
         else:
@@ -61,7 +61,7 @@ class Blocks:
         size = self._order - 1
         length = size
         while True:
-            ids = self._ids.read(max(0, stop - length), stop)
+            ids = self._read(max(0, stop - length), stop)
             if self._boundary == "sentence":
                 ends = np.flatnonzero(ids == EOS_ID)
                 return ids[ends[-1] + 1 :] if len(ends) else ids
@@ -76,10 +76,8 @@ class Pools:
 
     The seed determines an order of the blocks of each text. An epoch has the next round(c N) n-grams in this order,
     with parts of the first and the last block, and shuffles these blocks. A pool has the next blocks of each text.
-    Several workers divide the n-grams of each text in each pool: a worker reads the blocks of its own share only.
-
-    `number` is the number of n-grams in an epoch of all workers, `count` its number of pools. `part` (w, N) is the
-    share of worker w, from 0, of N workers.
+    Several workers divide the n-grams of each text in each pool: a worker reads the blocks of its own `part` only.
+    `number` is the number of n-grams in an epoch of all workers, `count` its number of pools.
     """
 
     def __init__(
@@ -98,7 +96,6 @@ class Pools:
         texts, shares = (ids.texts, ids.shares) if isinstance(ids, Resampled) else ([ids], [1.0])
         for text in texts:
             size = ARRAY_BLOCK if isinstance(text, np.ndarray) else BLOCK if ids is text else RESAMPLED_BLOCK
-            text = _ArrayIds(text) if isinstance(text, np.ndarray) else text
             self._texts.append(Blocks(text, order, boundary, size, targets_below, segment))
         self._cycles = [self._order_blocks(number, text.ngrams) for number, text in enumerate(self._texts)]
         sizes = (text.ngrams.sum() for text in self._texts)
@@ -152,22 +149,6 @@ def divide_evenly(sizes: np.ndarray, workers: int) -> np.ndarray:
     extra = (np.arange(workers)[:, None] - turn) % workers < rest
     more = np.concatenate([np.zeros((1, len(rest)), np.int64), np.cumsum(extra, axis=0)]).reshape(-1, *sizes.shape)
     return np.arange(workers + 1).reshape(-1, *[1] * sizes.ndim) * (sizes // workers) + more
-
-
-class _ArrayIds:
-    """Ids in memory with the interface of `ShardedIds`."""
-
-    def __init__(self, ids: np.ndarray):
-        self._ids = ids
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        return self._ids[start:stop]
-
-    def parts(self, size: int) -> Iterable[np.ndarray]:
-        return (self._ids[start : start + size] for start in range(0, len(self._ids), size))
 
 
 def slice_rows(rows: np.ndarray, start: int, stop: int) -> np.ndarray:

@@ -16,13 +16,14 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
 from keras_nplm.io.errors import InputError, summarize_error
-from keras_nplm.io.files import identify_content, replace_file
+from keras_nplm.io.files import check_is_file, identify_content, replace_file
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
 
 PIECES = OPTIONS["pieces"].default
 MIN_PIECES = OPTIONS["pieces"].least  # 4 special tokens, 256 bytes and some characters
 PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
+_MODEL = "The SentencePiece model"
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
 _UNKNOWN_PENALTY = 10.0  # of SentencePiece's unigram model
 _SAMPLE = 1 << 23  # characters of the text that pieces are trained on, at most
@@ -41,14 +42,12 @@ class Subwords:
 
         P(x) = max over segmentations of prod_i P(x_i)        (unigram; BPE applies its merges in order)
 
-    A line is split at each space, and the words are encoded one by one. So the pieces of a word do not depend on its
-    neighbours. A word begins with `▁`, and characters without a piece are spelled in bytes, such as `<0xE2>`. Thus no
-    `<unk>` occurs, and `decode` restores each line exactly.
+    A line is split at each space, and the words are encoded one by one. A word begins with `▁`, and characters without
+    a piece are spelled in bytes, such as `<0xE2>`. Thus no `<unk>` occurs, and `decode` restores each line exactly.
 
     Args:
-        model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its control symbols
-            and unused pieces get no id. Bytes get the last ids. Its own normalisation is switched off, so that every
-            line is restored.
+        model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its normalisation is
+            switched off. Control symbols and unused pieces get no id. Bytes get the last ids.
         path: name of the model for error messages.
 
     Attributes:
@@ -69,7 +68,7 @@ class Subwords:
     (2016), Neural machine translation of rare words with subword units (BPE).
     """
 
-    def __init__(self, model: bytes, path: str | os.PathLike = "The SentencePiece model"):
+    def __init__(self, model: bytes, path: str | os.PathLike = _MODEL):
         proto = _parse_model(model, path)
         spec = proto.normalizer_spec
         spec.name, spec.precompiled_charsmap, spec.remove_extra_whitespaces = "identity", b"", False
@@ -77,12 +76,12 @@ class Subwords:
         types = type(proto).SentencePiece
         self.kind = PIECES_KINDS[proto.trainer_spec.model_type - 1]
         self.model = proto.SerializeToString(deterministic=True)
-        normal = [piece.score for piece in proto.pieces if piece.type == types.NORMAL]
+        lowest = min(piece.score for piece in proto.pieces if piece.type == types.NORMAL)
         # of a character that is no piece, in the search of a unigram model
-        self.unknown_score = np.float32(np.float32(min(normal)) - np.float32(_UNKNOWN_PENALTY))
+        self.unknown_score = np.float32(lowest) - np.float32(_UNKNOWN_PENALTY)
         kinds = (types.NORMAL, types.USER_DEFINED, types.BYTE)
-        used = [pair for pair in enumerate(proto.pieces) if pair[1].type in kinds]
-        kept = sorted(used, key=lambda pair: pair[1].type == types.BYTE)
+        kept = [pair for pair in enumerate(proto.pieces) if pair[1].type in kinds]
+        kept.sort(key=lambda pair: pair[1].type == types.BYTE)
         self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
         self._ids[[number for number, _ in kept]] = np.arange(_FIRST_ID, _FIRST_ID + len(kept))
@@ -95,8 +94,7 @@ class Subwords:
 
         Args:
             lines: lines of text, read once. About 8 million characters of them are used, spread over the whole text.
-            pieces: size of the vocabulary, with 256 bytes and 4 special tokens, 300 to 1,000,000. It is smaller for a
-                small text.
+            pieces: size of the vocabulary, with bytes and special tokens, 300 to 1,000,000; smaller for a small text.
             kind: `"unigram"` or `"bpe"`.
 
         Raises:
@@ -154,7 +152,7 @@ class Subwords:
         """
         import sentencepiece
 
-        proto = _parse_model(self.model, "The SentencePiece model")
+        proto = _parse_model(self.model)
         types, listed = type(proto).SentencePiece, []
         proto.normalizer_spec.add_dummy_prefix = False
         parts = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
@@ -214,7 +212,7 @@ class _WordCache(dict):
         return ids
 
 
-def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
+def _parse_model(model: bytes, path: str | os.PathLike = _MODEL) -> Any:
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
@@ -235,8 +233,7 @@ def _parse_model(model: bytes, path: str | os.PathLike) -> Any:
         (byte_names == _BYTE_NAMES, "a model with byte fallback"),
     ):
         if not holds:
-            fix = "use a file that `spm_train --byte_fallback` wrote."
-            raise InputError(f"{path} must be {wanted}. Received: a different file. Fix: {fix}")
+            raise InputError(f"{path} must be {wanted}. Fix: use a file that `spm_train --byte_fallback` wrote.")
     return proto
 
 
@@ -296,7 +293,7 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
 
 def _sort_pieces(model: bytes, counts: np.ndarray) -> bytes:
     """Sort the pieces of a model by their counts, special tokens and bytes apart. The segmentation stays the same."""
-    proto = _parse_model(model, "The SentencePiece model")
+    proto = _parse_model(model)
     normal = type(proto).SentencePiece.NORMAL
     pieces = [type(proto).SentencePiece.FromString(piece.SerializeToString()) for piece in proto.pieces]
     places = [place for place, piece in enumerate(pieces) if piece.type == normal]
@@ -344,7 +341,5 @@ def read_subwords(path: Path) -> Subwords:
 
 
 def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Fix: name a SentencePiece model.") from error
+    check_is_file(path)
+    return path.read_bytes()

@@ -5,12 +5,11 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.special_ids import UNK_ID
-from keras_nplm.data.tokenizers import join_tokens
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, parse_json, read_text, replace_file
 
@@ -18,9 +17,8 @@ from keras_nplm.io.files import check_fields, parse_json, read_text, replace_fil
 class TextCounter:
     """Count the characters, the words and the out-of-vocabulary words of a text while it is tokenised and encoded.
 
-    Characters are Unicode code points of the lines; a run of white space counts as one, at the ends of a line as none.
-    Words are runs of characters other than white space. Neither depends on the tokenizer. Line ends are not counted: a
-    model with the boundary `"sentence"` adds one character and one word for each.
+    Characters are Unicode code points; a run of white space counts as one, at the ends of a line as none. Words are
+    separated by white space, whatever the tokenizer. A model with the boundary `"sentence"` adds one of each a line.
     """
 
     def __init__(self) -> None:
@@ -32,18 +30,11 @@ class TextCounter:
         self.words += len(parts)
         self.characters += sum(map(len, parts)) + max(len(parts) - 1, 0)
 
-    def count_lines(self, tokenize: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-        def count(line: str) -> list[str]:
-            self.add_line(line)
-            return tokenize(line)
-
-        return count
-
-    def count_sentences(self, sentences: Iterable[Sequence[str]], tokenizer: str) -> Iterator[Sequence[str]]:
-        """Count sentences that are tokenised already, as the line that `join_tokens` makes of them."""
-        for sentence in sentences:
-            self.add_line(join_tokens(sentence, tokenizer))
-            yield sentence
+    def count_lines(self, lines: Iterable[Any], join: Callable[[Any], str] = str) -> Iterator[Any]:
+        """Count lines, or tokens that `join` makes lines of, and yield them."""
+        for line in lines:
+            self.add_line(join(line))
+            yield line
 
     def count_unknown(self, encode: Callable[[list[str]], np.ndarray]) -> Callable[[list[str]], np.ndarray]:
         def count(tokens: list[str]) -> np.ndarray:
@@ -75,12 +66,8 @@ def read_word_counts(path: str | os.PathLike, totals: Sequence[str] = ()) -> tup
     """Read words with their counts, and the totals, as `write_word_counts` wrote them."""
     head, _, lines = read_text(path).partition("\n")
     described = parse_json(path, head)
-    check_fields(path, described, dict.fromkeys((*totals, "types", "crc32"), int))
-    rows = [line.split("\t") for line in lines.split("\n")]
-    is_whole = rows[-1] == [""] and all(len(row) == 2 and row[0] and row[1].isdecimal() for row in rows[:-1])
-    counts = {word: int(count) for word, count in rows[:-1]} if is_whole else {}
-    if described["crc32"] != zlib.crc32(lines.encode()) or described["types"] != len(counts) or not is_whole:
-        raise InputError(
-            f"{Path(path)} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus again."
-        )
-    return counts, {name: described[name] for name in totals}
+    check_fields(path, described, dict.fromkeys((*totals, "crc32"), int))
+    if described["crc32"] != zlib.crc32(lines.encode()):
+        raise InputError(f"{path} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus again.")
+    counts = dict(line.split("\t") for line in lines.split("\n")[:-1])
+    return {word: int(count) for word, count in counts.items()}, {name: described[name] for name in totals}

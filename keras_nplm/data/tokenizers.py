@@ -15,10 +15,7 @@ _CACHED = 1 << 20  # normalised tokens that a process caches: about 150 MB
 
 
 def lower(text: str) -> str:
-    """Lower-case a text, each character independently of its neighbours, as TensorFlow graphs can do it.
-
-    `str.lower` differs in two cases: a Σ at the end of a word, and İ, which becomes two characters.
-    """
+    """Lower-case a text character by character, as graphs can do it: `str.lower` differs for a last Σ and for İ."""
     return text.lower() if text.isascii() else "".join(character.lower()[0] for character in text)
 
 
@@ -51,8 +48,8 @@ def load_english_lemmas() -> Mapping[str, str]:
 def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
     """Build the table from the forms in tokenised text to the words that replace them: meetings -> meet, Went -> Go.
 
-    A chain of lemmas is followed to its end, so that lemmatising twice equals lemmatising once. `tokens` tokenises a
-    text and applies the steps before lemmas. A form or a lemma that is not exactly one token is skipped.
+    A chain of lemmas is followed to its end, so that lemmatising twice equals lemmatising once. A form or a lemma that
+    is not exactly one of `tokens`, the tokenizer with the steps before lemmas, is skipped.
     """
     pairs = [(form, tokens(form), tokens(lemma)) for form, lemma in dictionary.items()]
     pairs = [(form, *found, *lemma) for form, found, lemma in pairs if len(found) == len(lemma) == 1]
@@ -123,8 +120,7 @@ def get_tokenizer(
     """Return the tokenizer with a name, as in `"words+lower+numbers"`: a function from a line to its normalised tokens.
 
     `"words"` is for running text (see `split_words`), `"whitespace"` for text whose tokens are separated by spaces.
-    With `apart` both split at spaces. `"sentencepiece"` needs the `Subwords` of a vocabulary. `forms` are for the step
-    `lemmas`, by default those of `load_forms`.
+    With `apart` both split at spaces. `forms` are for the step `lemmas`, by default those of `load_forms`.
     """
     base, steps = parse_tokenizer(name)
     if base == SUBWORDS:
@@ -133,8 +129,7 @@ def get_tokenizer(
                 "The tokenizer `sentencepiece` needs a vocabulary with subwords. Received: words. Fix: use the "
                 "vocabulary of a model that was trained with `--tokenizer sentencepiece`."
             )
-        pieces = subwords
-        return (lambda line: pieces.encode(lower(line))) if steps else pieces.encode
+        return (lambda line: subwords.encode(lower(line))) if steps else subwords.encode
     split = split_fields if apart and base != CHARACTERS else TOKENIZERS[base]
     if not steps:
         return split
@@ -146,10 +141,9 @@ def parse_tokenizer(name: str) -> tuple[str, tuple[str, ...]]:
     """Split the name of a tokenizer, such as `"words+lower"`, into its base and its normalisation steps."""
     base, *steps = name.split("+")
     if base not in _BASES or steps != [step for step in STEPS if step in steps]:
-        after = ", ".join(f"+{step}" for step in STEPS)
         raise InputError(
-            f"`tokenizer` must be one of {', '.join(_BASES)}. Received: {name!r}. The steps {after} may follow, in "
-            "this order."
+            f"`tokenizer` must be one of {', '.join(_BASES)}. Received: {name!r}. The steps +{', +'.join(STEPS)} may "
+            "follow, in this order."
         )
     if base in (CHARACTERS, SUBWORDS) and {*steps} - {"lower"}:
         raise InputError(f"The tokenizer `{base}` must have no step but +lower. Received: {name!r}.")

@@ -27,7 +27,7 @@ _TOKENISED = re.compile(  # markers, and tokens of the Penn Treebank, WikiText, 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> list[str]:
     """Return a sentence with a remedy for each way in which a text is unusual; an empty list for usual text."""
-    found = [*_describe_size(encoded, boundary)]
+    found = [*_describe_size(encoded.splits["train"], boundary)]
     if parse_tokenizer(corpus.tokenizer)[0] in WORD_TOKENIZERS:
         lines = (itertools.islice(_read_lines(corpus, split), _SEARCHED) for split in corpus.splits)
         found += filter(None, [_describe_tokens(itertools.chain.from_iterable(lines), corpus.tokenizer)])
@@ -35,7 +35,13 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
         words = [word for line in sample for word in line.split() if NO_SPACES.search(word)]
         if words and sum(map(len, words)) > _MAX_WORD * len(words):
             found.append("The text is in a script without spaces between words. Fix: use `--tokenizer sentencepiece`.")
-        found += _describe_unknown(encoded)
+        shares = {split: counts["unk_tokens"] / max(1, counts["tokens"]) for split, counts in encoded.splits.items()}
+        found += (
+            f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that the perplexity looks good. "
+            "Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
+            for split, share in shares.items()
+            if share > _MAX_UNKNOWN
+        )
     split = corpus.splits["train"]
     path = next((path for path, *_ in split.chunks[0].ranges), "") if isinstance(split, TextSplit) else ""
     if path.endswith((".csv", ".tsv")):
@@ -59,8 +65,8 @@ def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
 
 
 def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
-    found = filter(None, map(_TOKENISED.search, lines)) if parse_tokenizer(tokenizer)[0] == "words" else iter(())
-    if not (mark := next(found, None)):
+    is_split = parse_tokenizer(tokenizer)[0] == "words"
+    if not (is_split and (mark := next(filter(None, map(_TOKENISED.search, lines)), None))):
         return ""
     return (
         f"The text is tokenised already, since it has {mark[0].strip()!r}, which the tokenizer words splits. Fix: use "
@@ -68,29 +74,18 @@ def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
     )
 
 
-def _describe_size(encoded: EncodedCorpus, boundary: str) -> Iterator[str]:
-    counts = encoded.splits["train"]
-    if counts["tokens"] < _MIN_TOKENS:
+def _describe_size(counts: dict, boundary: str) -> Iterator[str]:
+    tokens, sentences = counts["tokens"], counts["sentences"]
+    if tokens < _MIN_TOKENS:
         yield (
-            f"The training text has only {counts['tokens']:,} tokens. Fix: add text, or compare with an n-gram model "
+            f"The training text has only {tokens:,} tokens. Fix: add text, or compare with an n-gram model "
             "(`keras-nplm ngram`)."
         )
-    elif boundary == "sentence" and counts["tokens"] > _MAX_LINE * counts["sentences"]:
+    elif boundary == "sentence" and tokens > _MAX_LINE * sentences:
         yield (
-            "Each line counts as one sentence, and lines have "
-            f"{counts['tokens'] // counts['sentences']:,} tokens on average. Fix: put each sentence on its own line, "
-            "or use `--boundary stream`."
+            f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on average. Fix: put "
+            "each sentence on its own line, or use `--boundary stream`."
         )
-
-
-def _describe_unknown(encoded: EncodedCorpus) -> Iterator[str]:
-    for split, counts in encoded.splits.items():
-        share = counts["unk_tokens"] / max(1, counts["tokens"])
-        if share > _MAX_UNKNOWN:
-            yield (
-                f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), which makes the perplexity look "
-                "good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
-            )
 
 
 def _read_lines(corpus: Corpus, name: str) -> Iterator[str]:

@@ -86,10 +86,7 @@ class Vocabulary:
     def tokenizer(self, name: str) -> Callable[[str], list[str]]:
         """Return the tokenizer with a name, a function from a line to its tokens; see `get_tokenizer`."""
         if self.subwords is not None and not uses_subwords(name):
-            raise InputError(
-                f"A vocabulary of subwords needs the tokenizer `sentencepiece`. Received: {name!r}. Fix: use "
-                "'sentencepiece'."
-            )
+            raise InputError(f"A vocabulary of subwords needs the tokenizer `sentencepiece`. Received: {name!r}.")
         return get_tokenizer(name, self.forms, self.subwords)
 
     def with_forms(self, forms: Mapping[str, str]) -> "Vocabulary":
@@ -113,16 +110,13 @@ class Vocabulary:
             sentences: lists of tokens; or, with `tokenizer`, strings.
             min_count: rarer words become `<unk>`. The paper's is 4: it merges words seen 3 times or less.
             max_size: the largest number of words, without special tokens. Default: no limit.
-            tokenizer: name of the tokenizer that splits the sentences into tokens, such as `"words"`; see
-                `keras_nplm.data.tokenizers.get_tokenizer`. Default: none, sentences are lists of tokens.
+            tokenizer: name of the tokenizer of strings, such as `"words"`; see `get_tokenizer`. Default: none.
 
         Raises:
             InputError: an option is out of range, the text holds a reserved token, or no word is left.
 
         Example:
 
-        >>> Vocabulary.build([["a", "b", "a", "c", "b", "a"]], min_count=2).words[4:]
-        ['a', 'b']
         >>> Vocabulary.build(["The cat.", "The dog."], tokenizer="words").words[4:]
         ['.', 'The', 'cat', 'dog']
         """
@@ -170,9 +164,7 @@ class Vocabulary:
             raise InputError(f"{path} is empty or truncated: it must end with a line end. Fix: restore the file.")
         words = text[:-1].split("\n")
         if tuple(words[: len(SPECIALS)]) != SPECIALS:
-            raise InputError(
-                f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[: len(SPECIALS)]}."
-            )
+            raise InputError(f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[:4]}.")
         forms, subwords = read_forms(companion_path(path, FORMS), words), None
         if os.path.lexists(model := companion_path(path, SUBWORDS)):
             from keras_nplm.data.subwords import read_subwords  # few vocabularies have them

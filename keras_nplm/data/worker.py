@@ -1,9 +1,7 @@
 """The worker process of `keras_nplm.data.worker_pool`: a script that is started by its path.
 
-It is not a `multiprocessing` process, which would also import the main program of its parent.
-
-Protocol, pickled values: standard input has the function that makes the task, then the items, then None. Standard
-output has the result of each item, then the result of `finish()`.
+A `multiprocessing` process would also import the main program of its parent. Standard input has pickled values: the
+function that makes the task, the items, None. Standard output has the result of each item, then that of `finish()`.
 """
 
 import importlib

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import RunError
 
 _MOST = 16  # processes: with more, the disk is the limit
 
@@ -27,8 +27,7 @@ def run_in_processes(
 ) -> Iterator[tuple[int | None, Any]]:
     """Run a task on each item, in this process or in several worker processes.
 
-    Yields (number of the item, result), in the order in which they finish, and for each process (None, result of
-    `finish()`). Raises the InputError or RunError of the task, and RunError if a worker process dies.
+    Yields (number of the item, result) as they finish, and for each process (None, result of `finish()`).
     """
     if processes == 1 or len(items) < 2:
         task = make_task()
@@ -42,7 +41,11 @@ def run_in_processes(
     with contextlib.ExitStack() as stack:
         left = min(processes, len(items))
         for _ in range(left):
-            stack.enter_context(_start_worker(make_task, todo, done))
+            command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
+            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            thread = threading.Thread(target=_feed, args=(worker, make_task, todo, done))
+            stack.callback(_stop_worker, worker, thread)
+            thread.start()
         while left:
             number, value = done.get()
             if isinstance(value, Exception):
@@ -51,22 +54,13 @@ def run_in_processes(
             yield number, value
 
 
-@contextlib.contextmanager
-def _start_worker(make_task: Callable[[], Any], todo: queue.SimpleQueue, done: queue.SimpleQueue) -> Iterator[None]:
-    """Start a worker process and a thread that feeds it. Both end with the block, finished or not."""
-    command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    thread = threading.Thread(target=_feed, args=(worker, make_task, todo, done))
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.kill()
-        worker.wait()
-        thread.join()
-        worker.stdout.close()
-        with contextlib.suppress(OSError):
-            worker.stdin.close()
+def _stop_worker(worker: subprocess.Popen, thread: threading.Thread) -> None:
+    worker.kill()
+    worker.wait()
+    thread.join()
+    worker.stdout.close()
+    with contextlib.suppress(OSError):
+        worker.stdin.close()
 
 
 def _feed(
@@ -79,11 +73,9 @@ def _feed(
             while True:
                 number, item = todo.get_nowait()
                 _send(worker, item)
-                done.put((number, _receive(worker)))
+                done.put((number, pickle.load(worker.stdout)))  # a result or an error
         _send(worker, None)
-        done.put((None, _receive(worker)))
-    except (InputError, RunError) as error:
-        done.put((None, error))
+        done.put((None, pickle.load(worker.stdout)))
     except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # a broken pipe
         message = (
             f"A worker process that read the text died (exit status {worker.wait()}), perhaps out of memory. Finished "
@@ -95,10 +87,3 @@ def _feed(
 def _send(worker: subprocess.Popen, value: object) -> None:
     worker.stdin.write(pickle.dumps(value))
     worker.stdin.flush()
-
-
-def _receive(worker: subprocess.Popen) -> Any:
-    answer = pickle.load(worker.stdout)
-    if isinstance(answer, Exception):
-        raise answer
-    return answer

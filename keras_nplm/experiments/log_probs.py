@@ -61,7 +61,6 @@ def load_tuned(directory: Path) -> LanguageModel:
 
 
 def compute_perplexities(columns: Columns) -> dict[str, float]:
-    """Return the perplexity of each split."""
     return {split: float(np.exp(-column.mean())) for split, column in columns.items()}
 
 

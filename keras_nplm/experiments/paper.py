@@ -56,20 +56,20 @@ _MLP1_SIZES = 60, 50  # m, h
 _BESIDE: list[Column] = [("paper: validation", "paper.0", ""), ("test", "paper.1", ""), *split_columns(header="ours: ")]
 
 
-def _format_weights(mixture: dict) -> str:
-    return ", ".join(map("{:.3f} {}".format, mixture["weights"], mixture["components"]))
-
-
 def _format_neighbours(pairs: list) -> str:
     return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
 
 
 _ROW = [("row", "title", ""), *_BESIDE, ("epochs", "epochs", ""), ("CPU seconds", "cpu_seconds", format_seconds)]
-_MIXTURE = [("mixture", "title", ""), *_BESIDE, ("weights", _format_weights, "")]
+_WEIGHTS = ("weights", lambda row: ", ".join(map("{:.3f} {}".format, row["weights"], row["components"])), "")
+_MIXTURE = [("mixture", "title", ""), *_BESIDE, _WEIGHTS]
 _WORDS = [("word", "word", ""), ("nearest neighbours", "neighbours", _format_neighbours)]
 _EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
 _COUNTS = [("possible n-grams", "possible_ngrams", ".2e"), ("n-grams in training", "seen_ngrams", ",")]
-_SIZES = [("share", "seen_share", ".1e"), ("parameters of a network with the sizes of MLP1", "network", ",")]
+_SIZES: list[Column] = [
+    ("share", lambda row: row["seen_ngrams"] / row["possible_ngrams"], ".1e"),
+    ("parameters of a network with the sizes of MLP1", "network", ","),
+]
 TABLES = (
     Table("rows", [*_ROW, ("command", "command", format_code)], "Perplexity on Brown"),
     Table("mixtures", _MIXTURE, "Mixtures, weights fixed or fitted on validation", lambda row: row["paper"]),
@@ -80,7 +80,6 @@ TABLES = (
 
 
 def find_row(name: str) -> Row:
-    """Return the row of Table 1 with a name, for studies that use its model."""
     return next(row for row in PAPER_ROWS if row.name == name)
 
 
@@ -103,23 +102,18 @@ STUDY = Study(__doc__, TABLES, PAPER_ROWS, _measure)
 
 
 def _measure_mixtures(made: dict[str, Row], directory: Path) -> list[dict]:
-    """Return each network mixed with the trigram, at weight 0.5 and at the fitted weight."""
     mixtures = []
     for row in made.values() if "trigram" in made else ():
         if row.is_network:
             title, *paper = row.mixed or (f"{row.title} + trigram",)
             columns = {name: load_log_probs(directory, name) for name in (row.name, "trigram")}
-            half = {"title": f"{title}, 0.5", "paper": paper or None}
-            fitted = {"title": f"{title}, fitted", "paper": None}
-            mixtures += [
-                half | measure_mixture(columns, [*columns], [0.5, 0.5]),
-                fitted | measure_mixture(columns, [*columns]),
-            ]
+            for label, weights, printed in (("0.5", [0.5, 0.5], paper or None), ("fitted", None, None)):
+                mixture = measure_mixture(columns, [*columns], weights)
+                mixtures.append({"title": f"{title}, {label}", "paper": printed} | mixture)
     return mixtures
 
 
 def _find_neighbours(language_model: LanguageModel) -> dict:
-    """Return the nearest neighbours of some words, and a map of the most frequent words."""
     words = [word for word in language_model.vocabulary.words[len(SPECIALS) :] if word.isalpha()][:_MAP_WORDS]
     points = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
     points = (points / np.abs(points).max()).round(3)
@@ -131,17 +125,11 @@ def _find_neighbours(language_model: LanguageModel) -> dict:
 
 
 def _count_parameters(encoded: EncodedCorpus) -> list[dict]:
-    """Return for each order n the possible n-grams, the n-grams in training, and the parameters of MLP1's network."""
     size, (m, h) = encoded.vocabulary_size - 3, _MLP1_SIZES  # <pad>, <s> and </s> are not words of the paper
     counts = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, _MAX_ORDER, "stream")
     return [
-        {
-            "order": n,
-            "possible_ngrams": size**n,
-            "seen_ngrams": len(counts.keys[n - 1]),
-            "seen_share": len(counts.keys[n - 1]) / size**n,
-            "network": size * (1 + n * m + h) + h * (1 + (n - 1) * m),
-        }
+        {"order": n, "possible_ngrams": size**n, "seen_ngrams": len(counts.keys[n - 1])}
+        | {"network": size * (1 + n * m + h) + h * (1 + (n - 1) * m)}
         for n in range(2, _MAX_ORDER + 1)
     ]
 
@@ -163,9 +151,7 @@ def write_figure(path: str | os.PathLike, report: dict) -> None:
     for name in _CURVES:
         if curve := [row[name] for row in report["curves"] if name in row]:
             curves.plot(range(1, len(curve) + 1), curve, marker="o", label=name)
-    curves.set_xlabel("epoch, the paper's optimiser")
-    curves.set_ylabel("validation perplexity")
-    if report["curves"]:
-        curves.legend()
+            curves.legend()
+    curves.set(xlabel="epoch, the paper's optimiser", ylabel="validation perplexity")
     with replace_file(path) as temporary:
         figure.savefig(temporary, dpi=120)

@@ -66,18 +66,17 @@ def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, dat
     failed, threads = [], max(1, count_processes() // jobs)
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        running = {pool.submit(_make, row, directory, threads, data_dir): row for row in missing}
+        running = {pool.submit(_make, row, directory, threads, data_dir): row.name for row in missing}
         for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
-            row, status = running[future], future.result()
-            failed += [row] if status else []
-            print(f"[{done}/{len(missing)}] {row.name}: {'failed' if status else 'made'}", file=sys.stderr)
+            name, status = running[future], future.result()
+            failed += [name] if status else []
+            print(f"[{done}/{len(missing)}] {name}: {'failed' if status else 'made'}", file=sys.stderr)
     finally:
         pool.shutdown(cancel_futures=True)  # an interruption also reaches the commands; no further command starts
     if failed:
-        log = directory / "rows" / f"{failed[0].name}.log"
-        last = (log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["(empty)"])[-1]
-        names = ", ".join(row.name for row in failed)
-        raise RunError(f"{len(failed)} row(s) failed: {names}. Other rows are kept. See {log}: {last}")
+        log = directory / "rows" / f"{failed[0]}.log"
+        last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        raise RunError(f"{len(failed)} row(s) failed: {', '.join(failed)}. Other rows are kept. See {log}: {last}")
 
 
 def is_made(row: Row, directory: Path) -> bool:
@@ -87,12 +86,11 @@ def is_made(row: Row, directory: Path) -> bool:
 
 
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
-    """Run the command of a row; return its exit status."""
-    model, log_path = directory / "rows" / row.name, directory / "rows" / f"{row.name}.log"
+    model = directory / "rows" / row.name
     command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(model)]
     command += ["--data-dir", data_dir] if data_dir else []
     environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
-    with open(log_path, "ab") as log:
+    with open(f"{model}.log", "ab") as log:
         status = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
     if not status:
         with replace_file(model / "command.txt") as temporary:

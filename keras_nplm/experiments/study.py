@@ -2,8 +2,6 @@
 
 import dataclasses
 import importlib
-import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,23 +11,22 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 
+STUDIES = ("configurations", "default", "dynamic", "modern", "tokenization")
+BENCHMARKS = ("training", "scoring", "estimation", "serving", "quality")
+
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """A study."""
-
     text: str  # Markdown: the title in the first line, then what a reader of the tables must know
     tables: Sequence[Table] = ()
     rows: Sequence[Row] = ()  # the models that it needs
     measure: Callable | None = None  # of the directory of `rows/`; default: all rows, in the first table
 
     def split_text(self) -> tuple[str, str]:
-        """Return the title, without the name of the study, and the text after it."""
-        title, _, text = inspect.cleandoc(self.text).partition("\n")
-        return re.sub(r"^\w+ `.*?`: (\w)", lambda match: match[1].upper(), title).rstrip("."), text.strip()
+        title, _, text = self.text.partition("\n")
+        return title.rstrip("."), text.strip()
 
     def report(self, directory: Path) -> dict:
-        """Return the report on the rows in a directory."""
         if self.measure:
             return self.measure(directory)
         return {self.tables[0].key: [read_row(row, directory) for row in self.rows]}
@@ -39,16 +36,17 @@ class Study:
         return join_paragraphs(*(table.format(report, page) for table in self.tables))
 
 
-def load_study(module: str) -> Study:
-    """Import and return a study by its module, such as `paper`, `studies.modern` or `benchmark.training`."""
-    return importlib.import_module(f"{__package__}.{module}").STUDY
+def load_study(name: str) -> Study:
+    """Import and return the declaration of `paper`, of a study or of a benchmark."""
+    package = "studies." if name in STUDIES else "benchmark." if name in BENCHMARKS else ""
+    return importlib.import_module(f"{__package__}.{package}{name}").STUDY
 
 
 def make_study(
-    module: str, directory: Path, jobs: int | None = None, data_dir: str | None = None, rows: Sequence[str] = ()
+    name: str, directory: Path, jobs: int | None = None, data_dir: str | None = None, rows: Sequence[str] = ()
 ) -> dict:
     """Make the models of a study that do not exist yet, by default all; write `studies/NAME.json` and `.md`."""
-    study, path = load_study(module), directory / "studies" / module.rpartition(".")[2]
+    study, path = load_study(name), directory / "studies" / name
     names = [row.name for row in study.rows]
     for row in rows:
         check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))

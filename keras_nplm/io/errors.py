@@ -5,17 +5,11 @@ from types import ModuleType
 
 
 class InputError(ValueError):
-    """Invalid input: an argument, a file or a directory cannot be used. Exit status 2.
-
-    Examples: a missing file, an order of 1, a vocabulary that belongs to a different model.
-    """
+    """Invalid input, such as a missing file or an order of 1. Exit status 2."""
 
 
 class RunError(RuntimeError):
-    """Runtime failure: valid input, but the work failed. Exit status 1.
-
-    Examples: a loss that is not finite, a full disk.
-    """
+    """Runtime failure with valid input, such as a loss that is not finite, or a full disk. Exit status 1."""
 
 
 def check_argument(argument: str, holds: bool, wanted: str, received: object, fix: str = "") -> None:

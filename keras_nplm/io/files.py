@@ -68,14 +68,12 @@ def remove_temporary_files(directory: Path) -> None:
 
 
 def write_json(path: str | os.PathLike, value: object) -> None:
-    """Write `value` to `path` as indented JSON."""
     with replace_file(path) as temporary:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # a file name may hold a lone surrogate
 
 
 def read_json(path: str | os.PathLike) -> dict:
-    """Read a JSON object from `path`."""
     check_is_file(path)
     check_json_size(path, os.path.getsize(path))
     return parse_json(path, read_text(path))

@@ -5,12 +5,12 @@ It imports neither Keras nor TensorFlow. The choices are literal tuples: a test 
 """
 
 import dataclasses
-import math
 import numbers
 import re
+import sys
 from collections.abc import Iterator
 
-from keras_nplm.io.errors import InputError, shorten_value
+from keras_nplm.io.errors import check_argument, shorten_value
 
 GROUPS = {
     "data": "text, tokens and vocabulary",
@@ -78,7 +78,7 @@ class Option:
             return value in self.choices
         if self.is_list:
             return _LIST.fullmatch(value) is not None and sorted({*parse_integers(value)}) == [*parse_integers(value)]
-        if self.type is float and not _is_finite(value):
+        if self.type is float and not abs(value) <= sys.float_info.max:
             return False
         return (self.least is None or value >= self.least) and (self.below is None or value < self.below)
 
@@ -88,22 +88,13 @@ class Option:
             return
         right_type = isinstance(value, _KINDS[self.type]) and not isinstance(value, bool)
         kind = [] if self.choices or self.is_list or right_type else [_NAMES[self.type]]
-        if self.type is float and right_type and not _is_finite(value):
+        if self.type is float and right_type and not abs(value) <= sys.float_info.max:
             kind = ["finite"]
         wanted = ", ".join([*kind, *filter(None, [self.range])])
         wanted += ", or None" if self.optional else ""
         example = self.default if self.example is None else self.example
-        raise InputError(
-            f"`{argument or self.name}` must be {wanted}. Received: {shorten_value(value)}. Fix: give a value such as "
-            f"{example!r}."
-        )
-
-
-def _is_finite(value: numbers.Real) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer that no float can hold
-        return False
+        fix = f"give a value such as {example!r}."
+        check_argument(argument or self.name, False, wanted, shorten_value(value), fix)
 
 
 def parse_integers(text: str) -> tuple[int, ...]:

@@ -67,17 +67,7 @@ def hide_messages() -> None:
 
 @contextlib.contextmanager
 def _import_quietly() -> Iterator[None]:
-    """Import TensorFlow and let it look for devices, with its start-up messages filtered."""
-    with filter_standard_error():
-        yield
-        # a program may still choose among GPUs by CUDA_VISIBLE_DEVICES
-        if not os.path.exists("/proc/driver/nvidia") or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-            sys.modules["tensorflow"].config.list_physical_devices()  # asks for the CUDA driver, and configures nothing
-
-
-@contextlib.contextmanager
-def filter_standard_error() -> Iterator[None]:
-    """Remove TensorFlow's start-up messages from file descriptor 2; all other lines pass in order."""
+    """Import TensorFlow and let it look for devices, without its start-up messages; other lines pass in order."""
     import subprocess  # here: `import keras_nplm` imports this module
 
     sys.stderr.flush()
@@ -92,6 +82,9 @@ def filter_standard_error() -> Iterator[None]:
     filter.stdin.close()
     try:
         yield
+        # a program may still choose among GPUs by CUDA_VISIBLE_DEVICES
+        if not os.path.exists("/proc/driver/nvidia") or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+            sys.modules["tensorflow"].config.list_physical_devices()  # asks for the CUDA driver, and configures nothing
     finally:
         sys.stderr.flush()
         os.dup2(original, 2)

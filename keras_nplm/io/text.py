@@ -1,8 +1,7 @@
 """Text of files: UTF-8 lines, plain or compressed; the white space of file formats; escapes for terminals and tables.
 
-This module alone knows files by their first bytes: archives are read, and other kinds are refused by name. A line has
-at most 16 MiB, so that no file, however it is compressed, claims much memory. The total is not limited: all readers
-take a text line by line.
+Archives are known by their first bytes. A line has at most 16 MiB, so that no file, however it is compressed, claims
+much memory. The total is not limited: all readers take a text line by line.
 """
 
 import bz2
@@ -32,12 +31,6 @@ _ARCHIVES = {
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([byte]) + b"\x2a\x4d\x18" for byte in range(0x50, 0x60))),
     "xz": (b"\xfd7zXZ\0",),
     "bzip2": tuple(b"BZh%d%b" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
-}
-_OTHERS = {
-    "a zip archive": (b"PK\3\4",),
-    "a 7z archive": (b"7z\xbc\xaf\x27\x1c",),
-    "a PDF document": (b"%PDF-",),
-    "a binary model of KenLM, which is made from an ARPA file": (b"mmap lm http://kheafield",),
 }
 _MARKS = {  # the mark of UTF-32 may begin with that of UTF-16
     **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-32"),
@@ -72,13 +65,9 @@ def read_text(path: str | os.PathLike) -> str:
     """Read a whole UTF-8 file. Line ends are kept as they are."""
     check_is_file(path)
     try:
-        data = Path(path).read_bytes()
+        return decode(path, Path(path).read_bytes())
     except OSError as error:
         raise _cannot_read(path, error) from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise utf8_error(path, data) from error
 
 
 def read_lines(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterator[str]:
@@ -122,13 +111,13 @@ def is_compressed(path: str | os.PathLike) -> bool:
     check_is_file(path)
     try:
         with open(path, "rb") as file:
-            return _find_kind(file.read(16), _ARCHIVES) is not None
+            return _find_kind(file.read(16)) is not None
     except OSError as error:
         raise _cannot_read(path, error) from error
 
 
-def _find_kind(data: bytes, kinds: dict[str, tuple[bytes, ...]]) -> str | None:
-    return next((name for name, marks in kinds.items() if data.startswith(marks)), None)
+def _find_kind(data: bytes) -> str | None:
+    return next((name for name, marks in _ARCHIVES.items() if data.startswith(marks)), None)
 
 
 @contextlib.contextmanager
@@ -140,9 +129,9 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
             check_is_file(path, or_pipe=True)
         with open(path, "rb") if stream is None else contextlib.nullcontext(stream) as raw:
             file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)  # type: ignore[type-var]
-            if kind := _find_kind(file.peek(16), _ARCHIVES):
+            if kind := _find_kind(file.peek(16)):
                 file = io.BufferedReader(_Decompressed(file, _find_decompressor(kind, path)), _BUFFER)
-            _check_text(path, file.peek(512))
+            _check_line_ends(path, file.peek(512))
             yield file
     except EOFError as error:
         raise InputError(f"{path} is not a whole {kind} archive ({error}). Fix: download or copy it again.") from error
@@ -150,10 +139,7 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
         raise _cannot_read(path, error) from error
 
 
-def _check_text(path: str | os.PathLike, first: bytes) -> None:
-    """Refuse a file by its first bytes, which name the kind of a file other than text, and its line ends."""
-    if kind := "a tar archive" if first[257:262] == b"ustar" else _find_kind(first, _OTHERS):
-        raise InputError(f"{path} must be text. Received: {kind}. Fix: name a text file.")
+def _check_line_ends(path: str | os.PathLike, first: bytes) -> None:
     if b"\n" not in first and b"\r" in first.rstrip(b"\r") and b"\0" not in first:
         raise InputError(
             f"The lines of {path} must end with LF or CR LF. Received: CR alone. Fix: convert them, for example by "

@@ -33,12 +33,11 @@ class AveragedContext(ContextEmbedding):
 
     Call arguments, returns: as in `ContextEmbedding`, with x float [B, (K + k) m].
 
-    Raises:
-        InputError: `averages_after` does not ascend, or (in `build`) reaches the end of the context.
-
     Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3, "global
     aggregate".
     """
+
+    options = ("averages_after",)
 
     def __init__(self, *args: Any, averages_after: Sequence[int], **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -94,6 +93,3 @@ class AveragedContext(ContextEmbedding):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], number_of_blocks(input_shape[1] + 1, self.averages_after) * self.embedding_dim)
-
-    def get_config(self) -> dict:
-        return super().get_config() | {"averages_after": self.averages_after}

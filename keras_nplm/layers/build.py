@@ -1,5 +1,7 @@
 """The layers that names stand for: context, hidden and output layers."""
 
+from typing import Any
+
 import keras
 
 from keras_nplm.io.errors import check_argument
@@ -14,40 +16,34 @@ def build_context(
     context: str | keras.layers.Layer,
     vocabulary_size: int,
     embedding_dim: int,
-    weight_decay: float = 0.0,
     word_dropout: float = 0.0,
     dropout: float = 0.0,
-    dtype: str | keras.DTypePolicy | None = None,
+    **options: Any,
 ) -> ContextEmbedding:
     """Return `ContextEmbedding` for "concatenated", or the given context layer, which has options of its own."""
     if context == "concatenated":
-        options = dict(weight_decay=weight_decay, word_dropout=word_dropout, dropout=dropout, dtype=dtype)
+        options |= dict(word_dropout=word_dropout, dropout=dropout)
         return ContextEmbedding(vocabulary_size, embedding_dim, name="embed", **options)
     wanted = "'concatenated' or a context layer such as AveragedContext(...)"
     check_argument("context", isinstance(context, ContextEmbedding), wanted, context, "pass the name or a layer.")
     _check_vocabulary("context", context, vocabulary_size)
-    given = dict(word_dropout=word_dropout, embedding_dropout=dropout)
-    for option, value in given.items():
+    for option, value in (("word_dropout", word_dropout), ("embedding_dropout", dropout)):
         check_argument(option, not value, "0 if `context` is a layer", value, "give it to the layer.")
     return context
 
 
 def build_hidden(
-    hidden: str | keras.layers.Layer | None,
-    hidden_units: int,
-    weight_decay: float = 0.0,
-    dropout: float = 0.0,
-    dtype: str | keras.DTypePolicy | None = None,
+    hidden: str | keras.layers.Layer | None, hidden_units: int, dropout: float = 0.0, **options: Any
 ) -> keras.layers.Layer | None:
     """Return the hidden layer of an activation, the given Keras layer [B, w] -> [B, h], or None for no hidden layer."""
     if hidden is None or (isinstance(hidden, str) and hidden_units == 0):
         return None
     if hidden == "tanh":
-        return TanhHidden(hidden_units, weight_decay, dropout, name="hidden", dtype=dtype)
+        return TanhHidden(hidden_units, dropout=dropout, name="hidden", **options)
     if isinstance(hidden, str):
         wanted = f"one of {', '.join(ACTIVATIONS)}, a Keras layer, or None"
         check_argument("hidden", hidden in ACTIVATIONS, wanted, repr(hidden), "choose one of these.")
-        return DeepHidden(hidden_units, weight_decay, hidden, dropout=dropout, name="hidden", dtype=dtype)
+        return DeepHidden(hidden_units, activation=hidden, dropout=dropout, name="hidden", **options)
     is_layer, wanted = isinstance(hidden, keras.layers.Layer), "a name, a Keras layer, or None"
     check_argument("hidden", is_layer, wanted, hidden, "pass a layer such as DeepHidden(100).")
     check_argument("dropout", not dropout, "0 if `hidden` is a layer", dropout, "give it to the layer.")
@@ -58,20 +54,17 @@ def build_output(
     output: str | keras.layers.Layer,
     vocabulary_size: int,
     hidden_units: int = 100,
-    weight_decay: float = 0.0,
     dropout: float = 0.0,
-    dtype: str | keras.DTypePolicy | None = None,
+    weight_decay: float = 0.0,
+    **options: Any,
 ) -> Output:
-    """Return the output layer of a name, with its default options, or the given output layer.
-
-    `hidden_units` and `dropout` are for a layer that has a hidden layer of its own (energy).
-    """
+    """Return the output layer of a name, or the given one. Units and dropout are those of a hidden layer of its own."""
     if isinstance(output, str):
         names = ", ".join(OUTPUTS)
         check_argument("output", output in OUTPUTS, f"one of {names}, or a layer", repr(output), "choose one of these.")
-        options = dict(hidden_units=hidden_units, dropout=dropout) if OUTPUTS[output].includes_hidden_layer else {}
+        options |= dict(hidden_units=hidden_units, dropout=dropout) if OUTPUTS[output].includes_hidden_layer else {}
         options |= dict(weight_decay=weight_decay) if weight_decay else {}
-        return OUTPUTS[output](vocabulary_size, name="prob", dtype=dtype, **options)
+        return OUTPUTS[output](vocabulary_size, name="prob", **options)
     wanted = f"one of {', '.join(OUTPUTS)}, or an output layer such as NoiseContrastive(...)"
     check_argument("output", isinstance(output, Output), wanted, output, "pass a name or a layer.")
     _check_vocabulary("output", output, vocabulary_size)

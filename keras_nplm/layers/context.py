@@ -42,6 +42,8 @@ class ContextEmbedding(SegmentEmbedding):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
+    options = ("vocabulary_size", "embedding_dim", "weight_decay", "word_dropout", "dropout")
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -109,7 +111,3 @@ class ContextEmbedding(SegmentEmbedding):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], input_shape[1] * self.embedding_dim)
-
-    def get_config(self) -> dict:
-        names = ("vocabulary_size", "embedding_dim", "weight_decay", "word_dropout", "dropout")
-        return super().get_config() | {name: getattr(self, name) for name in names}

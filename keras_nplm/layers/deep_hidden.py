@@ -8,7 +8,7 @@ from keras import ops
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.hidden import TanhHidden
-from keras_nplm.layers.ops import Dropout, Tensor, l2_regularizer
+from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
@@ -32,11 +32,10 @@ class DeepHidden(TanhHidden):
 
     Call arguments, returns: as in `TanhHidden`.
 
-    Raises:
-        InputError: unknown activation, or a negative number of blocks.
-
     Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3.
     """
+
+    options = ("activation", "residual_blocks", "layer_norm")
 
     def __init__(
         self,
@@ -78,13 +77,9 @@ class DeepHidden(TanhHidden):
             a = block(a, training=training)
         return a if self.norm is None else self.norm(a)
 
-    def get_config(self) -> dict:
-        names = ("activation", "residual_blocks", "layer_norm")
-        return super().get_config() | {name: getattr(self, name) for name in names}
-
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class ResidualBlock(keras.layers.Layer):
+class ResidualBlock(ConfiguredLayer):
     """Residual block: a further hidden layer whose output is added to its input.
 
         a' = a + g(d + H N(a)),    N(a) = layer normalisation, or a itself
@@ -100,6 +95,8 @@ class ResidualBlock(keras.layers.Layer):
     Reference: He, Zhang, Ren & Sun (2016), Identity mappings in deep residual networks; Ba, Kiros & Hinton (2016),
     Layer normalization.
     """
+
+    options = ("activation", "layer_norm", "dropout", "weight_decay")
 
     def __init__(
         self,
@@ -135,7 +132,3 @@ class ResidualBlock(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
-
-    def get_config(self) -> dict:
-        names = ("activation", "layer_norm", "dropout", "weight_decay")
-        return super().get_config() | {name: getattr(self, name) for name in names}

@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class DirectConnection(keras.layers.Layer):
+class DirectConnection(ConfiguredLayer):
     """Direct connections from the word features to the output, past the hidden layer.
 
         y = b + U a + W x
@@ -29,6 +29,8 @@ class DirectConnection(keras.layers.Layer):
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
+
+    options = ("units", "weight_decay")
 
     def __init__(self, units: int, weight_decay: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
@@ -61,6 +63,3 @@ class DirectConnection(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.units)
-
-    def get_config(self) -> dict:
-        return super().get_config() | {"units": self.units, "weight_decay": self.weight_decay}

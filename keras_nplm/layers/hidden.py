@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.layers.ops import Dropout, Tensor, l2_regularizer
+from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class TanhHidden(keras.layers.Layer):
+class TanhHidden(ConfiguredLayer):
     """The tanh hidden layer of the paper.
 
         a = tanh(d + H x)
@@ -31,6 +31,7 @@ class TanhHidden(keras.layers.Layer):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
 
+    options = ("hidden_units", "weight_decay", "dropout")
     activation = "tanh"
 
     def __init__(self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs: Any):
@@ -67,7 +68,3 @@ class TanhHidden(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.hidden_units)
-
-    def get_config(self) -> dict:
-        names = ("hidden_units", "weight_decay", "dropout")
-        return super().get_config() | {name: getattr(self, name) for name in names}

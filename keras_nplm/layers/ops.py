@@ -1,4 +1,4 @@
-"""The type of tensors, the L2 penalty of weight decay, and operations with a gradient of their own."""
+"""The base class of layers, the L2 penalty of weight decay, and operations with a gradient of their own."""
 
 import functools
 from collections.abc import Callable
@@ -11,6 +11,16 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
 Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
+
+
+class ConfiguredLayer(keras.layers.Layer):
+    """Layer whose configuration holds the attributes that `options` names, here and in its base classes."""
+
+    options: tuple[str, ...] = ()
+
+    def get_config(self) -> dict:
+        names = [name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())]
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 def l2_regularizer(weight_decay: float) -> keras.regularizers.Regularizer | None:
@@ -27,10 +37,10 @@ class _Penalty(keras.regularizers.L2):
 
 
 def attach_gradient(gradient: Callable, results: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> tuple:
-    """Return results with the gradients `gradient(upstream, inputs, saved)` with respect to inputs. TensorFlow only.
+    """Return results with the gradients `gradient(upstream, inputs, saved)` with respect to inputs.
 
-    `tf.custom_gradient` registers a closure for each graph, for ever, and with it all weights of a network. Here
-    `gradient`, a function of a module, is registered once. A loaded SavedModel has NaN instead.
+    `tf.custom_gradient` would keep a closure of each graph, with all weights, for ever. Here `gradient`, a function of
+    a module, is registered once. A loaded SavedModel has NaN instead.
     """
     if tf.executing_eagerly():  # nothing is registered
         attach = tf.custom_gradient(lambda *given: (tuple(results), lambda *up: gradient(up, given, saved)))

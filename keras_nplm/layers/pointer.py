@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.special_ids import BOS_ID, PAD_ID
-from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 
 _START = -6.5  # a hundred such positions have the weight of one word in seven
 _LEAST = 1e-37  # about the least normal number of float32
@@ -20,17 +20,13 @@ class Copies(NamedTuple):
         y'_w = ln( exp(y_w) + sum_{i: w_i = w} a_i )
 
     The T targets of a segment share its words: the contexts are B = S T. With single contexts T is 1.
-
-    Attributes:
-        weights: float [S, w, T], a of the w words of a segment for each target; 0 where nothing is copied.
-        ids: int [S, w], the output that each position is a copy of; any id where the weights are 0.
     """
 
-    weights: Tensor
-    ids: Tensor
+    weights: Tensor  # float [S, w, T], a of the w words of a segment for each target; 0 where nothing is copied
+    ids: Tensor  # int [S, w], the output that each position is a copy of; any id where the weights are 0
 
     def take(self, rows: Tensor) -> "Copies":
-        """Return the copies of some contexts: those of int [B'] rows."""
+        """Select the copies of some contexts by row, int [B']."""
         single = self._separate()
         return Copies(ops.take(single.weights, rows, axis=0), ops.take(single.ids, rows, axis=0))
 
@@ -53,10 +49,7 @@ class Copies(NamedTuple):
         return _add(y, ops.reshape(ops.sum(self.weights * is_copy, axis=1), (-1,)))
 
     def add_to_logits_of(self, y: Tensor, output_ids: Tensor) -> Tensor:
-        """Return y'_w of a few outputs, the same in all contexts: float [B, k], for int [k].
-
-        Each word of a segment is looked up among the sorted outputs, so that [B, w, k] comparisons are not needed.
-        """
+        """Return y'_w of a few outputs, the same in all contexts: float [B, k], for int [k], by sorted look-up."""
         number, width = ops.shape(self.ids)
         outputs = ops.sort(ops.cast(output_ids, "int32"))
         k, targets = outputs.shape[0], self.weights.shape[2]
@@ -115,7 +108,7 @@ def _is_copied(ids: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class Pointer(keras.layers.Layer):
+class Pointer(ConfiguredLayer):
     """Pointer (copy mechanism): a weight for each word of the context, to predict this word again.
 
         z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f),    a_i = σ(z_i) = 1/(1 + exp(-z_i))
@@ -126,27 +119,14 @@ class Pointer(keras.layers.Layer):
     position that follows a word like those before the target. σ bounds the weight of a position by 1, next to a Z near
     1: without a bound, training at a high rate diverges. Q, R and v start at 0, and u at -6.5.
 
-    Args:
-        weight_decay: float, the weight decay on Q, R and v. The bias u has none.
-
-    Call arguments:
-        features: float [B, w], f.
-        vectors: float [B, n-1, m], C(w_i), oldest word first.
-        context_ids: int [B, n-1]. A position of `<pad>` or `<s>` is never copied.
-
-    Returns:
-        a, float [B, n-1]; 0 where nothing is copied.
-
-    Example:
-
-    >>> import numpy as np
-    >>> weights = Pointer()(np.ones((1, 3), "float32"), np.ones((1, 2, 4), "float32"), np.array([[0, 5]]))
-    >>> [[f"{weight:.4f}" for weight in row] for row in weights.numpy()]
-    [['0.0000', '0.0015']]
+    Features are float [B, w], vectors C(w_i) [B, n-1, m], oldest word first, and a float [B, n-1]: 0 for a position of
+    `<pad>` or `<s>`. Weight decay is on Q, R and v, not on the bias u.
 
     Reference: Gu, Lu, Li & Li (2016), Incorporating copying mechanism in sequence-to-sequence learning, equation 4;
     Merity, Xiong, Bradbury & Socher (2017), Pointer sentinel mixture models.
     """
+
+    options = ("weight_decay",)
 
     def __init__(self, weight_decay: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
@@ -172,10 +152,7 @@ class Pointer(keras.layers.Layer):
         return [queries[0] + ops.cast(self.v, features.dtype), queries[1]]
 
     def weigh_segments(self, features: Tensor, vectors: Tensor, ids: Tensor, starts: Tensor | None) -> Tensor:
-        """Return a of the words of segments for each target, float [S, w, T], from features [S T, …].
-
-        Vectors [S, w, m], ids [S, w] and starts are those of `ContextEmbedding.embed_segments`.
-        """
+        """Return a of the words of segments for each target, float [S, w, T]; see `ContextEmbedding.embed_segments`."""
         width, size = ids.shape[1], self.u.shape[0]
         targets = width - size
         queries = [ops.reshape(query, (-1, targets, vectors.shape[2])) for query in self._compute_queries(features)]
@@ -208,10 +185,5 @@ class Pointer(keras.layers.Layer):
         """The weights without weight decay."""
         return [self.u]
 
-    def compute_output_shape(
-        self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None
-    ) -> tuple:
+    def compute_output_shape(self, features_shape: tuple, vectors_shape: tuple, *others: tuple) -> tuple:
         return vectors_shape[:2]
-
-    def get_config(self) -> dict:
-        return super().get_config() | {"weight_decay": self.weight_decay}

@@ -5,10 +5,10 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID
-from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.ops import ConfiguredLayer, Tensor
 
 
-class SegmentEmbedding(keras.layers.Layer):
+class SegmentEmbedding(ConfiguredLayer):
     """Base class of context layers: the features x of all targets of a segment from the vectors of its words."""
 
     def embed_segments(
@@ -17,11 +17,8 @@ class SegmentEmbedding(keras.layers.Layer):
         """Return x of the T targets of each segment, int [S, n-1+T-1], with one lookup for each word.
 
         With boundary `"sentence"` the words up to the last `</s>` before a target count as `<s>`.
-
-        Returns:
-            x, float [S T, …]; the vectors of `<s>` and of the segment's words, float [S, n-1+T, m]; their ids, int
-            [S, n-1+T]; and the place there of the first word that each target sees, int [S, T]. The last is None for
-            the other boundary, where all targets see n-1 words.
+        Also the vectors of `<s>` and of the segment's words, float [S, n-1+T, m], their ids, and the place there of the
+        first word that each target sees, int [S, T]; None for `"stream"`, where all targets see n-1 words.
         """
         ids = ops.pad(ops.cast(ids, "int32"), [[0, 0], [1, 0]], constant_values=BOS_ID)
         vectors = self.drop_words(self.vectors(ids, training, sum_gradient), training=training)
@@ -58,14 +55,12 @@ def take_rows(vectors: Tensor, places: Tensor) -> Tensor:
 
 
 def sum_until(vectors: Tensor, places: Tensor, block: int = 16) -> Tensor:
-    """Return sum_{j <= i} v_j of vectors [S, N, m] at places i, int [S or 1, T, K]: float [S, T, K, m].
-
-    Sums within blocks, and of the blocks before, are products with triangular matrices: faster than `cumsum`.
-    """
+    """Return sum_{j <= i} v_j of vectors [S, N, m] at places i, int [S or 1, T, K]: float [S, T, K, m]."""
     size, m = vectors.shape[1:]
     blocks, dtype = -(-size // block), keras.backend.standardize_dtype(vectors.dtype)
     if size % block:
         vectors = ops.pad(vectors, [[0, 0], [0, blocks * block - size], [0, 0]])
+    # sums within blocks and of the blocks before, by triangular matrices: faster than `cumsum`
     sums = ops.matmul(np.tri(block, dtype=dtype), ops.reshape(vectors, (-1, blocks, block, m)))
     sums = ops.reshape(sums, (-1, blocks * block, m))
     totals = take_rows(sums, np.arange(block - 1, blocks * block, block, dtype=np.int32)[None])

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor, attach_gradient
+from keras_nplm.layers.pointer import Copies
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -31,9 +32,8 @@ def linear_softmax(
         ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f,    y_q = sum_i q_i (b_i + U_i f)
 
     Forward and backward pass together take three matrix products, and one exponential per logit. Logits are computed
-    in tiles of words that fit the cache. From each tile the sums of exp(y_i) and of exp(y_i) U_i are computed at once.
-    Only the exponentials are kept, for the gradient of U. The greatest logit is not subtracted first. If a sum then
-    overflows or underflows, all sums are computed again with the greatest logit subtracted.
+    in tiles of words that fit the cache: the sums of exp(y_i) and of exp(y_i) U_i at once. Only the exponentials are
+    kept, for the gradient of U. The greatest logit is subtracted only if a sum overflows or underflows without.
 
     Features f are [B, w], the kernel U [V, w], the targets int [B] in range, and `expected` is q, [V], or None for
     y_q = 0. `dtype` is that of the matrix products. The results are [B] each, of at least float32.
@@ -91,7 +91,8 @@ def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[
     dtype, wide, features = tiles[0].dtype, z.dtype, tf.cast(inputs[0], z.dtype)
     share = d_log_z[:, None] / z  # [B, 1]
     d_features = share * weighted + d_target[:, None] * target_rows
-    if len(tiles) == 1:  # the targets are added to the few rows of [B, V], not to the many of U
+    batch, width = features.shape
+    if len(tiles) == 1 and (batch or width + 1) <= width:  # the targets are added to the few rows of [B, V], not of U
         places = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
         d_logits = tf.tensor_scatter_nd_add(tiles[0] * tf.cast(share, dtype), places, tf.cast(d_target, dtype))
         d_kernel = tf.cast(tf.matmul(d_logits, tf.cast(features, dtype), transpose_a=True), wide)
@@ -107,16 +108,21 @@ def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[
 
 
 def linear_log_prob(
-    features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, which: Tensor | None = None
+    features: Tensor,
+    kernel: Tensor,
+    bias: Tensor,
+    target_ids: Tensor,
+    which: Tensor | None = None,
+    copies: Copies | None = None,
 ) -> Tensor:
-    """Return ln P(target | context) of a linear softmax, float [T], without storing [B, V] logits. For evaluation only.
-
-    `which`, int [T], is the row of the features of each target. None: target i has row i.
-    """
+    """Return ln P(target | context) of a linear softmax, float [T], for evaluation; see `Output.log_prob`."""
     log_z = log_normaliser(features, kernel, bias)
+    log_z = log_z if copies is None else copies.add_to_normaliser(log_z)
     if which is not None:
         features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
-    return linear_logit(features, kernel, bias, target_ids) - log_z
+        copies = None if copies is None else copies.take(which)
+    y = linear_logit(features, kernel, bias, target_ids)
+    return (y if copies is None else copies.add_to_logit(y, target_ids)) - log_z
 
 
 def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor) -> Tensor:
@@ -148,7 +154,7 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
 def log_sum_exp(logits: Tensor) -> Tensor:
     """Return log Z of logits, ln sum_j exp(y_j) of each row, float [B], with a gradient for training.
 
-    On TensorFlow the gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
+    The gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
     would overflow or underflow without it.
     """
     if keras.backend.backend() != "tensorflow":
@@ -175,7 +181,7 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
         loss = -sum_j ln σ(-s_j) + α (ln Z)²,    Z = sum_j exp(s_j)
         d loss / d s_j = σ(s_j) + 2 α ln Z exp(s_j) / Z,    σ(s) = exp(s) / (1 + exp(s))
 
-    On TensorFlow all of it comes from one exponential per logit, unless a sum of them overflows or underflows.
+    All of it comes from one exponential per logit, unless a sum of them overflows or underflows.
     """
     if keras.backend.backend() != "tensorflow":
         log_z = ops.logsumexp(logits, axis=-1)
@@ -215,10 +221,9 @@ def _in_range(z: Tensor, greatest: float = 1e30) -> Tensor:
 
 
 def _sum_logs(factors: Tensor) -> Tensor:
-    """Return the sum of the logarithms of each row: one logarithm for 16 of them.
+    """Return the sum of logarithms of each row of factors >= 1, whose sum of (factor - 1) is at most 1000.
 
-    The factors are 1 or more, and the sum of (factor - 1) over a row is at most 1000. So the greatest product of 16 is
-    (1 + 1000/16)^16 < 1e29.
+    One logarithm is taken of 16 of them, whose product is at most (1 + 1000/16)^16 < 1e29.
     """
     size = factors.shape[1]
     if size % _FACTORS == 0:

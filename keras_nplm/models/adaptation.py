@@ -53,10 +53,9 @@ def adapt_network(
 
         θ' = fine-tune(θ_0, text),    θ = θ_0 + α (θ' - θ_0)
 
-    Training with SGD stops at the first epoch that does not lower the held-out perplexity. If the first epoch is the
-    best, a third of the rate is tried, too; if the last is, three times the rate. α is the smallest share whose
-    held-out perplexity is within 2% of the lowest: it forgets less of the old text. If nothing helps, the weights stay
-    as they are.
+    SGD stops at the first epoch that does not lower the held-out perplexity. If the first epoch is the best, a third of
+    the rate is tried; if the last is, three times the rate. α is the smallest share within 2% of the lowest perplexity:
+    it forgets less. If nothing helps, the weights stay as they are.
 
     Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of the weights.
     """

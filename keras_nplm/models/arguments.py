@@ -5,23 +5,16 @@ import keras
 from keras_nplm.io.errors import check_argument
 
 _KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}  # of keras.layers.Layer
-_LAYER_ARGUMENTS = {  # names of arguments by NPLM's own argument and a layer that has them
-    ("context", "AveragedContext"): {"averages_after"},
-    ("hidden", "DeepHidden"): {"activation", "residual_blocks", "layer_norm"},
-    ("output", "NoiseContrastive"): {"num_sampled", "proposal", "seed"},
-    ("output", "AdaptiveSoftmax"): {"cutoffs"},
-    ("output", "FullSoftmax"): {
-        *("held_out_mass", "self_normalisation", "rank", "tied", "shortlist_size", "outside_output")
-    },
-}
 
 
 def check_keyword_arguments(arguments: dict) -> None:
-    """Refuse unknown arguments, and name the layer that has an argument of this name."""
+    """Refuse unknown arguments; options of layers are those of `context`, `hidden` and `output`."""
     for name in arguments.keys() - _KERAS_ARGUMENTS:
-        part, layer = next((place for place, names in _LAYER_ARGUMENTS.items() if name in names), (None, None))
-        fix = f"pass `{part}={layer}(…, {name}=…)`." if part else "see help(NPLM)."
-        check_argument(name, False, "left out: NPLM has no such argument", repr(arguments[name]), fix)
+        received, fix = (
+            repr(arguments[name]),
+            "see help(NPLM); give the option to a layer, such as hidden=DeepHidden(…).",
+        )
+        check_argument(name, False, "left out: NPLM has no such argument", received, fix)
 
 
 def build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
 DISTRIBUTION_ROWS = 512  # contexts in a block whose distributions, float [rows, |V|], are computed together
@@ -37,10 +37,7 @@ class NextWordModel:
         return ""
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first, and int [B].
-
-        -inf for a word that the model never predicts.
-        """
+        """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first, and int [B]."""
         context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
         blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
         parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]
@@ -65,10 +62,8 @@ class NextWordModel:
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context), float [B, |V|], for checked int32 [B, n-1]."""
-        raise InputError(
-            f"{type(self).__name__} must be asked for the words of the text, with `log_prob`. Received: a request for "
-            "a distribution. Fix: ask a model that does not learn as it reads."
-        )
+        name, fix = type(self).__name__, "ask a model that does not learn as it reads for distributions."
+        raise InputError(f"{name} must be asked for the words of the text, with `log_prob`. Fix: {fix}")
 
 
 def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:
@@ -86,14 +81,9 @@ def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = Non
     boundaries = [getattr(model, "boundary", None) for model in models]
     known = {name for name in boundaries if name is not None}
     if len(known) > 1:
-        raise InputError(
-            f"Models that are combined must have one `boundary`. Received: {', '.join(map(str, boundaries))}. "
-            "Fix: train them with the same `boundary`."
-        )
+        names = ", ".join(map(str, boundaries))
+        raise InputError(f"Combined models must have one `boundary`. Received: {names}. Fix: train them with one.")
     trained = next(iter(known), None)
-    if None not in (boundary, trained) and boundary != trained:
-        raise InputError(
-            f"`boundary` must be {trained!r}, as the model was trained. Received: {boundary!r}. "
-            "Fix: leave `boundary` out, or train a model with that boundary."
-        )
+    fits, fix = None in (boundary, trained) or boundary == trained, "leave it out, or train a model with that boundary."
+    check_argument("boundary", fits, f"{trained!r}, as the model was trained", repr(boundary), fix)
     return boundary or trained

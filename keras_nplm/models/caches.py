@@ -1,16 +1,14 @@
 """Cache language models: a unigram, an n-gram and a continuous cache of the previous words, to mix with other models.
 
 A cache predicts the words of the recent text again. Alone it gives a word outside its window probability 0. In a
-`Mixture` it adapts a model to the topic and the names of a text, without training.
-
-A cache is a function of the context alone, so its context is long: 500 words by default. With the boundary `"sentence"`
-a context ends at the start of the sentence, so the cache sees one sentence. Use caches with the boundary `"stream"`.
+`Mixture` it adapts a model to the topic and the names of a text, without training. Its context is long: 500 words by
+default. With the boundary `"sentence"` it ends at the start of the sentence, so use the boundary `"stream"`.
 """
 
 import itertools
 import numbers
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +17,6 @@ from keras_nplm.data.ngram_arrays import BOUNDARIES, predicted_ids
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import Option
 from keras_nplm.models.base import NextWordModel, row_blocks
-
-if TYPE_CHECKING:
-    from keras_nplm.models.nplm import NPLM
 
 DECAY = Option(name="decay", type=float, default=300.0, least=1, help="words after which a cached word weighs 1/e")
 FLATNESS = Option(name="flatness", type=float, default=0.3, least=0, help="factor of h_t · h_i in the exponent")
@@ -93,12 +88,6 @@ class NgramCache(_Cache):
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + K + 1.
         factors: f_1 … f_K, at most 16 numbers from 1 to 1,000,000. The default is the best of a few on validation text
             of Brown, mixed with a network and a Kneser-Ney model.
-
-    Example:
-
-    >>> cache = NgramCache(8, "stream", decay=1e9, length=4, factors=(2, 3))
-    >>> np.exp(cache.next_log_probs([[5, 6, 7, 6, 5, 6]])).round(3)  # 7 followed 5 6, and 5 followed 6
-    array([[0. , 0. , 0. , 0. , 0. , 0.2, 0.2, 0.6]])
 
     Reference: Jelinek, Merialdo, Roukos & Strauss (1991), A dynamic language model for speech recognition. They
     interpolate a trigram, a bigram and a unigram cache. Here factors take the place of the interpolation.
@@ -183,7 +172,7 @@ class ContinuousCache(_Cache):
 
     kind = "continuous-cache"
 
-    def __init__(self, network: "NPLM", flatness: float = 0.3, length: int = 500):
+    def __init__(self, network: Any, flatness: float = 0.3, length: int = 500):
         check_argument("network", hasattr(network, "compute_features"), "an NPLM", type(network).__name__)
         FLATNESS.check(flatness)
         super().__init__(network.vocabulary_size, network.boundary, length, before=network.order)

@@ -1,14 +1,10 @@
-"""Whole gradients of rows before an optimiser sees them: repeated words of a batch, replicas, clipping.
-
-A lookup has a sparse gradient, `tf.IndexedSlices`, with one slice per occurrence of a word. Keras's Adam, Adagrad and
-RMSprop square each slice instead of their sum. Under tf.distribute Keras clips the gradients of each replica, and then
-gathers their slices.
-"""
+"""Whole gradients of rows before an optimiser sees them: repeated words of a batch, replicas, clipping."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_nplm.layers.lookup import sum_repeated_rows
 from keras_nplm.layers.ops import Tensor
@@ -17,8 +13,8 @@ from keras_nplm.layers.ops import Tensor
 def sum_gradients(gradients: Sequence) -> list:
     """Sum the slices of sparse gradients that have the same row, as Keras's optimisers and clipping need it.
 
-    `NPLM.fit` does it. A training loop of your own calls it before `optimizer.apply_gradients`. For the TensorFlow
-    backend.
+    Adam, Adagrad and RMSprop square each slice, one per occurrence of a word, instead of their sum. `NPLM.fit`
+    does it. A training loop of your own calls it before `optimizer.apply_gradients`.
 
     Args:
         gradients: tensors, `tf.IndexedSlices` or None.
@@ -35,7 +31,14 @@ def sum_gradients(gradients: Sequence) -> list:
     >>> C.numpy().round(4).tolist()  # 2 / sqrt(2²), and not 2 / sqrt(1² + 1²)
     [[0.0], [-1.0]]
     """
-    return list(map(_sum_rows, gradients))
+
+    def sum_rows(gradient: Tensor) -> Tensor:
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        ids, values = sum_repeated_rows(gradient.indices, gradient.values)
+        return tf.IndexedSlices(values, ids, gradient.dense_shape)
+
+    return list(map(sum_rows, gradients))
 
 
 def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequence) -> list:
@@ -44,8 +47,6 @@ def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequenc
     On several replicas, an optimiser that needs the whole gradient gets it on the first one and zeros on the others, so
     that the sum by Keras is right. Lazy optimisers and SGD, without clipping, add slices up themselves.
     """
-    import tensorflow as tf
-
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     clips = any(getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue"))
     plain = type(optimizer) is keras.optimizers.SGD
@@ -59,23 +60,8 @@ def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequenc
     return gradients if adds_up else [_complete_on_first(gradient, replica, clips) for gradient in gradients]
 
 
-def _sum_rows(gradient: Tensor) -> Tensor:
-    import tensorflow as tf
-
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    ids, values = sum_repeated_rows(gradient.indices, gradient.values)
-    return tf.IndexedSlices(values, ids, gradient.dense_shape)
-
-
 def _avoid_sum_of_dense(gradients: list) -> list:
-    """Return gradients of one replica that are not all dense: one is given as slices of all its rows.
-
-    Keras sums dense gradients over replicas, even over one. TensorFlow registers the gradient of this sum for ever, and
-    with it the weights of the network.
-    """
-    import tensorflow as tf
-
+    """Make one of dense gradients sparse: TensorFlow keeps Keras's sum of dense ones over a replica for ever."""
     dense = [place for place, gradient in enumerate(gradients) if tf.is_tensor(gradient) and gradient.shape.rank]
     if dense and not any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
         place = min(dense, key=lambda place: gradients[place].shape.num_elements())
@@ -85,9 +71,6 @@ def _avoid_sum_of_dense(gradients: list) -> list:
 
 
 def _complete_on_first(gradient: Tensor, replica: Any, clips: bool) -> Tensor:
-    """Return the sum of a gradient over the replicas on the first replica, and zeros on the others."""
-    import tensorflow as tf
-
     is_first = tf.equal(replica.replica_id_in_sync_group, 0)
     if isinstance(gradient, tf.IndexedSlices):
         ids, values = replica.all_gather([gradient.indices, gradient.values], axis=0)

@@ -30,10 +30,7 @@ def check_growable(model: object) -> None:
 
 
 def grow(model: NPLM, rows: NewRows) -> NPLM:
-    """Return the network with more words, not compiled. Old words keep their ids and weights, new words follow them.
-
-    The distributions that training samples from grow, too (see `Output.grow_from`): it can be trained further.
-    """
+    """Return the network with more words, not compiled. Old words keep their ids and weights, new words follow them."""
     check_growable(model)
     config = model.get_config()
     sized = [config, *(config[part]["config"] for part in ("context", "output") if isinstance(config[part], dict))]

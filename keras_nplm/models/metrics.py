@@ -48,14 +48,7 @@ class Perplexity(keras.metrics.Mean):
         self.from_logits = from_logits
 
     def update_state(self, y_true: Tensor, y_pred: Tensor | None = None, sample_weight: Tensor | None = None) -> None:
-        values = y_true
-        if y_pred is not None:
-            log_probs = ops.log_softmax(y_pred) if self.from_logits else ops.log(ops.maximum(y_pred, LEAST_PROBABILITY))
-            targets, size = ops.cast(y_true, "int32"), y_pred.shape[-1]
-            targets = ops.expand_dims(targets, -1) if len(targets.shape) < len(log_probs.shape) else targets
-            values = -ops.take_along_axis(log_probs, ops.clip(targets, 0, size - 1), axis=-1)
-            known = ops.logical_and(targets >= 0, targets < size)
-            values = ops.where(known, values, float("nan"))[..., 0]
+        values = y_true if y_pred is None else negative_log_likelihoods(y_true, y_pred, self.from_logits)
         super().update_state(values, sample_weight)
 
     def result(self) -> Tensor:
@@ -63,6 +56,24 @@ class Perplexity(keras.metrics.Mean):
 
     def get_config(self) -> dict:
         return super().get_config() | {"from_logits": self.from_logits}
+
+
+def negative_log_likelihoods(targets: Tensor, outputs: Tensor, from_logits: bool = False) -> Tensor:
+    """Return -ln P(target), float [...], of probabilities or logits [..., |V|].
+
+    Targets are int [...] or [..., 1], or one-hot [B, |V|]. One outside 0 to |V|-1 gives NaN.
+    """
+    targets, size = ops.convert_to_tensor(targets), outputs.shape[-1]
+    values = ops.log_softmax(outputs) if from_logits else outputs
+    if len(targets.shape) == len(outputs.shape) == 2 and targets.shape[1] == size:
+        chosen = ops.sum(values * ops.cast(targets, values.dtype), axis=-1)
+    else:
+        targets = ops.cast(targets, "int32")
+        targets = ops.expand_dims(targets, -1) if len(targets.shape) < len(outputs.shape) else targets
+        chosen = ops.take_along_axis(values, ops.clip(targets, 0, size - 1), axis=-1)
+        known = ops.logical_and(targets >= 0, targets < size)
+        chosen = ops.where(known, chosen, float("nan"))[..., 0]
+    return -(chosen if from_logits else ops.log(ops.maximum(chosen, LEAST_PROBABILITY)))
 
 
 def group_metrics(metrics: list[keras.metrics.Metric]) -> keras.metrics.Metric:

@@ -15,9 +15,6 @@ class Uniform(NextWordModel):
     """Uniform distribution over the words that can be predicted (a zerogram): P(w | h) = 1/|V'|.
 
     V' is `<unk>` and the words, and with the boundary `"sentence"` also `</s>`.
-
-    >>> Uniform(8, "stream").log_prob(np.array([[4]]), np.array([5])).round(4)
-    array([-1.6094])
     """
 
     order = 2
@@ -52,14 +49,6 @@ class Mixture(NextWordModel):
         weights: α, float [K], or [bins, K] with `bins`; not negative, each row sums to 1.
         bins: which row of `weights` a context has. Default: there is one row.
 
-    Example:
-
-    >>> from keras_nplm.models.ngrams import kneser_ney
-    >>> bigram = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=2)
-    >>> mixture = Mixture([bigram, Uniform(8)], [0.75, 0.25])
-    >>> np.exp(mixture.next_log_probs(np.array([[4]])))[0].round(3)
-    array([0.   , 0.073, 0.   , 0.229, 0.167, 0.354, 0.104, 0.073])
-
     Reference: Bengio et al. (2003), section 4.1; Jelinek & Mercer (1980).
     """
 
@@ -70,9 +59,8 @@ class Mixture(NextWordModel):
     ):
         check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
         sizes, fix = [model.vocabulary_size for model in models], "train the models with one vocabulary."
-        check_argument(
-            "models", len(set(sizes)) == 1, "models of one vocabulary", f"vocabularies of {sizes} words", fix
-        )
+        received = f"vocabularies of {sizes} words"
+        check_argument("models", len(set(sizes)) == 1, "models of one vocabulary", received, fix)
         size = bins.frequencies.contexts.vocabulary_size if bins else sizes[0]
         check_argument("bins", size == sizes[0], f"of {sizes[0]} words, as the models", size, "mix the models again.")
         weights = np.atleast_2d(np.asarray(weights, np.float64))

@@ -3,8 +3,8 @@
 import functools
 from collections.abc import Callable
 
-import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.distinct_rows import find_distinct_rows
@@ -26,10 +26,7 @@ class NetworkProbabilities(NextWordModel):
         return self._in_blocks(self._graph_features, context_ids)
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context), float [B], in nats; the network runs once for each distinct context.
-
-        Outputs, int [B], are predicted words, or `prob.listed` for the outside output of a short-list.
-        """
+        """Return ln P(output | context), float [B], in nats, of words or `prob.listed`, the outside output."""
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
@@ -101,12 +98,9 @@ class NetworkProbabilities(NextWordModel):
         return self._compiled(compute, 0, matrices=1)
 
     def _compiled(self, function: Callable, vectors: int, segment: int = 1, matrices: int = 0) -> Callable:
-        """Return `function` of contexts or segments and int vectors, from arrays to an array; a graph on TensorFlow."""
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
-            signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
-            signature += [tf.TensorSpec([None], tf.int32)] * vectors
-            signature += [tf.TensorSpec([None, self.vocabulary_size], tf.float32)] * matrices
-            function = tf.function(function, input_signature=signature)
-        return lambda *arrays: ops.convert_to_numpy(function(*map(ops.convert_to_tensor, arrays)))
+        """Return `function` of contexts or segments and int vectors, from arrays to an array, as a graph."""
+        signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
+        signature += [tf.TensorSpec([None], tf.int32)] * vectors
+        signature += [tf.TensorSpec([None, self.vocabulary_size], tf.float32)] * matrices
+        function = tf.function(function, input_signature=signature)
+        return lambda *arrays: function(*map(tf.convert_to_tensor, arrays)).numpy()

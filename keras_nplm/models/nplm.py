@@ -128,14 +128,13 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
 
         # Layers
         dtype = self.dtype_policy
-        self.embed = build_context(
-            context, vocabulary_size, embedding_dim, weight_decay, word_dropout, embedding_dropout, dtype
-        )
-        prob = build_output(output, vocabulary_size, hidden_units, weight_decay, dropout, dtype)
+        options = dict(weight_decay=weight_decay, dtype=dtype)
+        self.embed = build_context(context, vocabulary_size, embedding_dim, word_dropout, embedding_dropout, **options)
+        prob = build_output(output, vocabulary_size, hidden_units, dropout, **options)
         inside, kind = prob.includes_hidden_layer, type(prob).__name__
         plain = not inside or hidden in ("tanh", None)
         check_argument("hidden", plain, f"'tanh' with {kind}", hidden, f"give {kind} the options of its hidden layer.")
-        self.hidden = None if inside else build_hidden(hidden, hidden_units, weight_decay, dropout, dtype)
+        self.hidden = None if inside else build_hidden(hidden, hidden_units, dropout, **options)
         self.direct = DirectConnection(prob.num_outputs, name="direct", dtype=dtype) if direct_connections else None
         self.prob = prob
         fits = not pointer or prob.has_output_vectors
@@ -209,8 +208,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
     def features(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor | Features:
         """Return the input of the output layer: a, or [a; x] with direct connections, float [B, w].
 
-        A network with a pointer returns `Features`, which have the words to copy, too. `sum_gradient`: whether the
-        gradient of C has one row for each distinct word; see `keras_nplm.layers.lookup.rows`.
+        A network with a pointer returns `Features`, with the words to copy. `sum_gradient`: see `ContextEmbedding`.
         """
         if isinstance(context_ids, tuple):  # ids, and ln Q of the n-gram model of a hybrid output
             context_ids, log_probs = context_ids
@@ -283,20 +281,10 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
     def get_config(self) -> dict:
         layers = {"context": self.embed, "hidden": self.hidden, "output": self.prob}
         parts = {part: name if is_name(name) else serialise_layer(layers[part]) for part, name in self._names.items()}
-        return super().get_config() | {
-            "vocabulary_size": self.vocabulary_size,
-            "order": self.order,
-            "embedding_dim": self.embedding_dim,
-            "hidden_units": self.hidden_units,
-            "direct_connections": self.direct_connections,
-            "weight_decay": self.weight_decay,
-            "dropout": self.dropout,
-            "embedding_dropout": self.embedding_dropout,
-            "word_dropout": self.word_dropout,
-            "boundary": self.boundary,
-            "pointer": self.pointer is not None,
-            **parts,
-        }
+        sizes = ("vocabulary_size", "order", "embedding_dim", "hidden_units", "direct_connections", "weight_decay")
+        shares = ("dropout", "embedding_dropout", "word_dropout", "boundary")
+        options = {name: getattr(self, name) for name in sizes + shares}
+        return super().get_config() | options | {"pointer": self.pointer is not None} | parts
 
     @classmethod
     def from_config(cls, config: dict) -> "NPLM":

@@ -32,11 +32,7 @@ _LONGEST = 1000  # characters of its strings, items of its lists
 
 
 def load_network(path: Path) -> NPLM:
-    """Load a network from a `.keras` file, not compiled.
-
-    Keras creates objects of the classes and sizes that a file names. So the file is checked first: it may name layers
-    of this package and registered ones, and must hold as many weights as its configuration describes.
-    """
+    """Load a network, not compiled. Keras creates objects of the classes and sizes that a file names: it is checked."""
     check_is_file(path)
     try:
         with open_archive(path) as archive:
@@ -53,9 +49,8 @@ def load_network(path: Path) -> NPLM:
     except InputError:
         raise
     except Exception as error:  # zipfile, h5py and Keras raise many kinds on a damaged file
-        raise InputError(
-            f"{path} must be a whole model file ({summarize_error(error)}). Fix: train the model again."
-        ) from error
+        cause = summarize_error(error)
+        raise InputError(f"{path} must be a whole model file ({cause}). Fix: train the model again.") from error
     for weight in model.weights:
         if not np.isfinite(weight.numpy()).all():
             raise InputError(f"{path}: the weights {weight.path} must be finite. Fix: train the model again.")
@@ -137,7 +132,5 @@ def check_memory(number: int) -> None:
     except (AttributeError, ValueError, OSError):  # not every system can say
         return
     if number * _FLOAT > memory:
-        raise InputError(
-            f"The network must fit into {memory:,} bytes of memory. Received: {number:,} weights. Fix: lower `order`, "
-            "`embedding_dim`, `hidden_units` or `max_size`."
-        )
+        received = f"{number:,} weights. Fix: lower `order`, `embedding_dim`, `hidden_units` or `max_size`."
+        raise InputError(f"The network must fit into {memory:,} bytes of memory. Received: {received}")

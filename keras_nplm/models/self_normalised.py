@@ -22,11 +22,10 @@ class SelfNormalised(NextWordModel):
 
         a = tanh(d + sum_k T_k[w_k]),    T_k = C H_k,    y = b + U a (+ W x)
 
-    H_k is the block of H for position k of the context. The tables T_k, [n-1, |V|, h], are computed once. Then the
-    hidden layer is n-1 lookups, and the score of an n-gram is one dot product: no matrix product, no [B, |V|]. Averaged
-    positions share a table. The energy output looks up its target's part: y = b + v · tanh(z + T[w]). The weights are
-    copied. Use it for networks trained with `NoiseContrastive` or `self_normalisation`; `evaluate_with_ln_z` reports
-    log Z.
+    H_k is the block of H for position k of the context. The tables T_k, [n-1, |V|, h], are computed once from a copy of
+    the weights. Then the hidden layer is n-1 lookups, and a score one dot product. Averaged positions share a table.
+    The energy output looks up its target's part: y = b + v · tanh(z + T[w]). Use it for networks trained with
+    `NoiseContrastive` or `self_normalisation`; `evaluate_with_ln_z` reports log Z.
 
     Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical machine translation,
     sections 2.4 and 2.5.

@@ -1,6 +1,6 @@
 """Short-list: the network predicts the most frequent words, a background language model all the others."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -9,9 +9,6 @@ from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.ngrams.mass import build_mass
-
-if TYPE_CHECKING:
-    from keras_nplm.models.nplm import NPLM
 
 
 class Shortlist(NextWordModel):
@@ -41,7 +38,7 @@ class Shortlist(NextWordModel):
 
     kind = "shortlist"
 
-    def __init__(self, network: "NPLM", background: NextWordModel):
+    def __init__(self, network: Any, background: NextWordModel):
         listed, kind = getattr(getattr(network, "prob", None), "shortlist_size", None), type(network).__name__
         fix = "give its output layer a `shortlist_size`."
         check_argument("network", listed is not None, "an NPLM with a short-list", kind, fix)

@@ -48,11 +48,7 @@ class SpellingModel:
     def from_vocabulary(
         cls, vocabulary: Vocabulary, unknown_words: Iterable[Mapping[str, int]] = ()
     ) -> "SpellingModel":
-        """Estimate the spelling of words outside a vocabulary.
-
-        It learns from 65,536 words: frequent out-of-vocabulary words with their counts, then the vocabulary's rarest
-        words.
-        """
+        """Learn from 65,536 words: frequent out-of-vocabulary words with their counts, then the vocabulary's rarest."""
         counts: Counter[str] = Counter()
         for part in check_items(unknown_words, "unknown_words", Mapping, "an iterable of dictionaries of counts"):
             counts.update(part)

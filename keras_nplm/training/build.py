@@ -14,7 +14,8 @@ from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.optimizers import OPTIMIZERS
 from keras_nplm.training.sizes import compute_sizes
 
-_ROW_CLIPNORM = 0.25  # with a pointer: rows of usual batches stay below it
+_LONG_ORDER = 32  # contexts in which a word such as `<unk>` may stand so often that its row moves too far at once
+_ROW_CLIPNORM, _POINTER_ROW_CLIPNORM = 1.0, 0.25  # rows of usual batches stay below it
 
 
 def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
@@ -81,8 +82,8 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     options: dict[str, Any] = {}
     if configuration.optimizer == "adagrad":
         options["initial_accumulator_value"] = configuration.initial_accumulator
-    if configuration.pointer and configuration.optimizer == "sgd":
-        options["row_clipnorm"] = _ROW_CLIPNORM
+    if configuration.optimizer == "sgd" and (configuration.pointer or configuration.order > _LONG_ORDER):
+        options["row_clipnorm"] = _POINTER_ROW_CLIPNORM if configuration.pointer else _ROW_CLIPNORM
     return OPTIMIZERS[configuration.optimizer](
         rate,
         weight_decay=configuration.weight_decay or None,

@@ -35,15 +35,11 @@ class LocalUpdates(keras.callbacks.Callback):
         workers, self.index = read_cluster()
         self.number = len(workers)
         self.averaged = [*model.trainable_weights, *(part for part in model.optimizer.variables if len(part.shape))]
-        self._average = tf.function(self._average_in_graph)
+        self.average = tf.function(self._average_in_graph)  # all workers must call this after the same update
 
     def is_due(self, updates: int) -> bool:
         """Return whether the weights are averaged after so many updates since the start of training."""
         return updates % self.every == 0 or updates % self.steps == 0
-
-    def average(self) -> None:
-        """Replace the weights by their mean over all workers. All workers must call this after the same update."""
-        self._average()
 
     def _average_in_graph(self) -> None:
         means = self._reduce([tf.convert_to_tensor(variable.value) for variable in self.averaged], "MEAN")
@@ -68,18 +64,17 @@ class LocalUpdates(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         """Replace the figures of this worker by the means of all workers, weighted by the number of n-grams."""
-        validated = float(self.model.perplexity.count.numpy())  # of the validation, which came last
         absent = {"val_loss": 1.0, "val_perplexity": 1.0}  # of a worker without validation n-grams
         logs |= absent | logs
+        validated = float(self.model.perplexity.count.numpy())  # of the validation, which came last
         names = sorted(logs)
         weights = np.array([validated if name.startswith("val_") else 1.0 for name in names])
-        is_power = [name.endswith("perplexity") for name in names]
+        is_power = np.array([name.endswith("perplexity") for name in names])
         values = np.array([float(logs[name]) for name in names])
-        values[is_power] = np.log(values[is_power])
+        values = np.log(values, out=values, where=is_power)
         sums, totals = self._sum(tf.constant(values * weights), tf.constant(weights))
         means = sums.numpy() / totals.numpy()
-        means[is_power] = np.exp(means[is_power])
-        logs.update(zip(names, means.tolist(), strict=True))
+        logs.update(zip(names, np.exp(means, out=means, where=is_power).tolist(), strict=True))
 
     @tf.function
     def _sum(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
@@ -88,10 +83,9 @@ class LocalUpdates(keras.callbacks.Callback):
 
 def check_local_updates(devices: tf.distribute.Strategy) -> None:
     """Refuse local updates on a strategy without workers, or with several devices in a worker."""
-    several, devices_each = has_several_workers(devices), devices.num_replicas_in_sync
+    several, number = has_several_workers(devices), devices.num_replicas_in_sync
     fix = "set TF_CONFIG to start several workers, or leave `average_every` out."
-    check_argument("average_every", several, "1 without several workers", f"{devices_each} device(s)", fix)
-    devices_each //= len(read_cluster()[0])
-    fix = "start one worker per device, each with its own CUDA_VISIBLE_DEVICES."
-    wanted = "1 with several devices in a worker"
-    check_argument("average_every", devices_each == 1, wanted, f"{devices_each} devices", fix)
+    check_argument("average_every", several, "1 without several workers", f"{number} device(s)", fix)
+    number //= len(read_cluster()[0])
+    wanted, fix = "1 with several devices in a worker", "start one worker per device with its own CUDA_VISIBLE_DEVICES."
+    check_argument("average_every", number == 1, wanted, f"{number} devices", fix)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS, Corpus
-from keras_nplm.data.corpora.chunks import get_chunk_runner
+from keras_nplm.data.corpora.chunks import CHUNK_RUNNER
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
@@ -63,7 +63,7 @@ def prepare_corpus(
     """Count and encode a corpus for several models, or resume; `prepared.json` is written last."""
     if isinstance(corpus, PreparedCorpus):
         raise InputError(f"The corpus to prepare must be a text. Received: {corpus.directory}, which is prepared.")
-    if get_chunk_runner() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+    if CHUNK_RUNNER.get() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         fix = "Fix: leave `--runner` out, or name text files or a TFDS set."
         raise InputError(f"`runner` must be local for the corpus {corpus.name}. {fix}")
     text_options = {"vocabulary_scope": "train", "min_count": 2, "max_size": None} | text_options

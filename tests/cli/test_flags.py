@@ -2,11 +2,10 @@
 
 import pytest
 
-from keras_nplm.cli import adapting, estimating, experiments, exporting, rescoring
+from keras_nplm.cli import adapting, estimating, exporting, rescoring
 from keras_nplm.cli.flags import configuration_names
 from keras_nplm.cli.main import build_parser, main
 from keras_nplm.data.corpora.opening import FRACTIONS
-from keras_nplm.experiments.benchmark import BENCHMARKS
 from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME
 from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
@@ -23,7 +22,6 @@ def test_defaults_and_choices_are_those_of_the_code():
     assert (adapting.RULE.default, rescoring.FORMAT.choices) == (RULES[0], FORMATS)
     assert (rescoring.RESTARTS.default, rescoring.NAME.default) == (RESTARTS, FEATURE_NAME)
     assert (exporting.ORDER.example, exporting.MIN_EXPECTED_COUNT.example) == (ORDER, MIN_EXPECTED_COUNT)
-    assert experiments.BENCHMARKS == BENCHMARKS
     assert COMMANDS["train"].get_default("fractions") == FRACTIONS
 
 
@@ -33,27 +31,22 @@ def test_train_has_a_flag_for_each_option_of_a_configuration():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_flag_has_its_default_in_its_help(name):
+def test_help_has_all_defaults_and_fits_on_two_screens(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert len(COMMANDS[name].format_help().splitlines()) <= 72
     for action in COMMANDS[name]._actions:
         assert action.help, action
         if action.option_strings and action.dest not in ("help", "help_all"):
             assert "default: " in action.help or "required" in action.help, action.option_strings
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_fits_on_two_screens(name, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    assert len(COMMANDS[name].format_help().splitlines()) <= 72
-
-
 def test_only_the_full_help_has_advanced_options_and_configurations(capsys):
-    with pytest.raises(SystemExit) as basic:
-        main(["train", "--help"])
-    short = capsys.readouterr().out
-    with pytest.raises(SystemExit) as full:
-        main(["train", "--help-all"])
-    long = capsys.readouterr().out
-    assert not basic.value.code and not full.value.code
+    printed = []
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit, match="0"):
+            main(["train", flag])
+        printed.append(capsys.readouterr().out)
+    short, long = printed
     for text in ("--residual-blocks", "--resample", "the network of Bengio et al. (2003)"):
         assert text in long and text not in short
     assert "--order" in short and "--order" in long and "bengio2003" in short
@@ -61,10 +54,6 @@ def test_only_the_full_help_has_advanced_options_and_configurations(capsys):
 
 def test_options_may_stand_between_positional_arguments():
     parser = build_parser()
-    for line in (
-        "score runs/a --dynamic text.txt",
-        "score --dynamic runs/a text.txt",
-        "score runs/a text.txt --dynamic",
-    ):
-        options = parser.parse_args(line.split())
+    for line in ("runs/a --dynamic text.txt", "--dynamic runs/a text.txt", "runs/a text.txt --dynamic"):
+        options = parser.parse_args(["score", *line.split()])
         assert (options.directory, options.file, options.dynamic) == ("runs/a", "text.txt", True)

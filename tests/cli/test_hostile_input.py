@@ -19,9 +19,7 @@ import copy
 import functools
 import hashlib
 import io
-import itertools
 import json
-import math
 import os
 import random
 import re
@@ -39,9 +37,10 @@ from hypothesis import strategies as st
 from keras_nplm import NPLM, DeepHidden, LanguageModel, NoiseContrastive, Vocabulary
 from keras_nplm.cli.main import main
 
+IDS, CORPUS = "corpus/test.00000.ids", "corpus/corpus.json"
+FILES = ["vocabulary.txt", "config.json", CORPUS, IDS, "ngrams.npz"]
 WORDS = "a the cat dog mat sat ran on under old red big house tree and".split()
 NGRAM = "--order 3 --min-count 1".split()
-KINDS = {"ngram": NGRAM, "interpolation": [*NGRAM, "--method", "deleted-interpolation"]}
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -63,14 +62,11 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
-    """A directory of each kind of model, and the text that they are asked about."""
+    """An n-gram model, a network, and the text that they are asked about."""
     root, random_words = tmp_path_factory.mktemp("hostile"), random.Random(0)
     lines = [" ".join(random_words.choices(WORDS, k=random_words.randint(2, 7))) + " ." for _ in range(150)]
     (root / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (root / "nbest.tsv").write_text("0\tthe cat sat\t-2\n0\tcat the sat\t-1\n1\ta dog\t-1\n", encoding="utf-8")
-    for kind, options in KINDS.items():
-        assert run("ngram", "--train", root / "text.txt", *options, "--output", root / kind)[0] == 0
-    assert run("mix", root / "ngram", root / "interpolation", "--uniform", "--output", root / "mixture")[0] == 0
+    assert run("ngram", "--train", root / "text.txt", *NGRAM, "--output", root / "ngram")[0] == 0
     size = len(WORDS) + 5
     layers = dict(hidden=DeepHidden(4, residual_blocks=1), output=NoiseContrastive(size, num_sampled=3, rank=2))
     network = NPLM(size, 3, embedding_dim=4, **layers)
@@ -78,9 +74,16 @@ def root(tmp_path_factory) -> Path:
     return root
 
 
-def ask(root: Path, directory: Path, kind: str) -> tuple[int, str, str]:
-    """Let a command read all files of a directory that matter."""
-    return run("evaluate", directory, *(["--text", root / "text.txt"] if kind == "network" else []), "--json")
+@pytest.fixture(scope="module")
+def ask(root) -> Callable[[Path, str], tuple[int, str, str]]:
+    """A function that lets a command read all files of a directory that matter."""
+    flags = {"network": ["--text", root / "text.txt"]}
+    return lambda directory, kind: run("evaluate", directory, *flags.get(kind, []), "--json")
+
+
+@pytest.fixture(scope="module")
+def right(root, ask) -> dict[str, str]:
+    return {kind: ask(root / kind, kind)[1] for kind in ("ngram", "network")}
 
 
 def list_checksums(directory: Path) -> dict[Path, str]:
@@ -89,21 +92,19 @@ def list_checksums(directory: Path) -> dict[Path, str]:
 
 
 @pytest.fixture
-def attempt(root, tmp_path) -> Callable[..., str]:
+def attempt(root, ask, right, tmp_path) -> Callable[..., str]:
     """Damage a copy of a directory and ask: one error line with `words`, or, without `words`, the right answer."""
-    right = {}
 
-    def attempt(kind: str, damage: Callable[[Path], None], words: str = "", exact: bool = True) -> str:
-        right.setdefault(kind, ask(root, root / kind, kind)[1])
+    def attempt(kind: str, damage: Callable[[Path], None], words: str = "") -> str:
         directory = tmp_path / "model"
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(root / kind, directory)
         damage(directory)
         before = list_checksums(tmp_path)
-        status, out, refusal = ask(root, directory, kind)
+        status, out, refusal = ask(directory, kind)
         assert list_checksums(tmp_path) == before, "it wrote a file"
         assert not words or (status and re.search(words, refusal)), (status, refusal)
-        assert status or not exact or out == right[kind], "another answer"
+        assert status or out == right[kind], "another answer"
         return refusal if status else ""
 
     return attempt
@@ -120,21 +121,14 @@ def list_places(part: object, place: tuple = ()) -> Iterator[tuple]:
         yield from list_places(inner, (*place, key))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "odd_values"),
-    [
-        ("ngram", "config.json", [10**400]),
-        ("ngram", "corpus/corpus.json", [-1]),
-        pytest.param("mixture", "components/1/config.json", [{}, "x", math.nan, None], marks=pytest.mark.long),
-    ],
-)
-def test_json_values_of_a_different_type_are_refused_or_unused(attempt, root, kind, name, odd_values):
-    value = json.loads((root / kind / name).read_text(encoding="utf-8"))
-    for (*outer, last), odd in itertools.product(list_places(value), odd_values):
+@pytest.mark.parametrize("name, odd", [("config.json", 10**400), (CORPUS, -1)], ids=["huge", "negative"])
+def test_json_values_of_a_different_type_are_refused_or_unused(attempt, root, name, odd):
+    value = json.loads((root / "ngram" / name).read_text(encoding="utf-8"))
+    for *outer, last in list_places(value):
         changed = copy.deepcopy(value)
         functools.reduce(lambda part, key: part[key], outer, changed)[last] = odd
         text = json.dumps(changed)
-        attempt(kind, lambda directory, text=text: (directory / name).write_text(text, encoding="utf-8"))
+        attempt("ngram", lambda directory, text=text: (directory / name).write_text(text, encoding="utf-8"))
 
 
 ODD_ARRAYS = {
@@ -142,51 +136,45 @@ ODD_ARRAYS = {
     "infinite": lambda array: np.full(array.shape, np.inf),
     "longer": lambda array: np.append(array, array.reshape(-1)[-1:]),
     "empty": lambda array: np.zeros(0, array.dtype),
-    "= negative": lambda array: (~array if array.dtype == bool else -array - 1).astype(array.dtype),
 }
 
 
-@pytest.mark.parametrize("kind", ["ngram", pytest.param("mixture", marks=pytest.mark.long)])
-def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, kind):
-    file = "mixture.npz" if kind == "mixture" else "ngrams.npz"
-    with np.load(root / kind / file) as stored:
+@pytest.mark.parametrize("odd", ODD_ARRAYS)
+def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, odd):
+    with np.load(root / "ngram" / "ngrams.npz") as stored:
         arrays = dict(stored)
-    odd_ones = list(ODD_ARRAYS.items())[:: 3 if kind == "ngram" else 1]
-    for (name, array), (what, make) in itertools.product(arrays.items(), odd_ones):
-        changed = arrays | {name: make(array)}
-        refusal = attempt(kind, lambda directory, changed=changed: np.savez(directory / file, **changed), exact=False)
-        assert refusal or what.startswith("= ") or np.array_equal(changed[name], array), (name, what)
+    for name in [*arrays][:: 1 if odd == "objects" else 4]:
+        changed = arrays | {name: ODD_ARRAYS[odd](arrays[name])}
+        refusal = attempt("ngram", lambda directory, changed=changed: np.savez(directory / "ngrams.npz", **changed))
+        assert refusal or np.array_equal(changed[name], arrays[name]), name
 
 
 # Files
 
 
-def replace_file(directory: Path, name: str, make: Callable[[Path], None]) -> None:
-    (directory / name).unlink()
-    make(directory / name)
+def replace_file(path: Path, make: Callable[[Path], None]) -> None:
+    path.unlink()
+    make(path)
 
 
-def add_zeros(directory: Path, name: str) -> None:
-    with zipfile.ZipFile(directory / name, "a", zipfile.ZIP_DEFLATED) as archive:
+def add_zeros(path: Path) -> None:
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros.npy", bytes(1 << 22))
 
 
-def claim_size(directory: Path, name: str) -> None:
+def claim_size(path: Path) -> None:
     """Let the last part of an archive claim 4 GB."""
-    data = bytearray((directory / name).read_bytes())
+    data = bytearray(path.read_bytes())
     at = data.rindex(b"PK\x01\x02") + 24
-    data[at : at + 4] = (0xFFFFFFF0).to_bytes(4, "little")
-    (directory / name).write_bytes(data)
+    path.write_bytes(data[:at] + (0xFFFFFFF0).to_bytes(4, "little") + data[at + 4 :])
 
 
-def name_shards(directory: Path, name: str, *shards: str) -> None:
-    value = json.loads((directory / name).read_text(encoding="utf-8"))
-    value["splits"]["test"]["shards"] = list(shards)
-    (directory / name).write_text(json.dumps(value), encoding="utf-8")
+def name_shard(path: Path, shard: str) -> None:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    value["splits"]["test"]["shards"] = [shard]
+    path.write_text(json.dumps(value), encoding="utf-8")
 
 
-IDS, CORPUS = "corpus/test.00000.ids", "corpus/corpus.json"
-FILES = ["vocabulary.txt", "config.json", CORPUS, IDS, "ngrams.npz"]
 DAMAGES = [
     ("network", claim_size, "model.keras", (), "unpack to"),
     *[
@@ -197,17 +185,17 @@ DAMAGES = [
     ("ngram", add_zeros, "ngrams.npz", (), "unpack to"),
     ("network", add_zeros, "model.keras", (), "unpack to|whole model file"),
     ("ngram", claim_size, "ngrams.npz", (), " "),
-    *[("ngram", name_shards, CORPUS, shards, " ") for shards in [("/etc/passwd",), ("../" + IDS,), ("\0",)]],
+    *[("ngram", name_shard, CORPUS, (shard,), " ") for shard in ("/etc/passwd", "../" + IDS, "\0")],
 ]
 
 
 @pytest.mark.parametrize(("kind", "damage", "name", "arguments", "words"), DAMAGES)
 def test_damaged_files_are_refused_or_change_no_figure(attempt, kind, damage, name, arguments, words):
-    attempt(kind, lambda directory: damage(directory, name, *arguments), words)
+    attempt(kind, lambda directory: damage(directory / name, *arguments), words)
 
 
 @pytest.mark.parametrize("kind, name", [*(("ngram", name) for name in FILES), ("network", "model.keras")])
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(how=st.sampled_from(("flip", "cut", "insert", "delete")), place=st.floats(0, 1), byte=st.integers(1, 255))
 def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how, place, byte):
     def damage(directory: Path) -> None:
@@ -228,9 +216,7 @@ def rewrite_network(directory: Path, change: Callable[[dict], None]) -> None:
         parts = {name: archive.read(name) for name in archive.namelist()}
     parts["config"] = json.loads(parts["config.json"])
     change(parts)
-    config = parts.pop("config")
-    if "config.json" in parts:
-        parts["config.json"] = config if isinstance(config, bytes) else json.dumps(config).encode()
+    parts["config.json"] = json.dumps(parts.pop("config")).encode()
     with zipfile.ZipFile(directory / "model.keras", "w") as archive:
         for name, data in parts.items():
             archive.writestr(name, data)
@@ -269,16 +255,12 @@ HUGE = dict(shape=(1 << 20, 1 << 20), dtype="f4", chunks=(1, 1024), compression=
 NO_FILE, TOO_LARGE = "different file", "must be a whole model file"
 NETWORKS = {
     "hidden": (set_class("hidden", "builtins", "exec"), "Received: the class"),
-    "output": (set_class("output", "os", "system"), "Received: the class"),
     "context": (set_class("context", "keras.layers", "Lambda"), "Received: the class"),
     "vocabulary size": (set_option(None, vocabulary_size=10**10), TOO_LARGE),
-    "order": (set_option(None, order=-1), TOO_LARGE),
     "vectors": (set_option(None, embedding_dim="5"), TOO_LARGE),
-    "rank": (set_option("output", rank=10**10), TOO_LARGE),
     "hidden units": (set_option("hidden", hidden_units=10**9), TOO_LARGE),
     "long name": (set_option(None, name="x" * 1001), "at most 1,000 long"),
     "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
-    "no weights": (lambda parts: parts.pop("model.weights.h5"), " "),
     "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
     "not finite": (set_weights(lambda g: g.create_dataset("0", data=np.full((20, 4), np.nan))), "finite"),
     "of another shape": (set_weights(lambda g: g.create_dataset("0", data=np.zeros((3, 4)))), " "),
@@ -299,7 +281,7 @@ def test_a_network_of_other_classes_sizes_or_weights_is_refused(attempt, name, t
 # Text
 
 
-@pytest.mark.parametrize("text", [b"\xff\xfe", b"\0\n<s> </s>\n", "\u2028 ½\r\x85".encode(), b"", b"x" * 10_000_000])
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"\0\n<s> </s>\n", "\u2028 ½\r\x85".encode(), b"", b"x" * 1_000_000])
 def test_any_bytes_are_a_text_or_are_refused(root, tmp_path, text):
     (tmp_path / "text").write_bytes(text)
     status, out, _ = run("score", root / "ngram", tmp_path / "text")

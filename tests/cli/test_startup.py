@@ -11,20 +11,15 @@ COMMANDS = """
 0 export --help
 0 size --vocabulary-size 20000
 2 train --output {tmp}/m --dropout 1.5
-2 train --output {tmp}/m --train {tmp}/absent.txt
 2 complete {tmp}/absent the
-2 map {tmp}/absent words.png
 2 nearest {preset} zzzz
 0 ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
 0 prepare --train {tmp}/text.txt --output {tmp}/prepared --min-count 1
-0 ngram --corpus {tmp}/prepared --output {tmp}/of-prepared
 0 ngram --train {tmp}/text.txt --output {tmp}/classes --min-count 1 --method class-based --num-classes 3
 0 mix {tmp}/ngrams {tmp}/classes --output {tmp}/mixture
 0 mix {tmp}/ngrams --unigram-cache --output {tmp}/cached
-0 score {tmp}/cached {tmp}/text.txt
 2 mix {tmp}/ngrams --continuous-cache --output {tmp}/neural
 0 evaluate {tmp}/mixture
-0 score {tmp}/mixture {tmp}/text.txt --json
 0 complete {tmp}/ngrams the
 0 generate {tmp}/ngrams --num-words 3
 0 rescore {tmp}/ngrams {tmp}/nbest.txt --output {tmp}/rescored.txt

@@ -1,8 +1,7 @@
 """Text files, shards and several processes, as the tests of this directory need them."""
 
-import bz2
 import gzip
-import lzma
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,38 +13,19 @@ from keras_nplm.data.shards import ShardedIds
 
 
 @pytest.fixture(scope="session")
-def write_text() -> Callable[[Path, bytes], str]:
-    """A function that writes a text file, compressed if its suffix says so, and returns its name."""
-
-    def write(path: Path, text: bytes) -> str:
-        compressors = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
-        if path.suffix in compressors:
-            text = compressors[path.suffix](text)
-        elif path.suffix == ".zst":
-            zstandard = pytest.importorskip("zstandard")
-            half = len(text) // 2  # two frames, as parallel compressors write
-            compress = zstandard.ZstdCompressor(write_checksum=True).compress  # as the program `zstd` does
-            text = compress(text[:half]) + compress(text[half:])
-        path.write_bytes(text)
-        return str(path)
-
-    return write
-
-
-@pytest.fixture(scope="session")
-def write_odd_texts(write_text) -> Callable[[Path], str]:
+def write_odd_texts() -> Callable[[Path], str]:
     """A function that writes small files, of CR LF, blank lines, wide characters or gzip, and returns their glob."""
     texts = {
         "a.txt": "\ufeffThe cat sat.\r\n\r\nthe end".encode(),
         "b.txt": "\n\n猫猫猫猫 猫猫猫\n\n été été\n".encode(),
-        "c.txt.gz": b"the compressed cat\nsat\n" * 9,
+        "c.txt.gz": gzip.compress(b"the compressed cat\nsat\n" * 9),
         "d.txt": b"huge " * 100 + b"\nsmall\n",
         "e.txt": b"y <unk>\nx\n" * 9,
     }
 
     def write(directory: Path) -> str:
         for name, text in texts.items():
-            write_text(directory / name, text)
+            (directory / name).write_bytes(text)
         return str(directory / "*.txt*")
 
     return write
@@ -71,16 +51,41 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
 
     def enumerate_ngrams(ids: Sequence[int], order: int, boundary: str) -> list[tuple[int, ...]]:
         fill = [0 if boundary == "stream" else 2] * (order - 1)
-        ngrams, context = [], list(fill)
+        ngrams, context = [], fill
         for target in map(int, ids):
             if boundary == "sentence" or target != 3:
                 ngrams.append((*context, target))
-                context = [*context[1:], target]
-            if boundary == "sentence" and target == 3:
-                context = list(fill)
+                context = fill if target == 3 else [*context[1:], target]
         return ngrams
 
     return enumerate_ngrams
+
+
+@pytest.fixture(scope="session")
+def train_sentencepiece() -> Callable[..., bytes]:
+    """A function that trains a model by the library itself, with options."""
+
+    def train(lines: Sequence[str] = ("the cat sat on the mat",) * 9, **options: object) -> bytes:
+        import sentencepiece
+
+        model, defaults = io.BytesIO(), dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines), model_writer=model, **defaults | options
+        )
+        return model.getvalue()
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def read_files() -> Callable[[Path], dict[str, bytes]]:
+    """A function that reads all files of a directory but the figures of time and memory."""
+
+    return lambda directory: {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != "metrics.json"
+    }
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Apache Beam writes the bytes of the local path. What needs Beam itself is skipped where it is not installed."""
 
-import importlib.util
 import types
 from pathlib import Path
 
@@ -8,16 +7,13 @@ import pytest
 
 import keras_nplm.data.beam_runner as beam_runner
 import keras_nplm.data.corpora.chunks as chunks
-from keras_nplm import InputError, RunError, open_corpus
+from keras_nplm import InputError, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.beam_runner import BeamRunner
 from keras_nplm.data.corpora.chunks import run_chunks_by
 from keras_nplm.data.encoding import count_vocabulary
 from keras_nplm.training.prepare import prepare_corpus
 
-needs_beam = pytest.mark.skipif(
-    importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed: pip install '.[beam]'"
-)
 WORKERS = "--pipeline-options direct_running_mode=multi_processing direct_num_workers=2"
 
 
@@ -28,31 +24,14 @@ def text(tmp_path, monkeypatch, write_odd_texts) -> str:
     return write_odd_texts(tmp_path)
 
 
-def _read_files(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-
-
-@needs_beam
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:label\\(\\) is deprecated:DeprecationWarning")  # of protobuf 6, in TFDS
-@pytest.mark.parametrize(
-    "flags, options",
-    [
-        ("--train {text} --max-size 9", ""),
-        ("--train {text} --tokenizer sentencepiece --pieces 330 --normalise lower", ""),
-        pytest.param("--train {text}", WORKERS, marks=pytest.mark.long),
-        pytest.param("--corpus tfds:python_reference --tokenizer whitespace", WORKERS, marks=pytest.mark.long),
-    ],
-)
-def test_beam_writes_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, flags, options):
-    if "tfds" in flags:
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
-    prepare = ["prepare", *flags.format(text=text).split(), "--output"]
+def test_beam_writes_the_bytes_of_the_local_path(tmp_path, text, read_files):
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install '.[beam]'")
+    prepare = f"prepare --train {text} --tokenizer sentencepiece --pieces 330 --normalise lower --output".split()
     assert main([*prepare, str(tmp_path / "local")]) == 0
-    assert main([*prepare, str(tmp_path / "beam"), "--runner", "DirectRunner", *options.split()]) == 0
-    assert _read_files(tmp_path / "beam") == _read_files(tmp_path / "local")
-
-
-# Without Beam
+    assert main([*prepare, str(tmp_path / "beam"), "--runner", "DirectRunner", *WORKERS.split()]) == 0
+    assert read_files(tmp_path / "beam") == read_files(tmp_path / "local")
 
 
 class _Steps(list):
@@ -67,15 +46,14 @@ class _Steps(list):
 
 @pytest.fixture
 def one_process(tmp_path, monkeypatch) -> BeamRunner:
-    """A runner that does in turn what the steps of its pipeline do."""
+    """A runner that does in turn what the steps of its pipeline do, without Beam."""
+    write = lambda path: lambda lines: [Path(f"{path}-0").write_text("\n".join(lines) + "\n")]  # noqa: E731
     beam = types.SimpleNamespace(
         Pipeline=lambda options: _Steps(),
         Create=lambda items: lambda _: items,
         Reshuffle=lambda: reversed,
         Map=lambda function, *arguments: lambda items: [function(item, *arguments) for item in items],
-        io=types.SimpleNamespace(
-            WriteToText=lambda path: lambda lines: [Path(f"{path}-0").write_text("\n".join(lines) + "\n")]
-        ),
+        io=types.SimpleNamespace(WriteToText=write),
     )
     monkeypatch.setattr(BeamRunner, "__init__", lambda *_: None)
     runner = BeamRunner()
@@ -83,34 +61,15 @@ def one_process(tmp_path, monkeypatch) -> BeamRunner:
     return runner
 
 
-def test_the_workers_function_gives_the_bytes_of_the_local_path(tmp_path, monkeypatch, text, one_process):
-    monkeypatch.chdir(tmp_path)
-    prepare_corpus(open_corpus(train=["*.txt*"]), Path("local"))
+def test_the_workers_function_gives_the_bytes_of_the_local_path(tmp_path, text, read_files, one_process):
+    prepare_corpus(open_corpus(train=[text]), tmp_path / "local")
     with run_chunks_by(one_process):
-        prepare_corpus(open_corpus(train=["*.txt*"]), Path("other"))
-    assert _read_files(tmp_path / "local") == _read_files(tmp_path / "other")
+        prepare_corpus(open_corpus(train=[text]), tmp_path / "other")
+    assert read_files(tmp_path / "local") == read_files(tmp_path / "other")
 
 
-def test_a_worker_downloads_remote_text_itself(tmp_path, monkeypatch, text, one_process):
-    """The driver's copy of remote text is in its own cache, which workers do not see."""
-    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "driver"))
-    copy, fetched = str(tmp_path / "driver" / "files" / "s3" / "bucket" / "a.txt"), []
-    monkeypatch.setattr(beam_runner, "fetch", lambda url: fetched.append(url) or tmp_path / "a.txt")
-    counted, _ = one_process.run(chunks.SentenceCounter, [(chunks.TextChunk([(copy, 0, None)]),)])
-    assert fetched == ["s3://bucket/a.txt"] and counted == [2]
-
-
-@pytest.mark.parametrize(
-    "name, value, error, message",
-    [
-        ("run_item", lambda *_: "{}\n{}", RunError, "choose an `--output` on a file system that this machine"),
-        ("_make_absolute", lambda path: "/absent", InputError, "/absent"),
-    ],
-)
-def test_lost_results_and_errors_of_a_worker_end_the_run(
-    text, tmp_path, monkeypatch, one_process, name, value, error, message
-):
-    monkeypatch.setattr(beam_runner, name, value)
-    with run_chunks_by(one_process), pytest.raises(error, match=message):
+def test_an_error_of_a_worker_ends_the_run(text, tmp_path, monkeypatch, one_process):
+    monkeypatch.setattr(beam_runner, "_make_absolute", lambda path: "/absent")
+    with run_chunks_by(one_process), pytest.raises(InputError, match="/absent"):
         count_vocabulary(open_corpus(train=[text]))
     assert not list((tmp_path / "other").iterdir())

@@ -1,7 +1,6 @@
 """Invalid arguments and files of `keras_nplm.data` are refused in one sentence: call, words of the message."""
 
 import functools
-import io
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from keras_nplm.data.text_counts import read_word_counts, write_word_counts
 from keras_nplm.data.tokenizers import add_steps, get_tokenizer
 
 IDS = np.array([4, 5, 3], np.int32)
-BUILD = functools.partial(Vocabulary.build, [["the"]])
 SUBWORDS = functools.cache(lambda: Vocabulary.from_subwords(Subwords.train(["the cat"], 300)))
 
 
@@ -25,9 +23,6 @@ def _resample(texts, **options):
     return _dataset(Resampled(texts), **{"boundary": "stream", "batch_size": 1} | options)
 
 
-CHECK_NGRAMS = functools.partial(check_ngrams, order=4, vocabulary_size=9)
-
-
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -35,28 +30,17 @@ CHECK_NGRAMS = functools.partial(check_ngrams, order=4, vocabulary_size=9)
         (lambda: _dataset(boundary="line"), "`boundary` must be one of stream, sentence"),
         (lambda: _dataset(batch_size=8, drop_remainder=True), "3 n-grams do not fill a batch of 8"),
         (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
-        (lambda: _dataset(targets_below=3), "no word to predict"),
         (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),
-        (
-            lambda: _dataset(part=(2, 2)),
-            r"`part` must be \(w, N\) with 0 <= w < N, and `batch_size` a multiple of N times `segment`",
-        ),
-        (lambda: _dataset(["a b"]), "Received: strings.* give `vocabulary`"),
-        (lambda: _dataset([4, 3], vocabulary=Vocabulary(["a"])), "Received: token ids"),
+        (lambda: _dataset(part=(2, 2)), r"`part` must be .*, and `batch_size` a multiple of N times `segment`"),
         (lambda: _resample([]), "`texts` must have at least one"),
         (lambda: _resample([(IDS, np.nan)]), r"must be a number in \(0, 1\]"),
         (lambda: _resample([(IDS, 0.1)]), "A share of 0.1 of 2 n-grams must be at least one"),
-        (lambda: _resample([(IDS[2:], 1)]), "no word to predict"),
         (lambda: _resample([(IDS, 1)], shuffle=False), "`shuffle` must be True for Resampled"),
         (lambda: extract_ngrams(IDS, 1, "stream"), "`order` .* must be 2 or more"),
-        (lambda: CHECK_NGRAMS([[4, 5]], [4]), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
-        (lambda: CHECK_NGRAMS([[4, 5, 6]], [4, 5]), r"`target_ids` must be \[1\]. Received: \[2\]"),
-        (lambda: CHECK_NGRAMS([[4, 5, 9]], None), "Ids must be 0 to 8. Received: 9"),
-        (lambda: BUILD(min_count=0), "`min_count` must be 1 or more"),
-        (lambda: BUILD(min_count=2), "No word occurs 2 times"),
-        (lambda: Vocabulary.build([["<s>", "the"]]), "reserved token <s>"),
+        (lambda: check_ngrams([[4, 5]], [4], 4, 9), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
+        (lambda: check_ngrams([[4, 9]], [4, 5], 3, 9), "Ids must be 0 to 8. Received: 9"),
+        (lambda: Vocabulary.build([["the"]], min_count=2), "No word occurs 2 times"),
         (lambda: list(encode_batches([["a"], ["<pad>"]], Vocabulary(["a"]).encode)), "reserved token <pad>"),
-        (lambda: Vocabulary(["the"]).decode([-1]), "Ids must be 0 to 4"),
         (lambda: Vocabulary(["the"]).encode(["the", "\udcff"]), "half a surrogate pair"),
         (lambda: SUBWORDS().tokenizer("words"), "needs the tokenizer `sentencepiece`"),
         (lambda: SUBWORDS().with_words(["new"]), "must be the pieces"),
@@ -64,14 +48,11 @@ CHECK_NGRAMS = functools.partial(check_ngrams, order=4, vocabulary_size=9)
         (lambda: Vocabulary(["a"]).tokenizer("sentencepiece"), "needs a vocabulary with subwords"),
         (lambda: Vocabulary.build(["a"], tokenizer="sentencepiece"), "trained, not counted"),
         (lambda: Subwords.train(["", "\ud800"]), "at least one word"),
-        (lambda: Subwords.train(["a"], 299), "`pieces` must be"),
         (lambda: SubwordOptions(file="absent.model").make([]), r"absent\.model"),
         (lambda: open_corpus(subwords=SubwordOptions()), "`subwords` must be left out"),
         (lambda: get_tokenizer("sentencepiece+numbers"), "no step but .lower"),
         (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, sentencepiece. Received: .*in this order"),
-        (lambda: get_tokenizer("nltk"), "must be one of words"),
         (lambda: add_steps("words", ["stems"]), "must be some of lower, numbers, lemmas. Received: 'stems'"),
-        (lambda: open_corpus(train=["none*"]), "No such text file: none"),
         (lambda: open_corpus(test=["text.txt"]), "--validation and --test need --train"),
         (lambda: open_corpus("penn"), "`corpus` must be .* Received: 'penn'"),
     ],
@@ -86,8 +67,6 @@ def test_invalid_arguments_are_refused(call, message):
     [
         (b"", {}, "text.txt is empty"),
         (b"one\ntwo\n\xe9\n", {}, r"text.txt is not UTF-8 text \(byte 8\).*iconv -f LATIN1"),
-        ("text".encode("utf-16"), {}, "text.txt is not UTF-8.*iconv -f UTF-16 "),
-        (b"the cat\nthe\0 cat\n", {}, "text.txt must not hold NUL characters.* Received: one at byte 11"),
         (b"a\nb\nc\nd\n", {"fractions": (0.5, 0.5, 0.5)}, "must be three positive numbers that sum to 1"),
         (b"one line\n", {}, "1 lines of text are too few to split"),
         (b"a\n" * 9, {"test": ["text.txt"]}, "--validation and --test must be given together"),
@@ -102,21 +81,16 @@ def test_invalid_text_is_refused(tmp_path, monkeypatch, content, options, messag
 
 
 def _load_forms(path, content):
-    """Load a vocabulary with these forms and their right checksum."""
     Vocabulary(["cat", "mat"], {"cats": "cat"}).save(path)
     with pytest.MonkeyPatch.context() as context:
-        context.setattr("keras_nplm.data.forms._head", lambda lines, words: "head")
+        context.setattr("keras_nplm.data.forms._head", lambda lines, words: "head")  # the right checksum
         path.with_name("forms.tsv").write_text(f"head\n{content}")
         Vocabulary.load(path)
 
 
-def _load_words(path, content, head=b"<pad>\n<unk>\n<s>\n</s>\n"):
-    path.write_bytes(head + content)
+def _load_words(path, content):
+    path.write_bytes(b"<pad>\n<unk>\n<s>\n</s>\n" + content if b"<s>" not in content else content)
     Vocabulary.load(path)
-
-
-def _load_file(path, content):
-    _load_words(path, content, head=b"")
 
 
 @pytest.mark.parametrize(
@@ -125,12 +99,10 @@ def _load_file(path, content):
         (_load_words, b"the\ncat", "vocabulary.txt is empty or truncated"),
         (_load_words, b"the\nthe\n", "Duplicate word 'the' .*line 6"),
         (_load_words, b"the cat\n", "Word 'the cat' .line 5. must not .* white space"),
-        (_load_words, b"\n", "Word '' .line 5. must not be empty"),
         (_load_words, b"", "at least one word"),
-        (_load_file, b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
+        (_load_words, b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
         (_load_forms, "cats\tcat\nmat\tcat\n", "one token outside the vocabulary. Received: 'mat'"),
         (_load_forms, "cats\t<unk>\n", "must be in the vocabulary. Received: '<unk>'"),
-        (_load_forms, "cats\n", "does not match vocabulary.txt"),
     ],
 )
 def test_an_invalid_vocabulary_file_is_refused(tmp_path, load, content, message):
@@ -138,12 +110,11 @@ def test_an_invalid_vocabulary_file_is_refused(tmp_path, load, content, message)
         load(tmp_path / "vocabulary.txt", content)
 
 
-def _write_counts(path):
-    write_word_counts(path.with_name("unknown.tsv"), {"cow": 2, "été": 1}, {"words": 7})
-
-
 FILES = {
-    "unknown.tsv": (_write_counts, lambda path: read_word_counts(path.with_name("unknown.tsv"), ["words"])),
+    "unknown.tsv": (
+        lambda path: write_word_counts(path.with_name("unknown.tsv"), {"cow": 2, "été": 1}, {"words": 7}),
+        lambda path: read_word_counts(path.with_name("unknown.tsv"), ["words"]),
+    ),
     "forms.tsv": (Vocabulary(["cow"], {"cows": "cow", "kine": "cow"}).save, Vocabulary.load),
     "sentencepiece.model": (lambda path: SUBWORDS().save(path), Vocabulary.load),
 }
@@ -166,32 +137,16 @@ def test_a_damaged_file_is_refused(tmp_path, name, damage):
         load(tmp_path / "vocabulary.txt")
 
 
-def _train_model(**options) -> bytes:
-    import sentencepiece
-
-    model, lines = io.BytesIO(), ["the cat sat on the mat"] * 9
-    defaults = dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **defaults | options)
-    return model.getvalue()
-
-
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: b"text", "whole SentencePiece model"),
-        (lambda: _train_model(model_type="word"), "unigram or BPE"),
-        (lambda: _train_model(treat_whitespace_as_suffix=True), "whose words begin with"),
-        (lambda: _train_model(byte_fallback=False, vocab_size=30), "a model with byte fallback"),
+        (lambda train: b"text", "whole SentencePiece model"),
+        (lambda train: train(model_type="word"), "unigram or BPE"),
+        (lambda train: train(treat_whitespace_as_suffix=True), "whose words begin with"),
+        (lambda train: train(byte_fallback=False, vocab_size=30), "a model with byte fallback"),
     ],
 )
-def test_models_of_subwords_that_cannot_be_used_are_refused(make, message, tmp_path):
-    (tmp_path / "x.model").write_bytes(make())
+def test_models_of_subwords_that_cannot_be_used_are_refused(make, message, tmp_path, train_sentencepiece):
+    (tmp_path / "x.model").write_bytes(make(train_sentencepiece))
     with pytest.raises(InputError, match=f"x.model.*{message}"):
         SubwordOptions(file=str(tmp_path / "x.model")).make([])
-
-
-def test_a_model_of_a_different_vocabulary_is_refused(tmp_path):
-    SUBWORDS().save(tmp_path / "vocabulary.txt")
-    Subwords.train(["other words"], 300).save(tmp_path / "sentencepiece.model")
-    with pytest.raises(InputError, match=r"sentencepiece\.model does not match"):
-        Vocabulary.load(tmp_path / "vocabulary.txt")

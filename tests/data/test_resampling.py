@@ -1,3 +1,5 @@
+"""Resampled texts: each epoch has the next part of each text, in an order of its own, divided among workers."""
+
 import itertools
 
 import numpy as np
@@ -6,31 +8,22 @@ import pytest
 import keras_nplm.data.shuffling as shuffling
 from keras_nplm import Resampled, ngram_dataset
 
-PLACES = ("memory", "shards")
 
+@pytest.fixture
+def place_texts(tmp_path_factory, monkeypatch, write_shards):
+    """A function that makes `Resampled` texts of small blocks in memory, in shards, or "both": the first in memory."""
+    for name, value in {"RESAMPLED_BLOCK": 5, "ARRAY_BLOCK": 5, "POOL": 50}.items():
+        monkeypatch.setattr(shuffling, name, value)
 
-def _make_texts(*sizes):
-    """Texts of different words, so that no n-gram occurs twice, in sentences of 1 to 5 words."""
-    texts, first = [], 4
-    for size in sizes:
-        ids = []
-        for word in range(first, first + size):
-            ids += [word, 3] if word % 7 in (0, 2) or word == first + size - 1 else [word]
-        texts.append(np.array(ids, np.int32))
-        first += size
-    return texts
-
-
-@pytest.fixture(scope="module")
-def place_texts(tmp_path_factory, write_shards):
-    """A function that makes `Resampled` texts in memory, in shards, or "both": the first in memory."""
-
-    def place(texts, shares, where):
-        given = list(texts)
-        for number, text in enumerate(texts):
-            if where == "shards" or (where == "both" and number):
-                given[number] = write_shards(tmp_path_factory.mktemp("text"), text, [len(text) // 3])
-        return Resampled(list(zip(given, shares, strict=True)))
+    def place(sizes, shares, where):
+        """Make texts of words that occur once, in sentences of 1 to 5 words."""
+        texts = []
+        for number, (size, last) in enumerate(zip(sizes, itertools.accumulate(sizes), strict=True)):
+            words = np.arange(last - size + 4, last + 4, dtype=np.int32)
+            text = np.insert(words, np.flatnonzero(np.isin(words % 7, (0, 2))) + 1, 3)
+            is_written = where == "shards" or (where == "both" and number)
+            texts.append(write_shards(tmp_path_factory.mktemp("text"), text, [size // 3]) if is_written else text)
+        return Resampled(list(zip(texts, shares, strict=True)))
 
     return place
 
@@ -41,40 +34,29 @@ def _take(dataset, number):
     return [list(map(tuple, np.column_stack(batch).tolist())) for batch in taken]
 
 
-def _epochs(resampled, number, **options):
-    """The n-grams of the first epochs, each in its order."""
+def _epochs(resampled, size, number, **options):
+    """The n-grams of the first epochs, each of `size` n-grams and in its order."""
     options = {"order": 3, "batch_size": 8, "boundary": "stream"} | options
-    each = int(ngram_dataset(resampled, **options).cardinality())
+    each = -(-size // options["batch_size"])
     batches = _take(ngram_dataset(resampled, first_epoch=0, **options), number * each)
     return [list(itertools.chain(*batches[i * each : (i + 1) * each])) for i in range(number)]
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks of 5 ids and pools of about 50 n-grams, so that a small text has many."""
-    monkeypatch.setattr(shuffling, "RESAMPLED_BLOCK", 5)
-    monkeypatch.setattr(shuffling, "ARRAY_BLOCK", 5)
-    monkeypatch.setattr(shuffling, "POOL", 50)
+@pytest.mark.parametrize("where", ["memory", "shards"])
+def test_each_ngram_is_used_before_any_repeats(place_texts, where):
+    epochs = _epochs(place_texts([20, 100], [1, 0.4], where), 60, 5)
+    words = np.array([[target for *_, target in epoch] for epoch in epochs])
+    assert all(set(range(4, 24)) <= set(epoch) and len(set(epoch)) == 60 for epoch in words.tolist())
+    large = words[words >= 24].reshape(5, 40)
+    assert len(set(large[:2].ravel().tolist())) == 80 and (np.bincount(large.ravel())[24:] == 2).all()
 
 
-@pytest.mark.parametrize("where", PLACES)
-def test_each_ngram_is_used_before_any_repeats(list_ngrams, place_texts, small_blocks, where):
-    texts, shares = _make_texts(20, 100), [1, 0.25]
-    epochs = _epochs(place_texts(texts, shares, where), 8)
-    assert all(len(epoch) == len(set(epoch)) == 45 for epoch in epochs)
-    small, large = (list_ngrams(text, 3, "stream") for text in texts)
-    assert all(set(small) <= set(epoch) for epoch in epochs)
-    used = [[ngram for ngram in epoch if ngram[-1] >= 24] for epoch in epochs]
-    for four in (used[:4], used[4:]):
-        assert sorted(itertools.chain(*four)) == sorted(large)
-
-
-@pytest.mark.parametrize("where", PLACES)
-def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, small_blocks, where):
-    resampled = place_texts(_make_texts(200, 2000), [1, 0.3], where)
-    first, second = _epochs(resampled, 2, batch_size=200, seed=5)
-    assert _epochs(resampled, 1, batch_size=200, seed=5)[0] == first
-    assert _epochs(resampled, 1, batch_size=200, seed=-6)[0] != first
+@pytest.mark.parametrize("where", ["memory", "shards"])
+def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, where):
+    resampled = place_texts([200, 2000], [1, 0.3], where)
+    first, second = _epochs(resampled, 800, 2, batch_size=200, seed=5)
+    assert _epochs(resampled, 800, 1, batch_size=200, seed=5)[0] == first
+    assert _epochs(resampled, 800, 1, batch_size=200, seed=-6)[0] != first
     for epoch in (first, second):
         small = np.array([ngram[-1] < 204 for ngram in epoch])
         assert small.sum() == 200 and len(epoch) == 800
@@ -87,22 +69,9 @@ def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, small_blocks
     assert sorted(small[0]) == sorted(small[1]) and small[0] != small[1]
 
 
-@pytest.mark.parametrize("where, drop_remainder", [("memory", True), ("shards", False)])
-def test_resampled_data_resumes_at_any_batch(place_texts, small_blocks, where, drop_remainder):
-    resampled = place_texts(_make_texts(37, 150), [1, 0.4], where)
-    options = dict(order=3, batch_size=4, drop_remainder=drop_remainder, seed=3)
-    each = int(ngram_dataset(resampled, **options).cardinality())
-    whole = _take(ngram_dataset(resampled, first_epoch=0, **options), 3 * each)
-    for epoch, first_batch in ((1, each // 2), (2, each - 1)):
-        rest = ngram_dataset(resampled, first_epoch=epoch, first_batch=first_batch, **options)
-        begin = epoch * each + first_batch
-        assert _take(rest, 3 * each - begin) == whole[begin:]
-
-
 @pytest.mark.parametrize("where", ["memory", "both"])
-def test_workers_share_the_ngrams_of_each_text(place_texts, small_blocks, where):
-    texts = _make_texts(37, 150)
-    resampled = place_texts(texts, [1, 0.4], where)
+def test_workers_share_the_ngrams_of_each_text(place_texts, where):
+    resampled = place_texts([37, 150], [1, 0.4], where)
     options = dict(order=3, batch_size=6, boundary="stream", drop_remainder=True, seed=3)
     steps = (37 + 60) // 6
     datasets = [ngram_dataset(resampled, first_epoch=0, part=(w, 3), **options) for w in range(3)]

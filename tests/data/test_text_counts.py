@@ -1,15 +1,12 @@
-"""Characters and words of a text, its out-of-vocabulary words, and the file that holds them."""
+"""Characters and words of a text, its out-of-vocabulary words."""
 
 import collections
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from keras_nplm import Corpus, EncodedCorpus, InputError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import Corpus, EncodedCorpus, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data import encoding, word_counts
-from keras_nplm.data.text_counts import TextCounter, name_text_counts, write_word_counts
 
 LINES = ["The cat  sat\ton the mat. ", "", "Ein Häuschen 猫が好き, 2 × 3!", "the <unk> cat\u3000sat "] * 5
 
@@ -18,13 +15,6 @@ def count_plainly(lines: list[str]) -> tuple[int, int]:
     """Characters of the lines with single spaces, and their words."""
     lines = [" ".join(line.split()) for line in lines]
     return sum(len(line) for line in lines), sum(len(line.split(" ")) for line in lines if line)
-
-
-@given(st.lists(st.text()))
-def test_characters_and_words_of_any_lines(lines):
-    counter = TextCounter()
-    assert [counter.count_lines(str.split)(line) for line in lines] == [line.split() for line in lines]
-    assert (counter.characters, counter.words) == count_plainly(lines)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +40,3 @@ def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, wa
         assert found == {word: count for word, count in unknown.items() if word not in ("the", "cat", "t", "▁")}
         described = EncodedCorpus.load(tmp_path / "corpus").splits[split]
         assert (described["characters"], described["words"]) == count_plainly([*lines])
-
-
-def test_out_of_vocabulary_words_must_match_the_ids(tmp_path):
-    splits = {split: lambda: iter([["the", "cow", "cow"]]) for split in ("train", "validation", "test")}
-    encoded = encode_corpus(Corpus("cow", "whitespace", splits), Vocabulary(["the"]), tmp_path)
-    assert [*encoded.unknown_words("test")] == [{"cow": 2}]
-    write_word_counts(tmp_path / name_text_counts("test.00000.ids"), {"cow": 1}, {"characters": 11, "words": 3})
-    with pytest.raises(InputError, match="do not match corpus.json"):
-        list(encoded.unknown_words("test"))

@@ -11,19 +11,17 @@ from keras_nplm.data.unusual_text import describe_unusual_text
 PROSE = [f"The {noun} sees the small {other} , and then it sleeps ." for noun in "abc" for other in ("mouse", "fly")]
 PARAGRAPHS = [" ".join(PROSE * 4).replace(",", "")] * 100
 UNKNOWN = [f"{sentence} word{i}a word{i}b word{i}c" for i, sentence in enumerate(PROSE * 150)]
-CHINESE = "我今天去北京大学看书，然后回家。"
 
 
 @pytest.mark.parametrize(
     "lines, options, warnings",
     [
         (PROSE * 200, {}, []),
-        (["我 今天 去 北京 大学 看书 ， 然后 回家 。"] * 2000, {"tokenizer": "whitespace"}, []),
         (PARAGRAPHS, {"boundary": "stream"}, []),
         (PARAGRAPHS, {}, ["lines have 264 tokens on average"]),
         (PROSE * 20, {}, ["only 1,152 tokens. Fix: add text, or compare .*keras-nplm ngram"]),
         (UNKNOWN, {"min_count": 2}, ["20% of the train tokens are out of.*--tokenizer sentencepiece", "20%", "20%"]),
-        ([CHINESE] * 4000, {}, ["without spaces"]),
+        (["我今天去北京大学看书，然后回家。"] * 4000, {}, ["without spaces"]),
         (PROSE * 200, {"name": "text.csv"}, ["text.csv is a table"]),
     ],
 )
@@ -34,6 +32,4 @@ def test_unusual_text_is_named_with_a_remedy(tmp_path, lines, options, warnings)
     vocabulary = count_vocabulary(corpus, min_count=options.get("min_count", 1))
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "encoded")
     found = describe_unusual_text(corpus, encoded, options.get("boundary", "sentence"))
-    assert len(found) == len(warnings)
-    for sentence, words in zip(found, warnings, strict=True):
-        assert re.search(words, sentence)
+    assert all(re.search(words, sentence) for words, sentence in zip(warnings, found, strict=True))

@@ -1,108 +1,90 @@
 """Declarations: commands parse, names are unique, tables fit the recorded figures, the README and the page too."""
 
-import dataclasses
-import json
-import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
 from keras_nplm import CONFIGURATIONS, InputError
-from keras_nplm.cli.flags import read_configuration
 from keras_nplm.cli.main import build_parser
 from keras_nplm.experiments import records
-from keras_nplm.experiments.benchmark import BENCHMARKS, quality
-from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report, write_page
-from keras_nplm.experiments.rows import is_made
-from keras_nplm.experiments.studies import STUDIES
-from keras_nplm.experiments.study import load_study
+from keras_nplm.experiments.benchmark import quality
+from keras_nplm.experiments.records import (
+    REPORTS,
+    format_report,
+    load_report,
+    record_report,
+)
+from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
 
 PACKAGE = Path(records.__file__).parent
 PAGE = PACKAGE.parents[2] / "saved_models" / "measured" / "README.md"
-ALL = {"paper": load_study("paper")} | {name: load_study(f"studies.{name}") for name in STUDIES}
+ALL = {name: load_study(name) for name in ("paper", *STUDIES)}
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_commands_parse_names_are_unique_and_finished_rows_kept(name, tmp_path):
-    rows, parser = ALL[name].rows, build_parser()
-    assert len({row.name for row in rows}) == len(rows) > 0
-    for row in rows:
-        options = parser.parse_args([*row.arguments, "--output", "model"])
-        assert options.command == row.arguments[0]
-        (tmp_path / "rows" / row.name).mkdir(parents=True)
-        (tmp_path / "rows" / row.name / "command.txt").write_text(shlex.join(row.arguments))
-        if row.is_network:
-            config = json.dumps(dataclasses.asdict(read_configuration(options)))
-            (tmp_path / "rows" / row.name / "config.json").write_text(config)
-    assert [row.name for row in rows if not is_made(row, tmp_path)] == []
-
-
-def test_rows_with_one_name_have_one_command():
-    rows = [row for study in ALL.values() for row in study.rows]
-    rows += quality.OURS.values()
-    assert len({row.name for row in rows}) == len({(row.name, row.command) for row in rows})
+def test_commands_parse_and_a_name_has_one_command():
+    parser, declared = build_parser(), {}
+    for rows in (*(study.rows for study in ALL.values()), quality.OURS.values()):
+        assert len({row.name for row in rows}) == len(rows) > 0
+        for row in rows:
+            assert parser.parse_args([*row.arguments, "--output", "model"]).command == row.arguments[0]
+            assert declared.setdefault(row.name, row.command) == row.command
 
 
 def test_configurations_of_table_1_have_the_papers_shapes():
-    shapes = {"mlp1": (5, 50, 60, True), "mlp3": (5, 0, 60, True), "mlp5": (5, 50, 30, True), "mlp7": (3, 50, 30, True)}
-    for name, shape in (shapes | {"mlp9": (5, 100, 30, False)}).items():
-        c = CONFIGURATIONS[name]
+    shapes = {"1": (5, 50, 60, True), "3": (5, 0, 60, True), "5": (5, 50, 30, True), "7": (3, 50, 30, True)}
+    for name, shape in (shapes | {"9": (5, 100, 30, False)}).items():
+        c = CONFIGURATIONS[f"mlp{name}"]
         assert (c.order, c.hidden_units, c.embedding_dim, c.direct_connections) == shape
     c = CONFIGURATIONS["mlp1-paper"]
     assert (c.learning_rate / c.batch_size, c.decay_rate / c.batch_size) == pytest.approx((1e-3, 1e-8))
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_tables_have_the_recorded_rows(name):
-    report = load_report(name)
+def test_tables_have_the_recorded_rows_with_the_declared_commands(name):
+    report, declared = load_report(name), {row.name: row.full_command for study in ALL.values() for row in study.rows}
     rows = [row for value in report.values() if isinstance(value, list) for row in value if isinstance(row, dict)]
     assert all(f"| {row.get('title') or row.get('name', '')}" in format_report(name, report) for row in rows)
-
-
-def test_the_commands_of_recorded_rows_are_those_of_the_declarations():
-    recorded = load_report("configurations")["models"] + load_report("paper")["rows"]
-    declared = {row.name: row.full_command for study in ALL.values() for row in study.rows}
-    assert all(declared[row["name"]] == row["command"] for row in recorded)
-
-
-def test_the_page_is_what_the_recorded_reports_give_and_short(tmp_path):
-    write_page(page=tmp_path / "README.md")
-    page = PAGE.read_text(encoding="utf-8")
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == page
-    assert len(page.splitlines()) <= 250 and all(f"### `{name}`: " in page for name in BENCHMARKS)
+    named = {"configurations": report.get("models"), "paper": report.get("rows")}.get(name, [])
+    assert all(declared[row["name"]] == row["command"] for row in named)
 
 
 @pytest.fixture
-def places(tmp_path):
+def places(tmp_path, monkeypatch):
+    """The page and the README, written from a copy of the records."""
     shutil.copytree(PACKAGE, tmp_path / "records", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     (tmp_path / "FRONT.md").write_text("# Front\n<!-- results -->\n<!-- end of results -->\n")
-    return tmp_path / "records", tmp_path / "README.md", tmp_path / "FRONT.md"
+    paths = tmp_path / "records", tmp_path / "README.md", tmp_path / "FRONT.md"
+    for name, path in zip(("_DIRECTORY", "_PAGE", "_README"), paths, strict=True):
+        monkeypatch.setattr(records, name, path)
+    return paths[1:]
 
 
-def test_recording_a_study_replaces_its_report_and_both_pages(places):
+def test_the_page_is_what_the_recorded_reports_give_and_short(places, monkeypatch):
+    records.write_page()
+    page = PAGE.read_text(encoding="utf-8")
+    assert places[0].read_text(encoding="utf-8") == page
+    assert len(page.splitlines()) <= 250 and all(f"### `{name}`: " in page for name in BENCHMARKS)
+    monkeypatch.setattr(records, "_PAGE", places[0] / "absent" / "README.md")
+    with pytest.raises(InputError, match="needs a checkout"):
+        records.check_can_record()
+
+
+def test_recording_replaces_a_report_and_keeps_other_benchmarks(places):
     report = load_report("configurations")
     report["models"][0]["test"] = 123.4
-    record_report("configurations", report, *places)
-    pages = [place.read_text(encoding="utf-8") for place in places[1:]]
-    assert all("| Kneser-Ney, n=5 | 347.3 | 123.4 |" in page for page in pages)
-    assert pages[0].count("\n## ") == len(REPORTS) and "keras-nplm study configurations" in pages[0]
-
-
-def test_recording_benchmarks_keeps_the_rows_of_others(places):
+    record_report("configurations", report)
     row = {"benchmark": "scoring", "name": "new row", "rate": 4321.0, "low": 1.0, "high": 5000.0}
     row |= {"share_of_peak": 0.25, "ratio_to": {"theirs": [2.0, 1.0, 4.0]}}
     ours = next(row for row in load_report("benchmark")["rows"] if row["benchmark"] == "quality")
     absent = {"benchmark": "quality", "name": "PyTorch LSTM", "failure": "torch not installed"}
     rows = [row, ours | {"dynamic_cpu_seconds": 900}, absent]
-    record_report("benchmark", {"rows": rows, "command": "keras-nplm benchmark scoring --rounds 2"}, *places)
-    page, front = (place.read_text(encoding="utf-8") for place in places[1:])
+    record_report("benchmark", {"rows": rows, "command": "keras-nplm benchmark scoring"})
+    page, front = (place.read_text(encoding="utf-8") for place in places)
+    assert all("| Kneser-Ney, n=5 | 347.3 | 123.4 |" in text for text in (page, front))
     assert "| new row | 4,321 | 1 to 5,000 | 25% | theirs: 2.00 (1.00 to 4.00) |" in page
-    assert "command `keras-nplm benchmark scoring --rounds 2`" in page and "| self-normalised |" not in page
-    assert page.index("| full softmax |") < page.index("| new row |")
+    assert "command `keras-nplm benchmark scoring`" in page and "| self-normalised |" not in page
     static, dynamic = (f"| {part['validation']:.1f} | {part['test']:.1f} |" for part in (ours, ours["dynamic"]))
     seconds = f"{ours['cpu_seconds']:,.0f}"
     assert f"dynamic: it learns as it reads {dynamic} {seconds} + about 900 of tuning and reading |" in front
     assert f"{static} {seconds} |" in front and "PyTorch" not in front and "| three seeds of the pointer" in front
-    with pytest.raises(InputError, match="needs a checkout"):
-        record_report("benchmark", {"rows": [row]}, places[0], places[1] / "absent" / "README.md")

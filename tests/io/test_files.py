@@ -64,7 +64,7 @@ def test_unwritable_directory_is_invalid_input(tmp_path, locked):
 
 
 def test_json_is_written_and_read_back(tmp_path):
-    write_json(tmp_path / "new" / "a.json", {"name": "Été 猫", "half": "\udcff", "numbers": [1, 2.5, None]})
+    write_json(tmp_path / "new" / "a.json", {"name": "Été 猫", "half": "\udcff"})
     assert read_json(tmp_path / "new" / "a.json")["name"] == "Été 猫"
 
 

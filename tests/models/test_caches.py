@@ -112,11 +112,3 @@ def test_features_of_a_text_are_computed_once_per_word(monkeypatch):
     ngrams = extract_ngrams(np.random.default_rng(2).integers(4, V, 300), 50 + N, "stream")
     ContinuousCache(network, 1.0, 50).log_prob(ngrams[:, :-1], ngrams[:, -1])
     assert sum(asked) <= len({tuple(context) for context in ngrams[:, -N:-1].tolist()}) + N
-
-
-def test_old_words_keep_a_weight_above_0():
-    cache = UnigramCache(V, "stream", decay=1, length=2000)
-    context = np.zeros((1, 2000), np.int32)
-    context[0, 0] = 5
-    np.testing.assert_array_equal(np.flatnonzero(cache.next_log_probs(context)[0] == 0), [5])
-    assert cache.log_prob(context, np.array([5]))[0] == 0

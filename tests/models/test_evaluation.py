@@ -7,8 +7,7 @@ import pytest
 
 from keras_nplm import evaluate
 from keras_nplm.io.errors import RunError
-from keras_nplm.models.evaluation import evaluate_each, format_perplexity
-from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.evaluation import format_perplexity
 
 V = 8
 TEXT = np.array([4, 5, 6, 3, 4, 5, 3, 7, 4, 5, 3], np.int32)
@@ -48,11 +47,6 @@ def test_long_text_is_summed_in_float64():
             return np.full(len(target_ids), np.float32(np.log(1 / 3)), np.float32)
 
     assert evaluate(Third(), np.full(300_001, 4))["perplexity"] == pytest.approx(3, rel=1e-7)
-
-
-def test_two_models_in_one_pass_have_the_figures_of_each():
-    one, other = kneser_ney(TEXT, V, 3), kneser_ney(TEXT[::-1], V, 3)
-    assert evaluate_each([one, other], TEXT) == [evaluate(one, TEXT), evaluate(other, TEXT)]
 
 
 @pytest.mark.parametrize(("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")])

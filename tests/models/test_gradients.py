@@ -72,24 +72,6 @@ def test_update_equals_that_of_a_dense_gradient(name, clip):
     _assert_weights(model, reference)
 
 
-class Scaled(keras.layers.Dense):
-    """A hidden layer with a weight that is a single number."""
-
-    def build(self, input_shape):
-        super().build(input_shape)
-        self.scale = self.add_weight(name="scale", shape=(), initializer="ones")
-
-    def call(self, x):
-        return super().call(x) * self.scale
-
-
-def test_all_gradients_may_be_dense_and_one_a_number():
-    model = NPLM(V, ORDER, embedding_dim=3, hidden=Scaled(5, activation="tanh"), weight_decay=0.1)
-    model.compile(keras.optimizers.Adagrad(0.1))
-    model.train_on_batch(CONTEXTS, TARGETS)
-    assert float(model.hidden.scale) != 1
-
-
 def _fit(model: NPLM, optimizer) -> None:
     model.compile(optimizer, run_eagerly=True)
     model.train_on_batch(CONTEXTS, TARGETS)

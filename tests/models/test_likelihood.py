@@ -139,17 +139,6 @@ def test_tiled_loss_has_the_gradients_of_the_probabilities(name):
         np.testing.assert_allclose(default, with_metrics, atol=2e-6)
 
 
-@pytest.mark.parametrize("far, output", [(False, "full"), (True, "nce")])
-def test_only_the_rows_of_the_context_words_move(far, output):
-    context = AveragedContext(V, 3, averages_after=(2,)) if far else "concatenated"
-    model = NPLM(V, 8, 3, 4, context=context, output=output)
-    before = model.embed.C.numpy()
-    model.compile(LazySGD(1.0), run_eagerly=True)
-    model.train_on_batch(np.array([[4, 4, 5, 0, 0, 6, 7]], np.int32), np.array([8]))
-    moved = np.flatnonzero(np.any(model.embed.C.numpy() != before, axis=1))
-    assert moved.tolist() == [4, 5, 6, 7]  # neither <pad> nor the target
-
-
 def test_fit_reports_the_penalised_loss_and_plain_perplexity():
     model, (contexts, targets) = _model(weight_decay=0.1), _batch(4, size=10)
     letters = _letters(model)
@@ -298,16 +287,6 @@ def test_a_sampled_step_builds_nothing_as_long_as_the_vocabulary(output, dense):
     assert ((batch_size, size) in shapes) == dense
     assert ((size, 6) in shapes) == dense
     assert (size, 5) not in shapes  # C has sparse gradients with every output
-
-
-@pytest.mark.parametrize("name", ["averaged, deep, tied", "stock layer, short-list"])
-def test_biases_are_all_weights_without_decay(name):
-    model = NPLM(V, order=6, embedding_dim=3, hidden_units=5, **_variants()[name])
-    optimizer = keras.optimizers.SGD(0.1, weight_decay=0.1)
-    optimizer.exclude_from_weight_decay(var_list=model.biases)
-    spared = [weight for weight in model.trainable_weights if not optimizer._use_weight_decay(weight)]
-    vectors = [weight for weight in model.trainable_weights if len(weight.shape) == 1]
-    assert {id(weight) for weight in spared} == {id(weight) for weight in vectors} != set()
 
 
 def test_jit_compilation_is_off_on_a_cpu():

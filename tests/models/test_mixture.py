@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, Uniform, evaluate, fit_mixture
+from keras_nplm import Uniform, evaluate, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, deleted_interpolation, kneser_ney
 
 V = 12
@@ -38,16 +38,6 @@ def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
         mixture = fit_mixture([first, candidates, others[3]], held_out)
         assert mixture.models == [first, others[int(np.argmin(perplexities))], others[3]]
         assert evaluate(mixture, held_out)["perplexity"] == pytest.approx(min(perplexities), rel=1e-12)
-
-
-def test_unseen_words_need_the_uniform_distribution():
-    text = np.array([4, 5, 4, 5, 3], np.int32)
-    never = deleted_interpolation(text, text, V, 3, "stream")
-    never.uniform[:] = 0
-    with pytest.raises(InputError, match="probability 0 in every model. .*--uniform"):
-        fit_mixture([never, never], np.array([4, 11, 3], np.int32), "stream")
-    mixture = fit_mixture([never, Uniform(V, "stream")], np.array([4, 11, 3], np.int32), "stream")
-    assert np.isfinite(evaluate(mixture, np.array([4, 11, 3], np.int32))["perplexity"])
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])

@@ -1,21 +1,16 @@
 """The network's formula and probabilities against NumPy in float64; its composition of layers."""
 
-import contextlib
-import io
 import itertools
 
-import keras
 import numpy as np
 import pytest
 
 from keras_nplm import (
     NPLM,
-    AdaptiveSoftmax,
     AveragedContext,
     ContextEmbedding,
     DeepHidden,
     FullSoftmax,
-    NoiseContrastive,
 )
 
 V, M, H = 11, 3, 4
@@ -105,34 +100,6 @@ def test_number_of_parameters(n, m, h, direct):
     assert sum(weight.numpy().size for weight in model.weights) == model.count_params() == expected
 
 
-def _summary(model) -> list[str]:
-    """The names of the layers in the order of `model.summary()`."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        model.summary()
-    assert "?" not in out.getvalue()  # an unknown shape
-    lines = out.getvalue().splitlines()
-    names = [line.strip("│| ").split()[0] for line in lines if line.startswith(("│", "|"))]
-    return [name for name in names if name in {layer.name for layer in model.layers}]
-
-
-def test_summary_lists_layers_in_data_flow_order():
-    assert _summary(NPLM(V)) == ["embed", "hidden", "prob"]
-    assert _summary(NPLM(V, hidden_units=0, direct_connections=True)) == ["embed", "direct", "prob"]
-    layers = dict(hidden=DeepHidden(H, residual_blocks=1, name="hidden"), output=NoiseContrastive(V, name="prob"))
-    assert _summary(NPLM(V, direct_connections=True, **layers)) == ["embed", "hidden", "direct", "prob"]
-
-
-def test_layers_may_be_given():
-    model = NPLM(V, 8, context=AveragedContext(V, M, averages_after=(2,)), hidden=DeepHidden(H, layer_norm=True))
-    assert (model.embedding_dim, model.hidden_units) == (M, H)
-    assert model.hidden.H.shape == (3 * M, H) and model.prob.kernel.shape == (V, H)
-    model = NPLM(V, 4, M, hidden=keras.layers.Dense(7, activation="sigmoid"), output=AdaptiveSoftmax(V, cutoffs=(6,)))
-    assert model.hidden_units == 7 and model.hidden.kernel.shape == (3 * M, 7)
-    assert NPLM(V, hidden=None, direct_connections=True).hidden is None
-    two = keras.Sequential([keras.layers.Dense(7, activation="tanh"), keras.layers.Dense(5)])
-    assert NPLM(V, 4, M, hidden=two)(_batch(4)[0]).shape == (7, V)
-
-
 def test_layer_with_weights_keeps_them():
     """As pretrained feature vectors, or a context layer that two models share."""
     embed = ContextEmbedding(V, M)
@@ -142,9 +109,3 @@ def test_layer_with_weights_keeps_them():
     first, second = (NPLM(V, 4, hidden_units=H, context=embed) for _ in range(2))
     assert first.embed.C is second.embed.C is embed.C and len(embed.weights) == 1
     np.testing.assert_array_equal(embed.C.numpy(), before)
-
-
-def test_order_of_an_equal_ngram_model():
-    assert NPLM(V, order=4).ngram_order == 4
-    assert NPLM(V, order=8, context=AveragedContext(V, M, averages_after=(2,))).ngram_order == 3
-    assert NPLM(V, order=8, context=AveragedContext(V, M, averages_after=(0, 2))).ngram_order == 2

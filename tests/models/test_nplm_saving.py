@@ -42,7 +42,9 @@ def _networks() -> dict[str, dict]:
         "half precision": dict(hidden_units=H, dtype="mixed_bfloat16"),
         "registered layer": dict(embedding_dim=H, hidden=Clipped()),
         "no hidden layer": dict(embedding_dim=M, hidden=None, direct_connections=True, boundary="stream"),
-        "given embedding": dict(context=ContextEmbedding(V, M, weight_decay=0.1, dropout=0.1), hidden_units=H),
+        "given embedding, tied": dict(
+            context=ContextEmbedding(V, M, weight_decay=0.1, dropout=0.1), output=FullSoftmax(V, tied=True)
+        ),
         "pointer": dict(pointer=True, output=NoiseContrastive(V, **sampled), word_dropout=0.1),
         "short-list": dict(output=FullSoftmax(V, shortlist_size=9, outside_output=True), weight_decay=0.1),
         "adaptive": dict(output=AdaptiveSoftmax(V, cutoffs=(7, 16))),
@@ -82,15 +84,6 @@ def test_a_file_makes_the_same_network(name, tmp_path):
     np.testing.assert_array_equal(restored.next_log_probs(contexts), model.next_log_probs(contexts))
 
 
-def test_configuration_names_what_was_given():
-    config = NPLM(V, output="nce").get_config()
-    assert (config["context"], config["hidden"], config["output"]) == ("concatenated", "tanh", "nce")
-    assert config["boundary"] == "sentence"
-    config = NPLM(V, hidden=DeepHidden(H), output=NoiseContrastive(V, num_sampled=5)).get_config()
-    assert config["hidden"]["class_name"] == "DeepHidden" and config["hidden_units"] == H
-    assert config["output"]["config"]["num_sampled"] == 5
-
-
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
 def test_a_loaded_network_trains_on_alike(name, tmp_path):
     """Weights, optimiser, and the random numbers of dropout and of negative samples."""
@@ -110,18 +103,6 @@ def test_a_loaded_network_trains_on_alike(name, tmp_path):
         np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=left.path)
     for left, right in zip(model.random_states(), loaded.random_states(), strict=True):
         np.testing.assert_array_equal(left.numpy(), right.numpy())
-
-
-def test_random_states_are_those_of_dropout_and_samples():
-    assert NPLM(V, N).random_states() == []
-    model = NPLM(V, N, M, H, dropout=0.1, output=NoiseContrastive(V, num_sampled=3, seed=0))
-    states = [state.numpy() for state in model.random_states()]
-    assert len(states) >= 2
-    contexts, targets = _batch()
-    model.compile(LazySGD(0.1), run_eagerly=True)
-    model.train_on_batch(contexts, targets)
-    moved = [not np.array_equal(old, new.numpy()) for old, new in zip(states, model.random_states(), strict=True)]
-    assert sum(moved) == 2
 
 
 def test_weights_alone_load_into_a_new_network(tmp_path):

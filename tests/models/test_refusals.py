@@ -1,7 +1,6 @@
 """Refusals of language models: a call, and words of its message."""
 
 import gzip
-import json
 
 import keras
 import numpy as np
@@ -14,7 +13,6 @@ from keras_nplm import (
     ContinuousCache,
     FullSoftmax,
     InputError,
-    LanguageModel,
     Mixture,
     NgramCache,
     Shortlist,
@@ -32,7 +30,6 @@ from keras_nplm.models.ngrams import (
     FrequencyBins,
     class_based,
     count_ngrams,
-    deleted_interpolation,
     exchange_classes,
     kneser_ney,
     kneser_ney_on_disk,
@@ -73,16 +70,6 @@ def _network(size=V, hidden="tanh", output=lambda: "full"):
     return NPLM(size, 3, 2, 3, hidden=hidden, output=output(), boundary="stream")
 
 
-def _load_cache(**content):
-    def call(path):
-        words = Vocabulary(list("abcde"))
-        LanguageModel(NgramCache(V, "stream", factors=(2,)), words, "whitespace", "stream").save(path)
-        _write(path / "cache.json", json.dumps(content).encode())
-        LanguageModel.load(path)
-
-    return call
-
-
 class _Logits(NPLM):
     def call(self, context_ids, training=False):
         return keras.ops.log(super().call(context_ids, training=training))
@@ -110,17 +97,11 @@ def _write(path, content):
 
 
 OPTIONS = [
-    ({"order": 1}, "`order` must be"),
     ({"hidden_units": 0}, "`hidden_units` must be 1 or more without direct connections"),
     ({"hidden": None}, "`hidden_units` must be 1 or more without direct connections"),
-    ({"embedding_dim": 0}, "`embedding_dim` must be"),
-    ({"vocabulary_size": 1}, "`vocabulary_size` must be"),
     ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\)"),
-    ({"word_dropout": 1.0}, r"`word_dropout` must be in \[0, 1\)"),
-    ({"embedding_dropout": -0.1}, r"`embedding_dropout` must be in \[0, 1\)"),
     ({"weight_decay": -1e-3}, "`weight_decay` must be"),
     ({"boundary": "line"}, "`boundary` must be one of sentence, stream"),
-    ({"dtype": "float16"}, "`dtype` must be float32, .* Received: float16"),
     ({"dtype": "mixed_float16"}, "`dtype` must be float32, .* Received: mixed_float16"),
     ({"output": "hierarchical"}, "`output` must be one of full, sampled, nce, adaptive, energy"),
     ({"output": "nce", "weight_decay": 1e-4}, "`weight_decay` must be 0 with a sampled output"),
@@ -130,51 +111,32 @@ OPTIONS = [
     ({"hidden": TanhHidden(4), "dropout": 0.1}, "`dropout` must be 0 if `hidden` is a layer"),
     ({"context": ContextEmbedding(V, 2), "word_dropout": 0.1}, "`word_dropout` must be 0 if `context` is a layer"),
     ({"context": ContextEmbedding(V, 2), "embedding_dropout": 0.1}, "`embedding_dropout` must be 0 if `context`"),
-    *(
-        ({name: 2}, rf"`{name}` must be left out: .* Received: 2. Fix: {fix}")
-        for name, fix in (
-            ("averages_after", r"pass `context=AveragedContext\(…, averages_after=…\)`"),
-            ("residual_blocks", r"pass `hidden=DeepHidden\(…, residual_blocks=…\)`"),
-            ("num_sampled", r"pass `output=NoiseContrastive\(…, num_sampled=…\)`"),
-            ("tied", r"pass `output=FullSoftmax\(…, tied=…\)`"),
-            ("embeding_dim", r"see help\(NPLM\)"),
-        )
-    ),
+    ({"averages_after": 2}, r"`averages_after` must be left out: .* Received: 2. Fix: see help\(NPLM\)"),
 ]
 CALLS = [
     (lambda path: kneser_ney(TEXT, V, 1), "`order`"),
-    (lambda path: kneser_ney(TEXT, V, 3, "book"), "`boundary`"),
     (lambda path: kneser_ney(EMPTY, V, 3, "stream"), "no word to predict"),
     (lambda path: kneser_ney_on_disk(path, lambda: iter([TEXT]), 6, V, 1), "`order`"),
-    (lambda path: kneser_ney_on_disk(path, lambda: iter([EMPTY]), 1, V, 3, "stream"), "no word to predict"),
     (lambda path: class_based(TEXT, TEXT, CLASSES, 3), "Received: 1 words of the text have no class"),
     (lambda path: exchange_classes(TEXT, V, 4), "`num_classes` must be 1 to 3"),
     (lambda path: exchange_classes(TEXT, V, 1, start=CLASSES), "`start` must be 1 classes or fewer"),
     (_read_classes("the\t0\ncat\tone\n"), "line 2: expected a word, a tab and the number"),
-    (_read_classes("the\t99999999999\n"), "line 1: expected .* class, at most 6"),
     (_read_classes("a\t0\n"), "must have classes of words in the vocabulary"),
     (lambda path: fit_weights(np.array([[0.0, 0.0], [-np.inf, -np.inf]])), "token 1 has probability 0 in every model"),
-    (lambda path: deleted_interpolation(TEXT, EMPTY, V, 2, "stream"), "no word to predict"),
     (lambda path: class_based(TEXT, EMPTY, np.maximum(CLASSES, 4), 2, "stream"), "no word to predict"),
     (lambda path: prune(MODEL, -1e-9), "`threshold` must be 0 or more. Received"),
-    (lambda path: prune(MODEL, float("nan")), "`threshold` must be 0 or more. Received"),
     (lambda path: prune(MODEL, max_ngrams=5), "`max_ngrams` must be 6 or more, the number of unigrams"),
     (lambda path: approximate(MODEL, TEXT, 4), "`order` must be 2 to 3, the order of the model. Received: 4"),
     (lambda path: approximate(MODEL, TEXT, 3, min_expected_count=0), "`min_expected_count` must be above 0. Received"),
-    (lambda path: approximate(MODEL, EMPTY, 3), "no word to predict"),
-    (lambda path: read_arpa(path), "Cannot read .*input"),
     (lambda path: read_arpa(_write(path, "\\data\\".encode("utf-16"))), "not UTF-8"),
     (lambda path: read_arpa(_write(path, gzip.compress(b"\\data\\" * 99)[:-20])), "is not a whole gzip archive"),
     (lambda path: write_arpa(path, MODEL, Vocabulary(["the"])), "`vocabulary` must be of 9 words, .* Received: 5"),
-    (lambda path: FrequencyBins.load(path), "Cannot read"),
     (lambda path: Mixture([UNIFORM], [1.0]), "two models or more"),
     (lambda path: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]), "must have one `boundary`. Received: stream, sentence"),
     (lambda path: Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5]), "one vocabulary"),
     (lambda path: Mixture([UNIFORM] * 2, [0.5, 0.6]), SHARES),
-    (lambda path: Mixture([UNIFORM] * 2, [1.5, -0.5]), SHARES),
     (lambda path: Mixture([UNIFORM] * 2, [0.2, 0.3, 0.5]), "`weights` must be 2 numbers. Received: 3"),
     (lambda path: Mixture([Uniform(V + 1)] * 2, np.ones((BINS.number, 2)) / 2, BINS), "`bins` must be of 10 words"),
-    (lambda path: fit_mixture([UNIFORM] * 2, np.array([3, 3])), "no word to predict"),
     (lambda path: fit_mixture([UNIFORM] * 2, TEXT, "sentence"), "`boundary` must be 'stream'"),
     (lambda path: evaluate(UNIFORM, iter([])), "no word to predict"),
     (lambda path: Shortlist(_network(), MODEL), "`network` must be an NPLM with a short-list. Received: NPLM"),
@@ -191,15 +153,11 @@ CALLS = [
         for name, kind in (("adaptive", "AdaptiveSoftmax"), ("energy", "EnergyOutput"))
     ),
     (lambda path: check_growable(_network(**LISTED)), "`shortlist_size` must be None to add words. Received: 3"),
-    (lambda path: check_growable(UNIFORM), "`model` must be an NPLM to add words to it. Received: Uniform"),
     (lambda path: check_memory(10**15), "must fit into .* bytes of memory. Received: 1,000,000,000,000,000 weights"),
     (lambda path: UnigramCache(V, "book"), "`boundary` must be one of stream, sentence. Received: 'book'"),
     (_cache(decay=0.5), "`decay` must be 1 or more. Received: 0.5"),
     (_cache(length=0), "`length` must be 1 to 65,535. Received: 0"),
-    (_cache(length="many"), "`length` must be an integer"),
     *((_cache(factors=f), FACTORS) for f in ((2, 0.5), ["2"], (1e200,), (10**400,), (True,), (2,) * 17)),
-    (_load_cache(decay=1, length=7, factors=[0.5]), FACTORS),
-    (_load_cache(decay=1, factors=[2]), "must have the field 'length'"),
     (lambda path: ContinuousCache(UNIFORM), "`network` must be an NPLM. Received: Uniform"),
     (lambda path: DynamicSettings(rate=-1), "`rate` must be 0 or more"),
     (lambda path: SpellingModel({}), "needs words of 1 character or more"),
@@ -213,7 +171,6 @@ CALLS = [
         for shape in ((2, 1), (2,), (1, 2, 2))
     ),
     *((lambda path, options=options: NPLM(**{"vocabulary_size": V} | options), words) for options, words in OPTIONS),
-    (lambda path: SpellingModel({"": 1}), "needs words of 1 character or more"),
 ]
 
 

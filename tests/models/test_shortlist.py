@@ -9,11 +9,10 @@ import tensorflow as tf
 
 from keras_nplm import NPLM, Mixture, Shortlist, Uniform
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.layers.outputs import FullSoftmax, NoiseContrastive
+from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, deleted_interpolation, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
-from keras_nplm.models.shortlist import measure_coverage
 
 V, LISTED = 13, 8  # ids 4 to 7 are the words of the list
 both_forms = pytest.mark.parametrize("outside_output", [False, True])
@@ -92,13 +91,6 @@ def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary, ou
 
 
 @both_forms
-def test_a_list_of_all_words_leaves_no_mass_outside(outside_output):
-    model = Shortlist(_network(3, outside_output, size=V - 4), _background("kneser-ney-4"))
-    p = _predict_outputs(model.network, _contexts(4)[:, 1:])[:, :V]
-    _check(model, _contexts(4), p / p.sum(axis=1, keepdims=True))
-
-
-@both_forms
 def test_list_has_all_mass_if_the_background_leaves_none(outside_output):
     """In the context 5 alone of a bigram model: all of its mass is on id 4."""
     unigrams = np.log(np.array([0, 0.2, 0, 0, 0.3, 0.1, 0.3, 0.1]) + 1e-300).astype(np.float32)
@@ -132,38 +124,8 @@ def test_outside_mass_rounded_above_1_gives_probabilities(outside_output):
     _check(model, np.array([[5]]), p)
 
 
-def test_network_computes_each_context_of_listed_words_once():
-    computed, network = [], _network(3, False)
-    whole = network._graph_log_prob
-    network._graph_log_prob = lambda contexts, *rest: computed.append(contexts) or whole(contexts, *rest)
-    contexts = np.array([[4, 4, 5], [9, 4, 5], [4, 6, 6], [4, 7, 7]], np.int32)
-    Shortlist(network, _background("kneser-ney-4")).log_prob(contexts, np.array([5, 6, 9, 12]))
-    assert [part.tolist() for part in computed] == [[[4, 5]]]
-
-
-def test_coverage_counts_the_end_of_sentence_if_predicted():
-    ids = np.array([4, 9, 1, 5, 3], np.int32)
-    assert measure_coverage(ids, LISTED, "stream") == 3 / 4
-    assert measure_coverage(ids, LISTED) == 4 / 5
-
-
-def test_words_outside_train_the_outside_output():
-    """A step on targets of any word is one on the targets mapped to the outputs, for a network of these alone."""
-    contexts, targets = _contexts(3)[:64], np.random.default_rng(4).integers(4, V, 64)
-    weights = []
-    for mapped in (targets, np.minimum(targets, LISTED)):
-        output = NoiseContrastive(V, shortlist_size=LISTED - 4, outside_output=True, num_sampled=5, seed=3)
-        model = _network(3, True, output=output)
-        model.set_unigram(np.bincount(targets, minlength=V))
-        model.compile(optimizer=keras.optimizers.SGD(0.5), run_eagerly=True)
-        model.train_on_batch(contexts, mapped)
-        weights.append(model.get_weights())
-    for one, other in zip(*weights, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_target_without_an_output_stops_training():
     model = _network(3, False)
-    model.compile(optimizer="sgd")
+    model.compile(optimizer="sgd", run_eagerly=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`target_ids` must be 0 to 7.*targets_below="):
         model.fit(np.array([[4, 5]]), np.array([LISTED]), verbose=0)

@@ -42,15 +42,6 @@ def test_every_string_has_a_probability(words, data):
     assert model.sum_log_prob(counts) == pytest.approx(expected, rel=1e-6)
 
 
-def test_blocks_and_counts_above_16_change_nothing(monkeypatch):
-    words = ["ab", "b" * 50, "aXb"]
-    expected = SpellingModel(WORDS | {"ab": 16}).log_prob(words)
-    np.testing.assert_array_equal(SpellingModel(WORDS | {"ab": 1000}).log_prob(words), expected)
-    assert SpellingModel(WORDS | {"ab": 15}).log_prob(["ab"]) != expected[0]
-    monkeypatch.setattr(module, "_BLOCK_SIZE", 7)
-    np.testing.assert_allclose(SpellingModel(WORDS | {"ab": 16}).log_prob(words), expected, rtol=1e-12)
-
-
 def test_training_words_are_unknown_words_then_rare_words(monkeypatch):
     vocabulary = Vocabulary(["the", "cat", "sat"])
     unknown = [{"dog": 1, "cow": 2}, {"dog": 2, "ant": 1, "sat": 1}]

@@ -26,6 +26,7 @@ Needs a system with `fork`.
 """
 
 import argparse
+import collections
 import compileall
 import contextlib
 import dataclasses
@@ -51,7 +52,7 @@ PROJECT = DIRECTORY.parents[1]
 AREAS = tuple(sorted(path.stem for path in DIRECTORY.glob("*.toml")))
 IMPORTED = ("numpy", "tensorflow", "keras", "pytest", "hypothesis", "tensorflow_datasets")  # never keras_nplm itself
 SURVIVED, KILLED, TIMED_OUT, FAILED = "survived", "killed", "timed out", "error"
-NOTICED = KILLED, TIMED_OUT
+LIMIT = 1800  # seconds for the tests of a mutant
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,15 +74,13 @@ class Mutant:
         digest = hashlib.sha256("\0".join([self.file, self.old, self.new, *self.tests]).encode())
         return f"{self.area}: {self.what} [{digest.hexdigest()[:12]}]"
 
-    def find_fault(self, project: Path = PROJECT) -> str | None:
-        """Return why the mutant cannot be applied to a project; None if it can."""
-        path = project / "keras_nplm" / self.file
-        if not path.is_file():
-            return f"keras_nplm/{self.file} does not exist"
-        occurrences = path.read_text(encoding="utf-8").count(self.old)
+    def find_fault(self) -> str | None:
+        """Return why the mutant cannot be applied; None if it can."""
+        path = PROJECT / "keras_nplm" / self.file
+        occurrences = path.read_text(encoding="utf-8").count(self.old) if path.is_file() else 0
         if occurrences != 1:
             return f"`old` must occur once in keras_nplm/{self.file}. Received: {occurrences} times"
-        missing = [test for test in self.tests if not (project / "tests" / test.partition("::")[0]).is_file()]
+        missing = [test for test in self.tests if not (PROJECT / "tests" / test.partition("::")[0]).is_file()]
         if missing or not self.tests:
             return f"`tests` must name test files. Received: {missing}"
         return "`new` must differ from `old`" if self.old == self.new else None
@@ -110,24 +109,20 @@ def copy_project(target: Path) -> None:
     compileall.compile_dir(target / "keras_nplm", quiet=1, invalidation_mode=mode)
 
 
-def run_tests(project: Path, arguments: Sequence[str], report: Path) -> int:
-    """Run pytest in this process on a copy of the project; write the first failing test to `report`."""
+def run_tests(project: Path, arguments: Sequence[str], first: Path) -> int:
+    """Run pytest in this process on a copy of the project; write the first failing test to the file `first`."""
     import pytest
 
     class FirstFailure:
         def pytest_runtest_logreport(self, report):
-            self.record(report)
+            if report.failed and not first.exists():
+                first.write_text(report.nodeid, encoding="utf-8")
 
-        def pytest_collectreport(self, report):
-            self.record(report)
-
-        def record(self, found):
-            if found.failed and not report.exists():
-                report.write_text(found.nodeid, encoding="utf-8")
+        pytest_collectreport = pytest_runtest_logreport
 
     os.chdir(project)
     os.environ["PYTHONPATH"] = str(project)  # of processes that a test starts
-    os.environ["TMPDIR"] = tempfile.tempdir = str(report.parent)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(first.parent)
     sys.path[:] = [str(project), *(entry for entry in sys.path if entry not in ("", str(PROJECT), str(DIRECTORY)))]
     importlib.invalidate_caches()
     options = ["-x", "-q", "-p", "no:cacheprovider", f"--rootdir={project}"]
@@ -183,12 +178,12 @@ def choose_tests(mutant: Mutant, named_only: bool) -> Iterator[list[str]]:
     yield ["-m", "not long", f"keras_nplm/{mutant.file}", *([f"tests/{package}"] if package != mutant.file else [])]
 
 
-def run_mutant(mutant: Mutant, limit: float, named_only: bool) -> tuple[Mutant, dict]:
+def run_mutant(mutant: Mutant, named_only: bool) -> tuple[Mutant, dict]:
     """Run the tests of a mutant on this process's copy of the project; `by` is the test that noticed."""
     begin, verdict = time.monotonic(), SURVIVED
     mutant.apply(_project)
     for arguments in choose_tests(mutant, named_only):
-        status, by, output = fork_tests(_project, arguments, limit)
+        status, by, output = fork_tests(_project, arguments, LIMIT)
         if status is None:
             verdict = TIMED_OUT
         elif status in (1, 2):  # a test failed, or could not be imported
@@ -212,65 +207,46 @@ def check_tests(mutants: Sequence[Mutant], project: Path) -> None:
 
 
 def copy_project_of_worker(directory: Path) -> None:
-    """Copy the project for this process, which patches its own copy."""
     global _project
     _project = directory / str(os.getpid())
     copy_project(_project)
 
 
-def run_mutants(mutants: Sequence[Mutant], results: dict, path: Path, workers: int, **options) -> None:
-    """Run mutants, several at a time, and write each result to the file of results at once."""
+def run_mutants(mutants: Sequence[Mutant], results: dict, path: Path, workers: int, named_only: bool) -> None:
+    """Run mutants, several at a time; keep each result at once."""
     with tempfile.TemporaryDirectory(prefix="mutation", ignore_cleanup_errors=True) as temporary:
         copy_project(Path(temporary) / "unmutated")
         check_tests(mutants, Path(temporary) / "unmutated")
-        begin, fork = time.monotonic(), multiprocessing.get_context("fork")
-        with fork.Pool(workers, copy_project_of_worker, [Path(temporary)]) as pool:
-            finished = pool.imap_unordered(functools.partial(run_mutant, **options), mutants)
+        with multiprocessing.get_context("fork").Pool(workers, copy_project_of_worker, [Path(temporary)]) as pool:
+            finished = pool.imap_unordered(functools.partial(run_mutant, named_only=named_only), mutants)
             for number, (mutant, result) in enumerate(finished, start=1):
                 results[mutant.key] = result
-                write_results(path, results)
-                left = (time.monotonic() - begin) / 60 / number * (len(mutants) - number)
-                verdict = f"{result['verdict']} in {result['seconds']} s"
-                print(f"[{number}/{len(mutants)}, {left:.0f} min left] {mutant.area}: {mutant.what}: {verdict}")
-                print(f"    {result['by']}" if result["by"] else "    no test noticed", flush=True)
-
-
-def write_results(path: Path, results: dict) -> None:
-    """Replace the file of results."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(part, path)
+                path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+                verdict = f"{result['verdict']} in {result['seconds']} s by {result['by'] or 'no test'}"
+                print(f"[{number}/{len(mutants)}] {mutant.area}: {mutant.what}: {verdict}", flush=True)
 
 
 def write_summary(mutants: Sequence[Mutant], results: dict) -> str:
-    """Return a Markdown table of verdicts by area, and the list of unexpected results."""
-    lines = ["| area | mutants | noticed | equivalent | unexpected | seconds |", "|---|--:|--:|--:|--:|--:|"]
-    areas = {mutant.area: [m for m in mutants if m.area == mutant.area] for mutant in mutants}
-    for area, members in (areas | {"all": mutants}).items():
-        found = [(mutant, results[mutant.key]) for mutant in members]
-        noticed = sum(result["verdict"] in NOTICED for _, result in found)
-        numbers = [noticed, sum(bool(m.equivalent) for m in members), sum(is_unexpected(*pair) for pair in found)]
-        row = [area, len(members), *numbers, round(sum(result["seconds"] for _, result in found))]
-        lines.append(f"| {' | '.join(map(str, row))} |")
+    """Return the number of mutants of each verdict, and the list of unexpected results."""
+    verdicts = collections.Counter(results[mutant.key]["verdict"] for mutant in mutants)
+    lines = [f"{len(mutants)} mutants: {', '.join(f'{number} {verdict}' for verdict, number in verdicts.items())}"]
     for mutant in mutants:
         if is_unexpected(mutant, results[mutant.key]):
-            lines.append(f"\n{results[mutant.key]['verdict']}: {mutant.area}, keras_nplm/{mutant.file}: {mutant.what}")
+            lines.append(f"{results[mutant.key]['verdict']}: {mutant.area}, keras_nplm/{mutant.file}: {mutant.what}")
     return "\n".join(lines)
 
 
 def is_unexpected(mutant: Mutant, result: dict) -> bool:
     """Whether a mutant survived that is not equivalent, or the other way round."""
-    return (result["verdict"] not in NOTICED) != bool(mutant.equivalent)
+    return (result["verdict"] not in (KILLED, TIMED_OUT)) != bool(mutant.equivalent)
 
 
 def main() -> int:
-    """Run the mutants that have no result yet, and print the summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--areas", nargs="+", choices=AREAS, default=AREAS, metavar="AREA", help=", ".join(AREAS))
     parser.add_argument("--match", default="", help="text that the description or the file contains (default: none)")
     parser.add_argument("--named-only", action="store_true", help="run the named tests only: fast, for new mutants")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: cores)")
-    parser.add_argument("--limit", type=float, default=1800, help="seconds for the tests of a mutant (default: 1800)")
     parser.add_argument("--results", type=Path, default=Path("mutation.json"), help="default: mutation.json")
     options = parser.parse_args()
     mutants = [m for m in read_mutants(options.areas) if options.match in m.what or options.match in m.file]
@@ -286,8 +262,7 @@ def main() -> int:
         for name in IMPORTED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
-        run = dict(limit=options.limit, named_only=options.named_only)
-        run_mutants(pending, results, options.results, options.workers, **run)
+        run_mutants(pending, results, options.results, options.workers, options.named_only)
     print(write_summary(mutants, results))
     return int(any(is_unexpected(mutant, results[mutant.key]) for mutant in mutants))
 

@@ -87,7 +87,6 @@ def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
     "arguments, message",
     [
         ("0.5", "must be a share in (0, 1] and then files"),
-        ("0.5 {files}/web.txt --resample 1 {files}/w*.txt", "web.txt is named twice"),
         ("0.0001 {files}/web.txt", "A share of 0.0001 of"),
     ],
 )

@@ -28,14 +28,7 @@ _FAILURES = Option("max_failures", int, 3, "number of restarts after a failure",
 
 
 def train_on_ray(arguments: Sequence[str], workers: int = 2, use_gpu: bool = False, max_failures: int = 3) -> dict:
-    """Run `keras-nplm train` on the workers of a Ray cluster, wait for its end, and return its metrics.
-
-    Args:
-        arguments: the words after `keras-nplm train`. Relative paths start from the directory of this process.
-        workers: the number of workers.
-        use_gpu: whether each worker has a GPU.
-        max_failures: the number of restarts after a lost worker.
-    """
+    """Run `keras-nplm train` with these arguments on the workers of a Ray cluster, and return its metrics."""
     _WORKERS.check(workers)
     _FAILURES.check(max_failures)
     ray_train = import_extra("ray.train", "ray", "Training on Ray")
@@ -73,7 +66,6 @@ def _find_cause(error: BaseException) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program. Return the exit status of `keras_nplm.cli.main.main`."""
     parser = argparse.ArgumentParser(prog=_NAME, description=__doc__.partition("\n")[0], epilog="All others: of train.")
     for option in (_WORKERS, _FAILURES):
         parser.add_argument(option.flag, type=int, default=option.default, metavar="N", help=option.help)

@@ -1,6 +1,5 @@
 """The Brown corpus (Francis & Kucera 1964) in NLTK's packaging, with the split of Bengio et al. (2003)."""
 
-import itertools
 import os
 import zipfile
 from collections.abc import Iterator
@@ -46,11 +45,10 @@ def _read_sentences(archive: Path, marks: bool) -> Iterator[list[str]]:
     with zipfile.ZipFile(archive) as files:
         for name in sorted(name for name in files.namelist() if len(Path(name).name) == 4 and name[-4] == "c"):
             lines = files.read(name).decode("ascii").splitlines()
-            opening = ["<text>", "<paragraph>"] if marks else []
-            for blank, group in itertools.groupby(lines, key=lambda line: not line.strip()):
-                if blank:
-                    opening = opening or (["<paragraph>"] if marks else [])
-                    continue
-                for line in group:
-                    yield opening + [pair.rpartition("/")[0] for pair in line.split()]
+            opening = ["<text>", "<paragraph>"]
+            for line in lines:
+                if line.strip():
+                    yield [*(opening if marks else []), *(pair.rpartition("/")[0] for pair in line.split())]
                     opening = []
+                else:
+                    opening = opening or ["<paragraph>"]

@@ -24,22 +24,19 @@ Range = tuple[str, int, int | None]  # (file, first byte, byte after the last); 
 
 
 class Chunk(abc.ABC):
-    """A part of a text, whole lines, that reads itself in any process."""
+    """A part of a text that reads itself in any process: whole lines, the blank ones excepted."""
 
     ranges: Sequence[Range] = ()  # of files
     size: int  # bytes of text, estimated
 
     @abc.abstractmethod
-    def lines(self) -> Iterator[str]:
-        """Read the lines that are not blank."""
+    def lines(self) -> Iterator[str]: ...
 
     @abc.abstractmethod
-    def describe(self) -> list:
-        """Describe the place of the text, as JSON values."""
+    def describe(self) -> list: ...  # the place of the text, as JSON values
 
     @abc.abstractmethod
-    def with_paths(self, change: Callable[[str], str]) -> "Chunk":
-        """Return the chunk with changed paths, for a different machine."""
+    def with_paths(self, change: Callable[[str], str]) -> "Chunk": ...  # for a different machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +51,8 @@ class TextChunk(Chunk):
         return sum(_estimate_bytes(*place) for place in self.ranges)
 
     def lines(self) -> Iterator[str]:
-        """Read the lines that are not blank: a no-break space is a word of the tokenizer `whitespace`."""
         lines = itertools.chain.from_iterable(itertools.starmap(read_range, self.ranges))
-        lines = (line for line in lines if line.strip(SPACES))
+        lines = (line for line in lines if line.strip(SPACES))  # a no-break space is a word of `whitespace`
         return itertools.islice(lines, *self.sentences) if self.sentences else lines
 
     def describe(self) -> list:
@@ -110,22 +106,17 @@ def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Ite
         yield from decode_lines(file, str(path), start, stop)
 
 
-_RUNNER: ContextVar[Any] = ContextVar("runner", default=None)
+CHUNK_RUNNER: ContextVar[Any] = ContextVar("runner", default=None)  # of the enclosing `run_chunks_by`
 
 
 @contextlib.contextmanager
 def run_chunks_by(runner: Any) -> Iterator[None]:
     """Let a runner, such as `BeamRunner`, count and encode the chunks of all text. None: processes of this machine."""
-    token = _RUNNER.set(runner)
+    token = CHUNK_RUNNER.set(runner)
     try:
         yield
     finally:
-        _RUNNER.reset(token)
-
-
-def get_chunk_runner() -> Any:
-    """Return the runner of the enclosing `run_chunks_by`, or None."""
-    return _RUNNER.get()
+        CHUNK_RUNNER.reset(token)
 
 
 def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -> tuple[list, list]:
@@ -133,7 +124,7 @@ def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -
 
     Returns the results in the order of the items, and those of `finish()`, one a process or, by a runner, one an item.
     """
-    if runner := get_chunk_runner():
+    if runner := CHUNK_RUNNER.get():
         return runner.run(make_task, items)
     sizes = [chunk.size for chunk, *_ in items]
     least = PARALLEL_BYTES if all(chunk.ranges for chunk, *_ in items) else PARALLEL_TFDS_BYTES

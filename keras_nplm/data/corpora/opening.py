@@ -1,6 +1,5 @@
 """Open a corpus by name or from text files: train, validation and test splits of tokenised sentences."""
 
-import collections
 import dataclasses
 import functools
 import os
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.chunks import cut_files
-from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, add_resampled, expand_patterns, split_by_lines
+from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, expand_patterns, split_by_lines
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.prepared_corpus import open_prepared_corpus
 from keras_nplm.data.resampling import check_share
@@ -43,16 +42,13 @@ def open_corpus(
     Args:
         name: `"python_reference"` (embedded, no download), `"brown"`, `"brown/marks"` (with tokens between texts and
             paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text feature. If such a set has no
-            validation or test split, the last 5% of its training split serve instead. Or a directory that
-            `keras-nplm prepare` wrote.
+            validation or test split, the last 5% of its training split serve. Or a directory of `keras-nplm prepare`.
         train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16 MiB long. Archives of
             gzip, zstd, xz and bzip2 are decompressed. Without `validation` and `test` the lines are split by
             `fractions`.
-        resample: (c, text files or globs) of each out-of-domain training text. An epoch has the share c in (0, 1] of
-            its n-grams, and the next epoch has the next ones; see `keras_nplm.Resampled`. Such text is not split by
-            lines. All its words are counted for the vocabulary.
-        validation: text files or globs.
-        test: text files or globs.
+        resample: (c, text files or globs) of each out-of-domain training text, which is not split by lines. An epoch
+            has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
+        validation, test: text files or globs.
         fractions: shares of the lines for train, validation and test.
         tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"` or `"sentencepiece"`,
             for any corpus.
@@ -65,8 +61,7 @@ def open_corpus(
             `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
 
     Raises:
-        InputError: the name is unknown, a file is missing, an archive cannot be downloaded, or lemmas are wanted
-            without the package simplemma.
+        InputError: the name is unknown, a file is missing, or an archive or a package is not at hand.
         RunError: an object store cannot be reached.
 
     Example:
@@ -127,12 +122,11 @@ def _open_text(
     """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
     paths, resampled = _list_files(train), [(check_share(share), _list_files(files)) for share, files in resample]
     names = [f"resample {share}: {_describe_files(files)}" for share, files in resampled]
-    _check_named_once([paths, *(files for _, files in resampled)])
     if validation and test:
         files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}
         splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
-        named = {split: f"{split}: {_describe_files(listed)}" for split, listed in files.items() if listed}
-        names = [*filter(None, [named.pop("train", "")]), *names, *named.values()]
+        named = [f"{split}: {_describe_files(listed)}" for split, listed in files.items()]
+        names = [*(named[:1] if paths else []), *names, *named[1:]]
     elif validation or test:
         raise InputError(
             "--validation and --test must be given together. Fix: name both, or none to split --train by lines."
@@ -142,7 +136,10 @@ def _open_text(
         names = [_describe_files(paths), *names, "split", *map(str, fractions)]
     else:
         raise InputError("Text of --resample is not split by lines. Fix: name --train, or --validation and --test.")
-    splits["train"] = add_resampled(splits["train"], resampled)
+    if resampled:
+        texts = [(1.0, splits["train"].chunks), *((share, cut_files(files)) for share, files in resampled)]
+        shares = tuple((len(text), share) for share, text in texts if text)
+        splits["train"] = TextSplit([chunk for _, text in texts for chunk in text], tokenizer, shares)
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
 
@@ -152,13 +149,6 @@ def _list_files(patterns: Sequence[str]) -> list[Path]:
     for path in paths:
         check_is_file(path)
     return paths
-
-
-def _check_named_once(listed: Sequence[Sequence[Path]]) -> None:
-    """Refuse a file that is in two lists."""
-    for path, number in collections.Counter(path for paths in listed for path in {p.resolve() for p in paths}).items():
-        if number > 1:
-            raise InputError(f"{path} is named twice by --train and --resample. Fix: name it once.")
 
 
 def _describe_files(paths: Sequence[Path]) -> str:

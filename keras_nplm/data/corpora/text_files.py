@@ -10,7 +10,6 @@ from typing import Any
 
 from keras_nplm.data.arguments import check_items
 from keras_nplm.data.corpora.chunks import Chunk, SentenceCounter, TextChunk, cut_files, read_range, run_task
-from keras_nplm.data.resampling import check_share
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
@@ -51,10 +50,7 @@ class LineSplit:
 
 @dataclasses.dataclass(frozen=True)
 class TextSplit:
-    """A split of a corpus in text files or in a prepared TFDS set. Calling it iterates over its tokenised sentences.
-
-    With the tokenizer `sentencepiece` the sentences are lines, since subwords are not known before they are trained.
-    """
+    """A split of a corpus in text files or in a prepared TFDS set, as `LineSplit`; lines if the tokens are subwords."""
 
     chunks: Sequence[Chunk]
     tokenizer: str
@@ -101,12 +97,3 @@ def _select_chunks(chunks: Sequence[TextChunk], ends: Sequence[int], start: int,
             whole = (low, high) == (first, end)
             selected.append(chunk if whole else dataclasses.replace(chunk, sentences=(low - first, high - first)))
     return selected
-
-
-def add_resampled(train: TextSplit, resampled: Sequence[tuple[float, Sequence[Path]]]) -> TextSplit:
-    """Add text files to a training split, of which each epoch has only a share of the n-grams."""
-    if not resampled:
-        return train
-    texts = [(1.0, train.chunks), *((check_share(share), cut_files(paths)) for share, paths in resampled)]
-    chunks = [chunk for _, text in texts for chunk in text]
-    return TextSplit(chunks, train.tokenizer, tuple((len(text), share) for share, text in texts if text))

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.checksums import UrlInfo
@@ -16,13 +15,12 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """One tokenised sentence an example, in the order of the text."""
 
     VERSION = tfds.core.Version("1.0.0")
-    DESCRIPTION, HOMEPAGE, LICENSE = "", "", ""
+    DESCRIPTION, LICENSE = "", ""
 
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description=self.DESCRIPTION,
             features=tfds.features.FeaturesDict({"text": tfds.features.Text(doc="tokens joined by single spaces")}),
-            homepage=self.HOMEPAGE,
             license=self.LICENSE,
             disable_shuffling=True,
         )
@@ -32,30 +30,20 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             yield number, {"text": " ".join(sentence)}
 
 
-class BrownConfig(tfds.core.BuilderConfig):
-    """Configuration of `Brown`: whether `<text>` and `<paragraph>` are tokens, as in the paper."""
-
-    def __init__(self, *, marks: bool, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.marks = marks
-
-
 class Brown(_SentenceBuilder):
     """The Brown corpus, see `read_split`. The archive is read from `manual_dir`, or downloaded, and checked."""
 
-    DESCRIPTION = "The Brown corpus, one tokenised sentence an example."
-    HOMEPAGE = "https://www.nltk.org/nltk_data/"
+    DESCRIPTION = "The Brown corpus, one tokenised sentence an example, with the split of Bengio et al. (2003)."
     LICENSE = "Non-commercial use; redistribution permitted by the copyright holder."
-    RELEASE_NOTES = {"1.0.0": "The split of Bengio et al. (2003)."}
     BUILDER_CONFIGS = [
-        BrownConfig(name="plain", marks=False, description="Words and punctuation."),
-        BrownConfig(name="marks", marks=True, description="Also <text> and <paragraph> before the first of each."),
+        tfds.core.BuilderConfig(name="plain", description="Words and punctuation."),
+        tfds.core.BuilderConfig(name="marks", description="Also <text> and <paragraph> before the first of each."),
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = f"Put brown.zip from {brown.URL} there, or omit it to have it downloaded."
     url_infos = {brown.URL: UrlInfo(size=brown.BYTES, checksum=brown.SHA256, filename="brown.zip")}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.marks
+        archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.name == "marks"
         return {split: self._generate_examples(brown.read_split(archive, split, marks=marks)) for split in SPLITS}
 
 
@@ -63,14 +51,11 @@ class PythonReference(_SentenceBuilder):
     """The Python Language Reference: see `keras_nplm.data.corpora.python_reference.read_split`."""
 
     DESCRIPTION = "The Python Language Reference, one tokenised sentence an example."
-    HOMEPAGE = "https://docs.python.org/3/reference/"
     LICENSE = "Python Software Foundation License Version 2"
-    RELEASE_NOTES = {"1.0.0": "Sentences of words and punctuation, split by topic."}
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="{}.{}.{}".format(*sys.version_info[:3]), description="The running Python's text.")
     ]
     url_infos = {}  # there is nothing to download
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        del dl_manager
         return {split: self._generate_examples(python_reference.read_split(split)) for split in SPLITS}

@@ -94,9 +94,7 @@ def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilde
     if builder.is_prepared():
         return builder
     _check_archives(builder, data_dir)
-    size = sum(info.size or 0 for info in (builder.url_infos or {}).values())
-    download = f"Downloading {tfds.units.Size(size)} and preparing" if size else "Preparing"
-    print(f"{download} the TFDS set {name} in {builder.data_dir}", file=sys.stderr)
+    print(f"Preparing the TFDS set {name} in {builder.data_dir}", file=sys.stderr)
     with _refuse_errors(f"TFDS cannot prepare {name!r}"), contextlib.redirect_stdout(io.StringIO()):
         manual = tfds.download.DownloadConfig(manual_dir=data_dir)
         builder.download_and_prepare(download_dir=data_dir, download_config=manual)
@@ -118,8 +116,6 @@ def _refuse_errors(problem: str, fix: str = "") -> Iterator[None]:
     """Turn any error of TFDS, of its sets and of their libraries into an InputError of one line."""
     try:
         yield
-    except tfds.download.download_manager.NonMatchingChecksumError as error:
-        raise InputError(f"{problem} (an archive is damaged: {error}). Fix: delete it and run again.") from error
     except ModuleNotFoundError as error:
         raise InputError(f"{problem} ({error}). Fix: `pip install {error.name}`.") from error
     except Exception as error:
@@ -138,7 +134,6 @@ def _list_text_features(builder: tfds.core.DatasetBuilder) -> list[str]:
 def _check_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> None:
     """Refuse a set within seconds if an archive is absent from `data_dir` and its host does not answer."""
     for url, info in (builder.url_infos or {}).items():
-        if data_dir and info.filename and (Path(data_dir) / info.filename).is_file():
-            continue
-        check_host(url, info.filename or url)
-        return  # one host that answers is enough: TFDS reports the others
+        if not (data_dir and info.filename and (Path(data_dir) / info.filename).is_file()):
+            check_host(url, info.filename or url)
+            return  # one host that answers is enough: TFDS reports the others

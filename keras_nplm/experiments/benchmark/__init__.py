@@ -6,25 +6,21 @@ compares perplexities at a budget of training time instead.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.experiments.study import load_study
-from keras_nplm.experiments.tables import Column
+from keras_nplm.experiments.benchmark.contenders import Contender, measure_group
+from keras_nplm.experiments.study import Study, load_study
+from keras_nplm.experiments.tables import Column, Table, join_paragraphs
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
     from keras_nplm.data.corpora import Corpus
 
-DEFAULT_BENCHMARKS = ("training", "scoring", "estimation", "serving")
-BENCHMARKS = (*DEFAULT_BENCHMARKS, "quality")
-
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The user's options of the benchmarks."""
-
     corpus: "Corpus"  # for n-gram models
     rounds: int = 5
     seconds: Sequence[int] = (300,)  # CPU seconds of training of the PyTorch models of `quality`
@@ -33,7 +29,6 @@ class Settings:
 
 
 def format_ratios(row: dict) -> str:
-    """Return the cell of the ratios to peers."""
     ratios = row.get("ratio_to", {}).items()
     return "; ".join(f"{name}: {ratio:.2f} ({low:.2f} to {high:.2f})" for name, (ratio, low, high) in ratios)
 
@@ -47,9 +42,34 @@ SPEED_COLUMNS: list[Column] = [
 ]
 
 
+def declare_speed(
+    text: str, build_groups: Callable[[Settings], Iterable[list[Contender]]], columns: Sequence[Column] = SPEED_COLUMNS
+) -> Study:
+
+    def measure(settings: Settings) -> list[dict]:
+        return [row for group in build_groups(settings) for row in measure_group(group, settings.rounds)]
+
+    return Study(text, [Table("rows", columns)], measure=measure)
+
+
+class _Benchmarks(Study):
+    def format(self, report: Mapping, page: bool = False) -> str:
+        """Return the tables of the benchmarks that ran, on the page with the texts of their modules."""
+        parts = []
+        for name in dict.fromkeys(row["benchmark"] for row in report["rows"]):
+            declared = load_study(name)
+            title, text = declared.split_text()
+            table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == name]})
+            parts.append(join_paragraphs(f"### `{name}`: {title}", text if page else "", table))
+        return join_paragraphs(*parts)
+
+
+STUDY = _Benchmarks(__doc__)
+
+
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
     """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; and the machine."""
     import tensorflow as tf
 
-    rows = [{"benchmark": name} | row for name in names for row in load_study(f"benchmark.{name}").measure(settings)]
+    rows = [{"benchmark": name} | row for name in names for row in load_study(name).measure(settings)]
     return {"rows": rows, "rounds": settings.rounds, "cpu": read_processor_name(), "tensorflow": tf.__version__}

@@ -1,7 +1,7 @@
 """Contenders that take turns: work in this process, in a process of its own, and whole commands.
 
 A peer runs in its own process, so that a crash of its libraries ends one row of the table and not the benchmark. It
-works while its parent waits: a core is never shared. No peer outlives its parent.
+works while its parent waits: a core is never shared.
 """
 
 import contextlib
@@ -18,9 +18,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -34,7 +33,7 @@ _PEAK = "matrix product"
 
 
 class PeerError(RunError):
-    """A contender in its own process cannot be measured; the message says how it failed."""
+    """A contender cannot be measured; the message says how it failed."""
 
 
 def is_installed(name: str) -> bool:
@@ -61,7 +60,7 @@ class Contender:
         return {"seconds": seconds} | (done if isinstance(done, dict) else {"ngrams": done})
 
     def close(self) -> None:
-        """Let go of a process."""
+        """End its process."""
 
 
 class Process(Contender):
@@ -72,7 +71,6 @@ class Process(Contender):
         self._job, self._needs, self.child = (build, arguments), needs, None
 
     def run_round(self) -> dict:
-        """Let the process do the work once, by its own clock. Raise a `PeerError` if it cannot."""
         if absent := [name for name in self._needs if not is_installed(name)]:
             raise PeerError(f"{' and '.join(absent)} not installed")
         if self.child is None:
@@ -97,7 +95,6 @@ class Process(Contender):
         return answer
 
     def close(self) -> None:
-        """Kill the process."""
         if self.child:
             self.child.kill()
             self.child.join()
@@ -109,8 +106,6 @@ def _serve(connection: Connection, errors: str, build: str, arguments: dict) -> 
     """Build a contender in this process. Answer each message with the figures of a round, or with an error."""
     for stream in (1, 2):  # what a library prints is no result of the command
         os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)
-    parent = multiprocessing.parent_process()
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()  # also if it was killed
     try:
         module, _, function = build.partition(":")
         contender = getattr(importlib.import_module(module), function)(**arguments)
@@ -146,7 +141,6 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
 
 
 def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: bool = False) -> Contender:
-    """Return a contender that sends requests of some contexts, one after another."""
 
     def work() -> dict:
         durations = []
@@ -159,12 +153,7 @@ def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: b
     return Contender(name, work, peer=peer)
 
 
-def measure_groups(groups: Iterable[list[Contender]], rounds: int, warm_up: int = 1) -> list[dict]:
-    """Return the rows of all groups."""
-    return [row for group in groups for row in _measure_group(group, rounds, warm_up)]
-
-
-def _measure_group(group: list[Contender], rounds: int, warm_up: int) -> list[dict]:
+def measure_group(group: list[Contender], rounds: int, warm_up: int = 1) -> list[dict]:
     """Return the rows of contenders that take turns; one whose process fails has no further turn."""
     if any(contender.flops for contender in group):
         group = [*group, Contender(_PEAK, multiply_matrices())]
@@ -181,38 +170,31 @@ def _measure_group(group: list[Contender], rounds: int, warm_up: int) -> list[di
                         failures[contender.name] = str(error)
                         print(f"{contender.name}: {error}", file=sys.stderr)
             print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
-    rates = {name: [round["ngrams"] / round["seconds"] for round in measured[name][warm_up:]] for name in measured}
+    kept = {name: rounds[warm_up:] for name, rounds in measured.items()}
+    rates = {name: np.array([each["ngrams"] / each["seconds"] for each in rounds]) for name, rounds in kept.items()}
+    peers = [contender.name for contender in group if contender.peer and contender.name not in failures]
     rows = []
-    for contender in group:
+    for contender in (contender for contender in group if contender.name != _PEAK):
         name, own = contender.name, rates[contender.name]
-        row = {"name": name}
         if name in failures:
-            row["failure"] = failures[name]
-        else:
-            row |= dict(zip(("rate", "low", "high"), _summarise(own), strict=True))
-            row |= _summarise_figures(measured[name][warm_up:])
-            if contender.flops:
-                row["share_of_peak"] = contender.flops * _summarise(own, rates[_PEAK])[0]
-            if not contender.peer:
-                peers = [peer.name for peer in group if peer.peer and peer.name not in failures]
-                row["ratio_to"] = {peer: _summarise(own, rates[peer]) for peer in peers}
+            rows.append({"name": name, "failure": failures[name]})
+            continue
+        row = {"name": name} | dict(zip(("rate", "low", "high"), _summarise(own), strict=True))
+        if contender.flops:
+            row["share_of_peak"] = contender.flops * _summarise(own / rates[_PEAK])[0]
+        if not contender.peer:
+            row["ratio_to"] = {peer: _summarise(own / rates[peer]) for peer in peers}
+        if durations := [seconds for each in kept[name] for seconds in each.get("request_seconds", ())]:
+            row["milliseconds"] = [1000 * float(value) for value in np.percentile(durations, [50, 99])]
+        if "peak_memory" in kept[name][0]:
+            row["cpu_seconds"] = statistics.median(each["seconds"] for each in kept[name])
+            row["peak_memory"] = max(each["peak_memory"] for each in kept[name])
         rows.append(row)
-    return [row for row in rows if row["name"] != _PEAK]
+    return rows
 
 
-def _summarise(rates: list[float], peer_rates: Sequence[float] = ()) -> list[float]:
-    """Return the median, the lowest and the highest rate, or of the ratios to the rates of a peer."""
-    ratios = [rate / peer for rate, peer in zip(rates, peer_rates, strict=True)] if peer_rates else rates
-    return [statistics.median(ratios), min(ratios), max(ratios)]
-
-
-def _summarise_figures(rounds: list[dict]) -> dict:
-    if durations := [seconds for answer in rounds for seconds in answer.get("request_seconds", ())]:
-        return {"milliseconds": [1000 * float(value) for value in np.percentile(durations, [50, 99])]}
-    if "peak_memory" in rounds[0]:
-        seconds = statistics.median(round["seconds"] for round in rounds)
-        return {"cpu_seconds": seconds, "peak_memory": max(round["peak_memory"] for round in rounds)}
-    return {}
+def _summarise(rates: np.ndarray) -> list[float]:
+    return [float(np.median(rates)), float(rates.min()), float(rates.max())]
 
 
 def multiply_matrices(size: int = 2048, times: int = 3) -> Work:

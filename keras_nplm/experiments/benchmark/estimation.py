@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from keras_nplm.experiments.benchmark import Settings, format_ratios
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, build_command, measure_groups
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, build_command, measure_group
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Table
 
@@ -28,7 +28,6 @@ COLUMNS = [
 
 
 def measure(settings: Settings) -> list[dict]:
-    """Return the rows of the two commands."""
     with tempfile.TemporaryDirectory() as texts:
         flags, tokens = [], {}
         for split in ("train", "validation", "test"):
@@ -43,7 +42,7 @@ def measure(settings: Settings) -> list[dict]:
             Process("ngram", _BUILD, {"name": "ngram", "words": package} | job),
             Process("lmplz", _BUILD, {"name": "lmplz", "words": peer} | job, peer=True, needs=["lmplz"]),
         ]
-        rows = measure_groups([group], settings.rounds, warm_up=0)
+        rows = measure_group(group, settings.rounds, warm_up=0)
     return [row | {"name": f"{row['name']}, {tokens['train']:,} tokens"} for row in rows]
 
 

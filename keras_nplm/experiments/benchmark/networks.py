@@ -23,7 +23,6 @@ NCE = dataclasses.replace(PAPER, output_layer="nce", self_normalisation=1.0)
 def train_network(
     name: str, configuration: Configuration, steps: int, vocabulary_size: int = VOCABULARY_SIZE
 ) -> Contender:
-    """Return training with plain SGD by `fit`, for a number of batches."""
     model, batch_size = build_model(configuration, vocabulary_size), configuration.batch_size
     ids = _sample_zipf_ids(vocabulary_size, batch_size * 400)
     model.prob.set_unigram(np.bincount(ids, minlength=vocabulary_size))
@@ -34,13 +33,11 @@ def train_network(
         model.fit(dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
         return steps * batch_size
 
-    is_float32 = configuration.dtype == "float32"  # the peak is that of float32
-    flops = compute_sizes(configuration, vocabulary_size)["flops_training"] if is_float32 else 0
-    return Contender(name, work, flops)
+    is_float32 = configuration.dtype == "float32"  # as the peak
+    return Contender(name, work, is_float32 * compute_sizes(configuration, vocabulary_size)["flops_training"])
 
 
 def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:
-    """Return the work of computing ln P of n-grams, int32 [B, n]."""
     return lambda: len(model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
 
 
@@ -53,7 +50,6 @@ def run_torch(configuration: Configuration, task: str, vocabulary_size: int = VO
 
 
 def sample_ngrams(order: int, number: int, vocabulary_size: int = VOCABULARY_SIZE) -> np.ndarray:
-    """Return n-grams of a random text, int32 [number, n]."""
     return extract_ngrams(_sample_zipf_ids(vocabulary_size, number), order, "stream")
 
 

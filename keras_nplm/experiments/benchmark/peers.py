@@ -9,7 +9,6 @@ from keras_nplm.experiments.benchmark.contenders import Contender, time_requests
 
 
 def build_kenlm(arpa: str, sentences: list[str]) -> Contender:
-    """Return KenLM, which scores sentences by `full_scores` of its Python module."""
     model = importlib.import_module("kenlm").Model(arpa)
     return Contender("KenLM", lambda: sum(1 for sentence in sentences for _ in model.full_scores(sentence)))
 
@@ -22,7 +21,6 @@ def build_litert(path: str, context_ids: np.ndarray) -> Contender:
 
 
 def build_onnx(path: str, context_ids: np.ndarray) -> Contender:
-    """Return requests to an ONNX file on one core, for the log-probabilities after contexts [B, n-1]."""
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -11,15 +11,9 @@ import sys
 import time
 from pathlib import Path
 
+from keras_nplm.experiments import log_probs
 from keras_nplm.experiments.benchmark import Settings
-from keras_nplm.experiments.benchmark.contenders import PeerError, Process
-from keras_nplm.experiments.log_probs import (
-    compute_perplexities,
-    load_dynamic_log_probs,
-    load_log_probs,
-    load_tuned,
-    measure_mixture,
-)
+from keras_nplm.experiments.benchmark.contenders import Process, measure_group
 from keras_nplm.experiments.rows import Row, make_rows, read_row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import SPLITS, Table, split_columns
@@ -54,8 +48,8 @@ RECIPES = {  # peers and their training
         "seed": 1,
     }
 }
-RECIPES["Transformer"] = RECIPES["LSTM"] | {"batch": 8, "length": 128, "rate": 1e-3, "warm_up": 0.05, "dropout": 0.3}
-RECIPES["Transformer"]["layers"] = 3
+_CHANGES = {"layers": 3, "batch": 8, "length": 128, "rate": 1e-3, "warm_up": 0.05, "dropout": 0.3}
+RECIPES["Transformer"] = RECIPES["LSTM"] | _CHANGES
 _SHORT = {  # changes for less than 1,000 seconds
     "LSTM": {"layers": 1, "batch": 20, "rate": 3e-3, "dropout": 0.3, "weight_dropout": 0.2},
     "Transformer": {"layers": 2, "dropout": 0.2},
@@ -79,7 +73,6 @@ COLUMNS = [
 
 
 def measure(settings: Settings) -> list[dict]:
-    """Train the models that do not exist yet, and return a row for each."""
     directory, rows = settings.directory, []
     with lock_directory(directory):
         for seconds in settings.seconds:
@@ -103,21 +96,20 @@ def choose_recipe(model: str, seconds: float) -> dict:
 
 
 def measure_ours(row: Row, directory: Path) -> dict:
-    """Return the row of one of our networks, measured once."""
     result = directory / "quality" / f"{row.name}.json"
     if result.exists() and read_json(result)["command"] == row.full_command:
         return read_json(result)["row"]
-    figures, static = read_row(row, directory), load_log_probs(directory, row.name)
+    figures, static = read_row(row, directory), log_probs.load_log_probs(directory, row.name)
     caches = {f"{row.name}-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in FLATNESS}
-    pairs = [{"": static, "cache": load_log_probs(directory, row.name, *cache)} for cache in caches.items()]
-    mixed = [measure_mixture(pair, [*pair]) for pair in pairs]
+    pairs = [{"": static, "cache": log_probs.load_log_probs(directory, row.name, *cache)} for cache in caches.items()]
+    mixed = [log_probs.measure_mixture(pair, [*pair]) for pair in pairs]
     began = time.process_time()
     measured = {name: figures[name] for name in (*SPLITS, "parameters", "epochs")} | {
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
         "cache": min(mixed, key=lambda figures: figures["validation"]),
-        "dynamic": compute_perplexities(load_dynamic_log_probs(directory, row.name, row.name)),
-        "dynamic_settings": str(load_tuned(directory / "rows" / row.name).dynamics.settings),
+        "dynamic": log_probs.compute_perplexities(log_probs.load_dynamic_log_probs(directory, row.name, row.name)),
+        "dynamic_settings": str(log_probs.load_tuned(directory / "rows" / row.name).dynamics.settings),
         "dynamic_cpu_seconds": round(time.process_time() - began),
         "processor": read_json(directory / "rows" / row.name / "metrics.json").get("processor", ""),
     }
@@ -130,16 +122,10 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     name, result = f"PyTorch {recipe['model']}", directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
     if not (result.exists() and read_json(result).get("recipe") == recipe):
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
-        build = "keras_nplm.experiments.benchmark.torch_models:build_trainer"
         print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)
-        peer = Process(name, build, arguments, ["torch"])
-        try:
-            peer.run_round()
-        except PeerError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            return {"name": name, "failure": str(error)}
-        finally:
-            peer.close()
+        peer = Process(name, f"{__package__}.torch_models:build_trainer", arguments, ["torch"])
+        if "failure" in (row := measure_group([peer], rounds=1, warm_up=0)[0]):
+            return row
     return {"name": name} | read_json(result)["row"]
 
 

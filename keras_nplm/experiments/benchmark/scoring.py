@@ -10,22 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, peers
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, measure_groups
-from keras_nplm.experiments.benchmark.networks import (
-    NCE,
-    PAPER,
-    VOCABULARY_SIZE,
-    run_torch,
-    sample_ngrams,
-    score_ngrams,
-)
-from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table
+from keras_nplm.experiments.benchmark import Settings, declare_speed, networks, peers
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed
+from keras_nplm.experiments.benchmark.networks import NCE, PAPER, VOCABULARY_SIZE
 from keras_nplm.models.ngrams import kneser_ney, write_arpa
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.training.build import build_model
@@ -34,12 +24,12 @@ from keras_nplm.training.sizes import compute_sizes
 _MIN_NGRAMS = 1 << 17  # the test n-grams are repeated until there are so many
 
 
-def build_groups(corpus: Corpus) -> Iterator[list[Contender]]:
-    """Yield the contenders that are compared."""
-    order, flops = PAPER.order, compute_sizes(PAPER, VOCABULARY_SIZE)["flops_scoring"]
-    normalised = score_ngrams(build_model(PAPER, VOCABULARY_SIZE), sample_ngrams(order, 1 << 13))
-    yield [Contender("normalised", normalised, flops), run_torch(PAPER, "scoring")]
-    self_normalised = SelfNormalised(build_model(NCE, VOCABULARY_SIZE))
+def build_groups(settings: Settings) -> Iterator[list[Contender]]:
+    corpus, order, flops = settings.corpus, PAPER.order, compute_sizes(PAPER, VOCABULARY_SIZE)["flops_scoring"]
+    normalised = networks.score_ngrams(build_model(PAPER, VOCABULARY_SIZE), networks.sample_ngrams(order, 1 << 13))
+    yield [Contender("normalised", normalised, flops), networks.run_torch(PAPER, "scoring")]
+    model, ngrams = SelfNormalised(build_model(NCE, VOCABULARY_SIZE)), networks.sample_ngrams(order, 1 << 18)
+    self_normalised = Contender("self-normalised", networks.score_ngrams(model, ngrams))
     vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
     ids = encode_sentences(corpus.sentences("train"), vocabulary)
     model = kneser_ney(ids, len(vocabulary), order, "sentence")
@@ -51,14 +41,10 @@ def build_groups(corpus: Corpus) -> Iterator[list[Contender]]:
             write_arpa(path, model, vocabulary)
         arguments = {"arpa": str(path), "sentences": [" ".join(sentence) for sentence in corpus.sentences("test")]}
         yield [
-            Contender("self-normalised", score_ngrams(self_normalised, sample_ngrams(order, 1 << 18))),
-            Contender("Kneser-Ney", score_ngrams(model, ngrams)),
+            self_normalised,
+            Contender("Kneser-Ney", networks.score_ngrams(model, ngrams)),
             Process("KenLM, full_scores", f"{peers.__name__}:build_kenlm", arguments, peer=True, needs=["kenlm"]),
         ]
 
 
-def _measure(settings: Settings) -> list[dict]:
-    return measure_groups(build_groups(settings.corpus), settings.rounds)
-
-
-STUDY = Study(__doc__, [Table("rows", SPEED_COLUMNS)], measure=_measure)
+STUDY = declare_speed(__doc__, build_groups)

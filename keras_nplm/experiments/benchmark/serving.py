@@ -6,7 +6,7 @@ products alone. LiteRT and ONNX Runtime take word ids and return the log-probabi
 
 import functools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,9 @@ import tensorflow as tf
 
 from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.experiments.benchmark import SPEED_COLUMNS, peers
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, measure_groups, time_requests
+from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, peers
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, time_requests
 from keras_nplm.experiments.benchmark.networks import PAPER, VOCABULARY_SIZE, sample_ngrams
-from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.training.build import build_model
@@ -29,13 +27,17 @@ COLUMNS = [
 ]
 
 
-def build_groups(size: int = VOCABULARY_SIZE, batches: tuple[int, ...] = (1, 32, 256)) -> Iterator[list[Contender]]:
+def build_groups(
+    settings: Settings, size: int = VOCABULARY_SIZE, batches: tuple[int, ...] = (1, 32, 256)
+) -> Iterator[list[Contender]]:
     """Yield a SavedModel beside its matrix products, for each number of contexts in a request; then LiteRT and ONNX."""
     vocabulary = Vocabulary([f"w{number}" for number in range(size - len(SPECIALS))])
     language_model = LanguageModel(build_model(PAPER, size), vocabulary, "words", "sentence")
     context_ids = sample_ngrams(PAPER.order, max(batches), size)[:, :-1]
     texts = [" ".join(vocabulary.decode(context)) for context in context_ids]
-    x, multiply = _build_products(size, max(batches))
+    x = tf.random.normal([max(batches), PAPER.embedding_dim * (PAPER.order - 1)])
+    hidden, output = (tf.random.normal([number, PAPER.hidden_units]) for number in (x.shape[1], size))
+    multiply = tf.function(lambda x: tf.matmul(tf.matmul(x, hidden), output, transpose_b=True), reduce_retracing=True)
     with tempfile.TemporaryDirectory() as directory:
         loaded = tf.saved_model.load(export_saved_model(language_model, directory))
         for batch in batches:
@@ -47,25 +49,13 @@ def build_groups(size: int = VOCABULARY_SIZE, batches: tuple[int, ...] = (1, 32,
         yield _export_on_device(language_model, Path(directory), context_ids[:1])
 
 
-def _build_products(size: int, batch: int) -> tuple[tf.Tensor, Callable]:
-    """Return x [B, (n-1) m], and a function that computes the two matrix products of the network from x."""
-    x = tf.random.normal([batch, PAPER.embedding_dim * (PAPER.order - 1)])
-    hidden = tf.random.normal([x.shape[1], PAPER.hidden_units])
-    output = tf.random.normal([size, PAPER.hidden_units])
-    multiply = tf.function(lambda x: tf.matmul(tf.matmul(x, hidden), output, transpose_b=True), reduce_retracing=True)
-    return x, multiply
-
-
 def _export_on_device(language_model: LanguageModel, directory: Path, context_ids: np.ndarray) -> list[Contender]:
-    """Return LiteRT and ONNX Runtime: all log-probabilities after one context."""
-    litert, onnx = ("litert", ["ai_edge_litert"]), ("onnx", ["tf2onnx", "onnxruntime"])
-    exports = {
-        "LiteRT": (*litert, functools.partial(export_litert, quantise=False)),
-        "LiteRT in 8 bits": (*litert, functools.partial(export_litert, quantise=True)),
-        "ONNX Runtime": (*onnx, export_onnx),
-    }
     contenders = []
-    for title, (kind, needs, export) in exports.items():
+    for title, kind, needs, export in (
+        ("LiteRT", "litert", ["ai_edge_litert"], functools.partial(export_litert, quantise=False)),
+        ("LiteRT in 8 bits", "litert", ["ai_edge_litert"], functools.partial(export_litert, quantise=True)),
+        ("ONNX Runtime", "onnx", ["tf2onnx", "onnxruntime"], export_onnx),
+    ):
         arguments = {"path": "", "context_ids": context_ids}
         if all(map(is_installed, needs)):
             path, _ = export(language_model, directory / f"{title}.{'tflite' if kind == 'litert' else 'onnx'}")
@@ -74,6 +64,4 @@ def _export_on_device(language_model: LanguageModel, directory: Path, context_id
     return contenders
 
 
-STUDY = Study(
-    __doc__, [Table("rows", COLUMNS)], measure=lambda settings: measure_groups(build_groups(), settings.rounds)
-)
+STUDY = declare_speed(__doc__, build_groups, COLUMNS)

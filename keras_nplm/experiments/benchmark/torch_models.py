@@ -81,9 +81,9 @@ class TorchModel(nn.Module):
         cutoffs = [cutoff for cutoff in self.recipe.cutoffs if cutoff < vocabulary_size]
         self.output = nn.AdaptiveLogSoftmaxWithLoss(width, vocabulary_size, cutoffs, div_value=4.0, head_bias=True)
         self.body = nn.ModuleList([self.build_layer(width) for _ in range(self.recipe.layers)])
+        self.eval()
 
     def forward(self, ids: Tensor, targets: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Return ln P of each target [B, T] after the ids [B, T], and the state after them."""
         h, after = self.encode(ids, state)
         return self.predict(h, targets), after
 
@@ -99,13 +99,7 @@ class TorchModel(nn.Module):
 
 
 class TorchLSTM(TorchModel):
-    """The LSTM of `quality`."""
-
     trains_with_state, static_chunk = True, 512  # tokens that are predicted at once
-
-    def __init__(self, recipe: dict, vocabulary_size: int):
-        super().__init__(recipe, vocabulary_size)
-        self.eval()
 
     def build_layer(self, width: int) -> nn.Module:
         return nn.LSTM(width, width)
@@ -135,7 +129,6 @@ class TorchTransformer(TorchModel):
         self.static_chunk = self.recipe.length // 2
         self.positions = nn.Parameter(torch.zeros(2 * self.recipe.length, self.recipe.width))
         self.norm = nn.LayerNorm(self.recipe.width)
-        self.eval()
 
     def build_layer(self, width: int) -> nn.Module:
         sizes = dict(nhead=max(1, width // 64), dim_feedforward=4 * width, dropout=self.recipe.dropout)
@@ -256,8 +249,7 @@ def _build_step(
     groups[model.output.head.bias] = "biases"
     if settings.rule == "rms":
         roots = [square.sqrt() for square in mean_squares]
-        positive = torch.cat([root[root > 0] for root in roots])
-        mean = float(positive.mean()) if len(positive) else 1.0
+        mean = float(torch.cat([root[root > 0] for root in roots]).mean())
         for (weight, group), root in zip(groups.items(), roots, strict=True):
             scales[weight] = mean / root.clamp(min=mean * (EPSILON_BIASES if group == "biases" else EPSILON))
     optimizer = torch.optim.SGD(
@@ -286,11 +278,8 @@ def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) ->
     for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
         gradients = torch.autograd.grad(-log_probs.mean(), weights, allow_unused=True)
         for total, gradient in zip(sums, gradients, strict=True):
-            if gradient is not None and gradient.is_sparse:
-                gradient = gradient.coalesce()
-                total.index_add_(0, gradient.indices()[0], gradient.values() ** 2)
-            elif gradient is not None:
-                total.addcmul_(gradient, gradient)
+            if gradient is not None:
+                total += gradient.to_dense() ** 2
     return [total / max(number, 1) for total in sums]
 
 
@@ -299,7 +288,6 @@ def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> flo
 
 
 def tune_dynamic(model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
-    """Return the settings of dynamic evaluation with the lowest perplexity on a text, found as for our network."""
     return find_settings(lambda settings: read_text(model, ids, settings, mean_squares), "rms")[0]
 
 
@@ -325,9 +313,8 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
 
     def work() -> int:
         training = train(model, ids["train"])
-        row = {split: measure_perplexity(model, ids[split]) for split in SPLITS} | {
-            "cache": tune_cache(model, ids, recipe["flatness"])
-        }
+        row = {split: measure_perplexity(model, ids[split]) for split in SPLITS}
+        row["cache"] = tune_cache(model, ids, recipe["flatness"])
         began = time.process_time()
         mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
         settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)

@@ -8,15 +8,12 @@ of the hidden layer, and of all words, or with a sampled output of the target an
 import dataclasses
 from collections.abc import Iterator
 
-from keras_nplm.experiments.benchmark import SPEED_COLUMNS
-from keras_nplm.experiments.benchmark.contenders import Contender, measure_groups
+from keras_nplm.experiments.benchmark import Settings, declare_speed
+from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.benchmark.networks import NCE, PAPER, run_torch, train_network
-from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table
 
 
-def build_groups() -> Iterator[list[Contender]]:
-    """Yield the contenders that are compared."""
+def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     for title, direct in (("full softmax", False), ("full softmax, direct connections", True)):
         full = dataclasses.replace(PAPER, direct_connections=direct)
         bfloat16 = dataclasses.replace(full, dtype="mixed_bfloat16")
@@ -34,6 +31,4 @@ def build_groups() -> Iterator[list[Contender]]:
         ]
 
 
-STUDY = Study(
-    __doc__, [Table("rows", SPEED_COLUMNS)], measure=lambda settings: measure_groups(build_groups(), settings.rounds)
-)
+STUDY = declare_speed(__doc__, build_groups)

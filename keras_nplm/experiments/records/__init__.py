@@ -8,20 +8,16 @@ import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from keras_nplm.experiments import benchmark
-from keras_nplm.experiments.benchmark import BENCHMARKS
-from keras_nplm.experiments.studies import STUDIES
-from keras_nplm.experiments.study import Study, load_study
+from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
 from keras_nplm.experiments.tables import Table, format_code, join_paragraphs, split_columns
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.processor import read_processor_name
 
 REPORTS = ("configurations", "benchmark", "paper", *(name for name in STUDIES if name != "configurations"))
-_MODULES = {"paper": "paper"} | {name: f"studies.{name}" for name in STUDIES}
 _DIRECTORY = Path(__file__).parent
 _PAGE = _DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"  # in a checkout
-_README = _PAGE.parents[2] / "README.md"
+_README = _DIRECTORY.parents[2] / "README.md"
 _HEADER = """# Measured results
 
 Tables are written by the command below them, from the reports in `keras_nplm/experiments/records`, which have more rows
@@ -51,32 +47,23 @@ RESULTS = {  # of the README: report, table, name or title of the row, part of t
 
 def load_report(name: str) -> dict:
     """Load a recorded report: `"paper"`, `"benchmark"` or a study, such as `"modern"`."""
-    if name not in REPORTS:
-        raise InputError(f"`name` must be one of {', '.join(REPORTS)}. Received: {name!r}. Fix: choose a name.")
+    check_argument("name", name in REPORTS, f"one of {', '.join(REPORTS)}", repr(name))
     return read_json(_DIRECTORY / f"{name}.json")
 
 
 def format_report(name: str, report: Mapping, page: bool = False) -> str:
     """Return the tables of a report as Markdown, with `page` as on the page of measured results."""
-    if name != "benchmark":
-        return load_study(_MODULES[name]).format(report, page=page)
-    parts = []
-    for each in dict.fromkeys(row["benchmark"] for row in report["rows"]):
-        declared = load_study(f"benchmark.{each}")
-        title, text = declared.split_text()
-        table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == each]})
-        parts.append(join_paragraphs(f"### `{each}`: {title}", text if page else "", table))
-    return join_paragraphs(*parts)
+    return load_study(name).format(report, page=page)
 
 
-def record_report(
-    name: str, report: Mapping, directory: Path = _DIRECTORY, page: Path = _PAGE, readme: Path = _README
-) -> None:
+def record_report(name: str, report: Mapping) -> None:
     """Store a report with its machine, and write both pages again. Benchmarks that did not run keep their rows."""
-    check_can_record(page)
-    path, report, measured = directory / f"{name}.json", dict(report), _describe_machine()
+    path, report = _DIRECTORY / f"{name}.json", dict(report)
+    # the module knows its version, whether the package is tensorflow or tensorflow-cpu
+    measured = {name: importlib.import_module(name).__version__ for name in ("tensorflow", "keras")}
+    measured = {"date": datetime.date.today().isoformat(), "processor": read_processor_name()} | measured
     if name == "benchmark":
-        old = read_json(path) if path.exists() else {"rows": [], "measured": {}}
+        old = read_json(path)
         if command := report.pop("command", ""):
             measured["command"] = f"`{command}`"
         ran = [row["benchmark"] for row in report["rows"]]
@@ -86,30 +73,30 @@ def record_report(
     else:
         report["measured"] = {name: measured}
     write_json(path, report)
-    write_page(directory, page)
-    write_results(directory, readme)
+    write_page()
+    write_results()
 
 
-def check_can_record(page: Path = _PAGE) -> None:
+def check_can_record() -> None:
     """Refuse to record without the directory of the page: only a checkout has it, an installed package does not."""
-    if not page.parent.is_dir():
-        raise InputError(f"`--record` needs a checkout, which has {page.parent}. Fix: `pip install -e .` there.")
+    if not _PAGE.parent.is_dir():
+        raise InputError(f"`--record` needs a checkout, which has {_PAGE.parent}. Fix: `pip install -e .` there.")
 
 
-def write_results(directory: Path = _DIRECTORY, readme: Path = _README) -> None:
-    """Write the table of results of the README between its marks, from the reports in `directory`."""
-    before, begin, rest = readme.read_text(encoding="utf-8").partition("<!-- results -->\n")
+def write_results() -> None:
+    """Write the table of results of the README between its marks, from the recorded reports."""
+    before, begin, rest = _README.read_text(encoding="utf-8").partition("<!-- results -->\n")
     _, end, after = rest.partition("<!-- end of results -->\n")
-    rows = [row | {"title": title} for title, place in RESULTS.items() if (row := _find_result(directory, *place))]
+    rows = [row | {"title": title} for title, place in RESULTS.items() if (row := _find_result(*place))]
     columns = [("model", "title", ""), *split_columns(), ("CPU seconds", _format_seconds, "")]
     table = Table("rows", [*columns, ("command", "command", format_code)]).format({"rows": rows})
-    with replace_file(readme) as temporary:
+    with replace_file(_README) as temporary:
         temporary.write_text(f"{before}{begin}\n{table}\n\n{end}{after}", encoding="utf-8")
 
 
-def _find_result(directory: Path, report: str, table: str, name: str, part: str = "", command: str = "") -> dict:
+def _find_result(report: str, table: str, name: str, part: str = "", command: str = "") -> dict:
     """Return a row of a report, empty if it has no figures; of several seeds the first counts."""
-    rows = read_json(directory / f"{report}.json")[table]
+    rows = read_json(_DIRECTORY / f"{report}.json")[table]
     rows = [row for row in rows if name in (row.get("name"), row.get("title"))]
     if not rows or "failure" in rows[0]:
         return {}
@@ -118,33 +105,20 @@ def _find_result(directory: Path, report: str, table: str, name: str, part: str 
 
 
 def _format_seconds(row: Mapping) -> str:
-    """Return the cell of CPU seconds: of training, and of tuning and reading of a dynamic model if recorded."""
     more = row.get(f"{row['part']}_cpu_seconds")
     spent = f"{row['cpu_seconds']:,.0f}" if "cpu_seconds" in row else ""
     return f"{spent} + about {more:,} of tuning and reading" if more else spent
 
 
-def write_page(directory: Path = _DIRECTORY, page: Path = _PAGE) -> None:
-    """Write the Markdown page of all reports in `directory`. A study that was not recorded yet has no section."""
-    files = {name: directory / f"{name}.json" for name in REPORTS}
-    sections = [_format_section(name, read_json(file)) for name, file in files.items() if file.is_file()]
-    with replace_file(page) as temporary:
-        temporary.write_text(join_paragraphs(_HEADER.rstrip(), *sections) + "\n", encoding="utf-8")
-
-
-def _format_section(name: str, report: dict) -> str:
-    if name == "benchmark":
-        study, command = Study(benchmark.__doc__), f"benchmark {' '.join(BENCHMARKS)}"
-    else:
-        study, command = load_study(_MODULES[name]), f"{'' if name == 'paper' else 'study '}{name} --output paper"
-    title, text = study.split_text()
-    origin = [f"Written by `keras-nplm {command} --record`. Measured:"]
-    for measured, machine in report["measured"].items():
-        origin.append(f"`{measured}`: {', '.join(f'{key} {value}' for key, value in machine.items())}.")
-    return join_paragraphs(f"## {title}", text, format_report(name, report, page=True), " ".join(origin))
-
-
-def _describe_machine() -> dict[str, str]:
-    # the module knows its version, whether the package is tensorflow or tensorflow-cpu
-    versions = {name: importlib.import_module(name).__version__ for name in ("tensorflow", "keras")}
-    return {"date": datetime.date.today().isoformat(), "processor": read_processor_name()} | versions
+def write_page() -> None:
+    parts = [_HEADER.rstrip()]
+    for name in REPORTS:
+        report, (title, text) = read_json(_DIRECTORY / f"{name}.json"), load_study(name).split_text()
+        command = f"{'study ' if name in STUDIES else ''}{name} --output paper"
+        command = f"benchmark {' '.join(BENCHMARKS)}" if name == "benchmark" else command
+        origin = [f"Written by `keras-nplm {command} --record`. Measured:"]
+        for measured, machine in report["measured"].items():
+            origin.append(f"`{measured}`: {', '.join(f'{key} {value}' for key, value in machine.items())}.")
+        parts += [f"## {title}", text, format_report(name, report, page=True), " ".join(origin)]
+    with replace_file(_PAGE) as temporary:
+        temporary.write_text(join_paragraphs(*parts) + "\n", encoding="utf-8")

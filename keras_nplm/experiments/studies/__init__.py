@@ -1,3 +1,1 @@
 """Studies on Brown beyond the paper's Table 1: a module declares each, and is imported when its study is loaded."""
-
-STUDIES = ("configurations", "default", "dynamic", "modern", "tokenization")

@@ -1,4 +1,4 @@
-"""Study `configurations`: named configurations on Brown: perplexity, CPU seconds and n-grams per second.
+"""Named configurations on Brown: perplexity, CPU seconds and n-grams per second.
 
 Brown with the paper's split (800,001, 200,021 and 161,170 tokens) and vocabulary: types that occur three times or fewer
 in the whole corpus become `<unk>`, which leaves 17,905. Options were chosen on validation. Seconds include validation.

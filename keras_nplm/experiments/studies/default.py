@@ -1,4 +1,4 @@
-"""Study `default`: the adaptive default next to Kneser-Ney on texts of different sizes.
+"""The adaptive default next to Kneser-Ney on texts of different sizes.
 
 `keras-nplm train` without `--config` chooses its options by the number of tokens and types of the text. "To Kneser-Ney"
 is the test perplexity relative to Kneser-Ney of order 5 on the same tokens.

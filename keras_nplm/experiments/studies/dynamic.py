@@ -1,4 +1,4 @@
-"""Study `dynamic`: models that learn as they read on Brown, alone and with n-grams, word classes, caches and seeds.
+"""Models that learn as they read on Brown, alone and with n-grams, word classes, caches and seeds.
 
 Brown's splits have other genres than its training text. Dynamic evaluation predicts a chunk of the text and then takes
 a step on it, with settings tuned on the beginning of validation with seed 1. Caches hold the last 2,000 words; decay
@@ -8,14 +8,7 @@ on validation. `held_out_mass` is 0.
 
 from pathlib import Path
 
-from keras_nplm.experiments.log_probs import (
-    Build,
-    compute_perplexities,
-    load_dynamic_log_probs,
-    load_log_probs,
-    load_tuned,
-    measure_mixture,
-)
+from keras_nplm.experiments import log_probs
 from keras_nplm.experiments.paper import find_row
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
@@ -46,7 +39,7 @@ _DECAYS, _FLATNESS = (200, 500, 1000), (0.05, 0.1, 0.2)
 _MIXTURE = [("model", "title", ""), *split_columns(), ("test, to Kneser-Ney", "change", "+.1%")]
 _WEIGHTS = ("weights", lambda row: ", ".join(map("{:.2f}".format, row["weights"])), "")
 TABLE = Table("mixtures", [*_MIXTURE, _WEIGHTS], "Dynamic evaluation: {settings}")
-_CANDIDATES: list[dict[str, Build]] = [  # of each kind of cache, by name
+_CANDIDATES: list[dict[str, log_probs.Build]] = [  # of each kind of cache, by name
     {f"unigram-cache-{d}": lambda m, d=d: UnigramCache(len(m.vocabulary), "stream", d, 2000) for d in _DECAYS},
     {f"ngram-cache-{d}": lambda m, d=d: NgramCache(len(m.vocabulary), "stream", d, 2000) for d in _DECAYS},
     {f"continuous-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in _FLATNESS},
@@ -55,18 +48,18 @@ _CANDIDATES: list[dict[str, Build]] = [  # of each kind of cache, by name
 
 def _measure(directory: Path) -> dict:
     first = _STATIC[0]
-    columns = {name: load_log_probs(directory, name) for name in (*_STATIC, *_NGRAM_MODELS)}
+    columns = {name: log_probs.load_log_probs(directory, name) for name in (*_STATIC, *_NGRAM_MODELS)}
     for name, dynamic in zip(_STATIC, _DYNAMIC, strict=True):
-        columns[dynamic] = load_dynamic_log_probs(directory, name, first)
+        columns[dynamic] = log_probs.load_dynamic_log_probs(directory, name, first)
     for cache, candidates in zip(_CACHES, _CANDIDATES, strict=True):  # the best next to the dynamic network
-        loaded = [load_log_probs(directory, first, name, build) for name, build in candidates.items()]
+        loaded = [log_probs.load_log_probs(directory, first, name, build) for name, build in candidates.items()]
         pairs = [{"": columns[_DYNAMIC[0]], "cache": candidate} for candidate in loaded]
-        columns[cache] = min(pairs, key=lambda pair: measure_mixture(pair, [*pair])["validation"])["cache"]
-    kneser_ney = compute_perplexities(columns[_NGRAM_MODELS[0]])
-    mixtures = [{"title": title} | measure_mixture(columns, names) for title, names in MIXTURES.items()]
+        columns[cache] = min(pairs, key=lambda pair: log_probs.measure_mixture(pair, [*pair])["validation"])["cache"]
+    kneser_ney = log_probs.compute_perplexities(columns[_NGRAM_MODELS[0]])
+    mixtures = [{"title": title} | log_probs.measure_mixture(columns, names) for title, names in MIXTURES.items()]
     for row in mixtures:
         row["change"] = row["test"] / kneser_ney["test"] - 1
-    settings = str(load_tuned(directory / "rows" / first).dynamics.settings)
+    settings = str(log_probs.load_tuned(directory / "rows" / first).dynamics.settings)
     return {"settings": settings, "mixtures": mixtures, "kneser_ney": kneser_ney}
 
 

@@ -1,4 +1,4 @@
-"""Study `modern`: what each part of the modern networks contributes on Brown, one change at a time.
+"""What each part of the modern networks contributes on Brown, one change at a time.
 
 Each row changes one thing of `brown-nce-quick` with averages of far context (3 epochs, rate 1.8; Sun & Iyyer 2021). A
 change that diverges at this rate has a lower one. Figures are means over two or three seeds, with the range in
@@ -45,7 +45,6 @@ ROWS = [row for rows in NETWORKS.values() for row in rows]
 
 
 def _format_mean(figures: list[float]) -> str:
-    """Return the mean over the seeds, and in brackets the difference of the greatest and the least."""
     return f"{np.mean(figures):.1f}" + (f" ({max(figures) - min(figures):.1f})" if len(figures) > 1 else "")
 
 

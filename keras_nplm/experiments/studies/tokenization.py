@@ -1,26 +1,23 @@
-"""Study `tokenization`: words, subwords and characters on Brown: bits per character, seconds and file sizes.
+"""Words, subwords and characters on Brown: bits per character and seconds.
 
 Brown has the paper's split, and is read as sentences. Networks have the default configuration and two epochs; that of
 characters has 200 hidden units and one epoch. Kneser-Ney has the same tokens, and the order with the best validation
 perplexity. Figures are of the test text. Bits per character include line ends and the spelling of `<unk>`. Words lose
-the spacing of the text. MB are of the LiteRT file, in 32 and in 8 bits.
+the spacing of the text.
 """
 
-import tempfile
 from pathlib import Path
 
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Table
 from keras_nplm.io.files import read_json
-from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.serving import export_litert
 
+_SUBWORDS = "--tokenizer sentencepiece --pieces"
 TOKENIZERS = {  # title: name, flags, flags of the network, order of Kneser-Ney
     "words": ("words", "--tokenizer words", "--epochs 2", 6),
-    "2,000 subwords": ("2000", "--tokenizer sentencepiece --pieces 2000", "--epochs 2", 6),
-    "8,000 subwords": ("8000", "--tokenizer sentencepiece --pieces 8000", "--epochs 2", 6),
-    "16,000 subwords": ("16000", "--tokenizer sentencepiece --pieces 16000", "--epochs 2", 6),
+    **{f"{n:,} subwords": (f"{n}", f"{_SUBWORDS} {n}", "--epochs 2", 6) for n in (2000, 8000, 16_000)},
     "characters": ("characters", "--token character", "--hidden-units 200 --epochs 1", 8),
 }
 ROWS = {  # title: the network, Kneser-Ney
@@ -39,8 +36,6 @@ COLUMNS = [
     ("bits per character", "test.bits_per_character", ".3f"),
     ("Kneser-Ney", "kneser_ney.bits_per_character", ".3f"),
     ("CPU seconds", "cpu_seconds", ".0f"),
-    ("LiteRT MB", lambda model: model["bytes"] / 1e6, ".2f"),
-    ("8 bits", lambda model: model["bytes_8_bits"] / 1e6, ".2f"),
 ]
 
 
@@ -48,15 +43,10 @@ def _measure(directory: Path) -> dict:
     models = []
     for title, (network, ngram) in ROWS.items():
         model, ngrams = (directory / "rows" / row.name for row in (network, ngram))
-        metrics, language_model = read_json(model / "metrics.json"), LanguageModel.load(model)
-        figures = {"title": title, "types": len(language_model.vocabulary), "cpu_seconds": metrics["cpu_seconds"]}
-        figures |= {split: metrics[split] for split in ("validation", "test")}
-        figures["kneser_ney"] = read_json(ngrams / "metrics.json")["test"] | {"order": TOKENIZERS[title][3]}
-        with tempfile.TemporaryDirectory() as temporary:
-            for name, quantise in (("bytes", False), ("bytes_8_bits", True)):
-                path, *_ = export_litert(language_model, Path(temporary) / f"{name}.tflite", quantise=quantise)
-                figures[name] = path.stat().st_size
-        models.append(figures)
+        metrics, types = read_json(model / "metrics.json"), EncodedCorpus.load(model / "corpus").vocabulary_size
+        figures = {name: metrics[name] for name in ("cpu_seconds", "test")}
+        kneser_ney = read_json(ngrams / "metrics.json")["test"]
+        models.append({"title": title, "types": types, "kneser_ney": kneser_ney} | figures)
     return {"models": models}
 
 

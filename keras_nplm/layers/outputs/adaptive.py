@@ -30,14 +30,10 @@ class AdaptiveSoftmax(Output):
         cutoffs: ascending ids, the first of each cluster. Default: a ninth and two fifths of |V|.
         weight_decay: float, the paper's weight decay on all U_i and P_i. The biases b_i have none.
 
-    Call arguments:
-        features: float [B, w].
-
-    Returns:
-        P(w | context), float [B, |V|].
-
     Reference: Grave, Joulin, Cissé, Grangier & Jégou (2017), Efficient softmax approximation for GPUs.
     """
+
+    options = ("cutoffs", "weight_decay")
 
     def __init__(
         self, vocabulary_size: int, cutoffs: tuple[int, ...] | None = None, weight_decay: float = 0.0, **kwargs: Any
@@ -107,9 +103,6 @@ class AdaptiveSoftmax(Output):
     def _softmax(self, name: str, size: int, width: int) -> tuple[keras.Variable, keras.Variable]:
         bias = self.add_weight(name=f"{name}_b", shape=(size,), initializer="zeros")
         return self.add_matrix(f"{name}_U", (size, width)), bias
-
-    def get_config(self) -> dict:
-        return super().get_config() | {"cutoffs": self.cutoffs, "weight_decay": self.weight_decay}
 
 
 def _logits(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:

@@ -8,24 +8,21 @@ from keras import ops
 
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.layers.ops import Tensor, l2_regularizer
+from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.pointer import Features
 
 NEVER = 1e-12  # the probability of an id that is never a target
 
 
-class Output(keras.layers.Layer):
+class Output(ConfiguredLayer):
     """Base class of output layers, which turn features f of a context into P(w | context).
 
     Calling the layer gives probabilities [B, outputs]. `log_probs` gives all log-probabilities, `log_prob` the
     log-probabilities of given targets, `training_loss` the loss that training minimises. Probabilities are exactly
     normalised, whatever the training loss.
-
-    Args:
-        vocabulary_size: int, |V|.
-
     """
 
+    options = ("vocabulary_size",)
     loss_name = "loss"  # of the training loss in the logs: "loss" for a likelihood
     is_sampled = False  # whether training computes the logits of sampled words only: its loss is no likelihood
     has_output_vectors = False  # whether the layer has one kernel with a row of features' width for each word
@@ -97,10 +94,7 @@ class Output(keras.layers.Layer):
         raise NotImplementedError
 
     def logits_of(self, projected: Tensor, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        """Return the logits of a few words, the same in all contexts: float [B, k], for int [k].
-
-        `offset`, float [k], is added to the logits: as part of the bias it costs no pass over [B, k].
-        """
+        """Return the logits of a few words, the same in all contexts, plus `offset` [k]: float [B, k], for int [k]."""
         raise NotImplementedError
 
     def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
@@ -123,20 +117,15 @@ class Output(keras.layers.Layer):
     def check_tied(self, embedding: object) -> None:
         """Refuse to build a layer that needs the matrix C before `tie` is called."""
         if self.uses_embedding and embedding is None:
-            raise InputError(
-                f"{type(self).__name__} must have the matrix C of the context before it is built. Received: no matrix. "
-                "Fix: pass the layer to NPLM(output=…), or call `tie` first."
-            )
+            name = type(self).__name__
+            raise InputError(f"{name} must have the matrix C to be built. Fix: pass the layer to NPLM(output=…).")
 
     def get_build_config(self) -> dict | None:
         # Keras would build the layer when it is deserialised, before `tie`
         return None if self.uses_embedding else super().get_build_config()
 
     def output_ids(self, target_ids: Tensor) -> Tensor:
-        """Return the outputs of targets: the ids, or the outside output for words outside the list.
-
-        Without an outside output such ids stay, and their loss is NaN.
-        """
+        """Return the outputs of targets: the ids, or the outside output, if any, for words outside the list."""
         if not self.outside_output:
             return target_ids
         target_ids = ops.convert_to_tensor(target_ids)
@@ -194,9 +183,6 @@ class Output(keras.layers.Layer):
         return keras.KerasTensor(
             self.compute_output_shape(Features.of(features).activations.shape), self.accumulator_dtype
         )
-
-    def get_config(self) -> dict:
-        return super().get_config() | {"vocabulary_size": self.vocabulary_size}
 
 
 def safe_log(probability: np.ndarray) -> np.ndarray:

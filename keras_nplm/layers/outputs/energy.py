@@ -48,6 +48,7 @@ class EnergyOutput(SampledOutput):
     probabilistic neural nets by importance sampling.
     """
 
+    options = ("hidden_units", "dropout")
     loss_name = "sampled_loss"
     includes_hidden_layer = True
     uses_embedding = True
@@ -119,6 +120,3 @@ class EnergyOutput(SampledOutput):
     @property
     def biases(self) -> list[keras.Variable]:
         return [self.b, self.d]  # v has weight decay
-
-    def get_config(self) -> dict:
-        return super().get_config() | {"hidden_units": self.hidden_units, "dropout": self.dropout}

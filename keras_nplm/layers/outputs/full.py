@@ -34,24 +34,10 @@ class FullSoftmax(LinearOutput):
         self_normalisation: float, α.
         weight_decay, rank, tied, shortlist_size, outside_output: see `LinearOutput`.
 
-    Call arguments:
-        features: float [B, h + (n-1) m].
-
-    Returns:
-        P(w | context), float [B, outputs].
-
-    Example:
-
-    >>> output = FullSoftmax(vocabulary_size=7)
-    >>> features = np.ones((2, 3), "float32")
-    >>> output(features).shape
-    TensorShape([2, 7])
-    >>> loss, negative_log_likelihood = output.training_loss(features, np.array([4, 5]))
-    >>> bool(ops.all(loss == negative_log_likelihood))
-    True
-
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
     """
+
+    options = ("held_out_mass", "self_normalisation")
 
     def __init__(
         self, vocabulary_size: int, held_out_mass: float = 0.0, self_normalisation: float = 0.0, **kwargs: Any
@@ -87,7 +73,3 @@ class FullSoftmax(LinearOutput):
         super().grow_from(smaller, kernel, b, frequencies)
         if self.held_out_mass:
             self.q.assign(append_held_out(ops.convert_to_numpy(smaller.q), len(b)))
-
-    def get_config(self) -> dict:
-        names = ("held_out_mass", "self_normalisation")
-        return super().get_config() | {name: getattr(self, name) for name in names}

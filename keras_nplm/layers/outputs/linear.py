@@ -12,7 +12,7 @@ from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import BiasedOutput
 from keras_nplm.layers.pointer import Copies, Features
-from keras_nplm.layers.softmax import linear_logit, linear_softmax, log_normaliser
+from keras_nplm.layers.softmax import linear_log_prob, linear_logit, linear_softmax
 
 
 class LinearOutput(BiasedOutput):
@@ -20,8 +20,7 @@ class LinearOutput(BiasedOutput):
 
         y = b + [U W] f,    or of low rank y = b + K P f
 
-    The kernel is kept with one row per output, [outputs, w], as in the paper, so that a few words cost a few rows. The
-    features are a tensor, or in a network with a pointer a tuple `keras_nplm.layers.pointer.Features`.
+    The kernel has one row per output, [outputs, w], so that a few words cost a few rows.
 
     Args:
         vocabulary_size: int, |V|.
@@ -35,6 +34,7 @@ class LinearOutput(BiasedOutput):
             all n-grams, and a row of P over words sums to 1 - P(outside | context).
     """
 
+    options = ("weight_decay", "rank", "tied", "shortlist_size", "outside_output")
     has_output_vectors = True
 
     def __init__(
@@ -127,13 +127,7 @@ class LinearOutput(BiasedOutput):
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.clip_ids(output_ids)
         projected, copies = self.project(features)
-        log_z = log_normaliser(projected, self.kernel, self.b)
-        log_z = log_z if copies is None else copies.add_to_normaliser(log_z)
-        if which is not None:
-            projected, log_z = ops.take(projected, which, axis=0), ops.take(log_z, which)
-            copies = None if copies is None else copies.take(which)
-        y = linear_logit(projected, self.kernel, self.b, output_ids)
-        return ((y if copies is None else copies.add_to_logit(y, output_ids)) - log_z) * known
+        return linear_log_prob(projected, self.kernel, self.b, output_ids, which, copies) * known
 
     def negative_log_likelihood(self, features: Tensor, output_ids: Tensor) -> Tensor:
         output_ids, known = self.clip_ids(output_ids)
@@ -143,10 +137,7 @@ class LinearOutput(BiasedOutput):
     def softmax(
         self, features: Tensor, output_ids: Tensor, dtype: str, expected: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log Z, the logits of the targets and their expectation; see `linear_softmax`. Copies are included.
-
-        The expectation, for `held_out_mass`, is of y without copies: words without a training target are never copied.
-        """
+        """Return log Z and the logits of the targets, with copies, and the expected y without; see `linear_softmax`."""
         projected, copies = self.project(features)
         log_z, logit, mean = linear_softmax(projected, self.kernel, self.b, output_ids, dtype, expected)
         if copies is not None:
@@ -166,19 +157,12 @@ class LinearOutput(BiasedOutput):
         return y if copies is None else copies.add_to_logit(y, output_ids)
 
     def grow_from(self, smaller: "LinearOutput", kernel: np.ndarray, b: np.ndarray, frequencies: np.ndarray) -> None:
-        """Copy the weights of the same output of fewer words, and add rows of the kernel, float [J, w], and biases.
-
-        `frequencies` are the new words' shares of all tokens. Of a tied output C has the new rows already.
-        """
+        """Copy the weights of an output of fewer words; add rows [J, w], biases and the new words' shares of tokens."""
         if self.P is not None:
             self.P.assign(smaller.P)
         if not self.tied:
             self.kernel.assign(_append_rows(smaller.kernel, kernel))
         self.b.assign(_append_rows(smaller.b, b))
-
-    def get_config(self) -> dict:
-        names = ("weight_decay", "rank", "tied", "shortlist_size", "outside_output")
-        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 def _append_rows(weight: keras.Variable, new_rows: np.ndarray) -> np.ndarray:

@@ -40,6 +40,7 @@ class SampledOutput(BiasedOutput):
         seed: int, of the sampling. Default: a random seed.
     """
 
+    options = ("num_sampled", "proposal", "held_out_mass", "self_normalisation", "seed")
     is_sampled = True
 
     def __init__(
@@ -90,10 +91,7 @@ class SampledOutput(BiasedOutput):
         return self.contrast(target, sampled) * known, None
 
     def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
-        """Return the loss, float [B], from s = y - ln k Q(w) of the targets, [B], and of the samples, [B, k].
-
-        Here it is that of sampled softmax, ln(exp(s_t) + Ẑ) - s_t + α (ln Ẑ)².
-        """
+        """Return the loss, [B], from s = y - ln k Q(w) of targets, [B], and samples, [B, k]: of sampled softmax."""
         log_z = log_sum_exp(sampled)
         return ops.softplus(log_z - target) + self.self_normalisation * ops.square(log_z)
 
@@ -126,10 +124,7 @@ class SampledOutput(BiasedOutput):
         self.log_q.assign(safe_log(probabilities))
 
     def _distribution(self, name: str) -> tuple[keras.Variable, keras.Variable]:
-        """Return weights that hold a distribution over words: cumulative sums, rarest word first, and the words.
-
-        The rarest words come first because float32 is more precise near 0 than near 1.
-        """
+        """Return weights for the cumulated probabilities of words, the rarest first as float32 is finest near 0."""
         options = dict(shape=(self.num_outputs,), trainable=False)
         return (
             self.add_weight(name=f"{name}_cumulated", initializer="ones", dtype="float32", **options),
@@ -147,10 +142,6 @@ class SampledOutput(BiasedOutput):
         cumulated, words = distribution
         place = ops.searchsorted(ops.convert_to_tensor(cumulated), uniform, side="right")
         return rows(words, place)
-
-    def get_config(self) -> dict:
-        names = ("num_sampled", "proposal", "held_out_mass", "self_normalisation", "seed")
-        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

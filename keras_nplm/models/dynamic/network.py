@@ -14,6 +14,7 @@ from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+from keras_nplm.models.network_probabilities import NetworkProbabilities
 from keras_nplm.models.nplm import NPLM
 
 _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed between calls
@@ -27,10 +28,9 @@ class DynamicNPLM(NextWordModel):
         θ_{c+1} = θ_c - η f s g_c + λ (θ_0 - θ_c),    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
     θ_0 are the trained weights, η the rate, f the factor of a group of weights, λ the decay, and r the root of the mean
-    square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output: a rare word that
-    has come once often comes again. The decay of 8 steps is taken at once. With several copies, each learns at a rate
-    of its own, and P is the mean of theirs. `log_prob` reads the text: its n-grams must be consecutive, and each call
-    continues after the call before. The network that is given stays as it is.
+    square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output. The decay of 8
+    steps is taken at once. P is the mean over the copies. `log_prob` reads the text: its n-grams must be consecutive,
+    and each call continues after the call before. The network that is given stays as it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
@@ -70,12 +70,7 @@ class DynamicNPLM(NextWordModel):
         parts.append(_mean([learner.predict(self._pending[first:]) for learner in self._learners]))
         return np.concatenate(parts)[held - first :]
 
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        inside = target_ids < self.prob.listed
-        result = np.full(len(target_ids), -np.inf, self.prob.accumulator_dtype)  # ln P of words outside a short-list
-        result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
-        return result
-
+    _log_prob = NetworkProbabilities._log_prob
     next_output_log_probs = NextWordModel._next_log_probs  # refused: the weights have read on since
 
 

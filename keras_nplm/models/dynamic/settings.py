@@ -41,14 +41,13 @@ class DynamicSettings:
 
     def __post_init__(self) -> None:
         fix = "tune the settings on validation text."
-        check_argument("chunk", self.chunk >= 1, "1 or more", self.chunk, fix)
-        check_argument("rate", 0 <= self.rate < math.inf, "0 or more", self.rate, fix)
         check_argument("rule", self.rule in RULES, f"one of {', '.join(RULES)}", self.rule, fix)
-        check_argument("decay", 0 <= self.decay < 1, "in [0, 1)", self.decay, fix)
-        for group in GROUPS:
-            check_argument(group, 0 <= getattr(self, group) < math.inf, "0 or more", getattr(self, group), fix)
+        for name in ("rate", *GROUPS):
+            check_argument(name, 0 <= getattr(self, name) < math.inf, "0 or more", getattr(self, name), fix)
+        for name in ("decay", "mixture_rate"):
+            check_argument(name, 0 <= getattr(self, name) < 1, "in [0, 1)", getattr(self, name), fix)
+        check_argument("chunk", self.chunk >= 1, "1 or more", self.chunk, fix)
         check_argument("copies", 1 <= self.copies <= 8, "1 to 8", self.copies, fix)
-        check_argument("mixture_rate", 0 <= self.mixture_rate < 1, "in [0, 1)", self.mixture_rate, fix)
 
     @property
     def learns(self) -> bool:

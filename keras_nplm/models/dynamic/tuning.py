@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
@@ -83,10 +83,8 @@ def make_dynamic(
         a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and `DynamicMixture`.
     """
     if not (isinstance(model, Mixture) or find_networks(model)):
-        raise InputError(
-            "`model` must be an NPLM or a mixture to learn as it reads. Received: "
-            f"{type(model).__name__}. Fix: leave dynamic evaluation out, or mix the model with a network."
-        )
+        fix = "leave dynamic evaluation out, or mix the model with a network."
+        check_argument("model", False, "an NPLM or a mixture to learn as it reads", type(model).__name__, fix)
     return _make_part(model, settings, iter(mean_squares or ()))
 
 
@@ -169,16 +167,10 @@ def _extract_first(ids: np.ndarray, order: int, boundary: str, tokens: int) -> n
 def find_settings(
     evaluate: Callable[[DynamicSettings], np.ndarray], rule: str
 ) -> tuple[DynamicSettings, dict[DynamicSettings, float]]:
-    """Return the settings with the lowest perplexity, and the perplexity of each that was measured.
-
-    `evaluate` returns ln P of each token for settings. The rate is chosen first, in steps of 2 and of √2, then the
-    chunk. A rate of 0 is a candidate. The factors of groups of weights are those of `_STARTS`: they suit all networks
-    that were measured.
-    """
+    """Return the best settings, and the perplexity of all that were measured, from a function to ln P of each token."""
     measured: dict[DynamicSettings, float] = {}
 
     def measure(settings: DynamicSettings) -> float:
-        """Return the perplexity of the text; infinity where the weights diverge."""
         if settings not in measured:
             with np.errstate(over="ignore", invalid="ignore"):
                 perplexity = float(np.exp(-np.mean(evaluate(settings), dtype=np.float64)))

@@ -59,9 +59,8 @@ class ArpaLines:
         while lines := self.take(1):
             if lines[0].strip(SPACES) == wanted:
                 return
-        raise InputError(
-            f"An ARPA file must have the line {wanted}. Received: {self.path} without it. Fix: name an ARPA file."
-        )
+        received = f"{self.path} without it"
+        raise InputError(f"An ARPA file must have the line {wanted}. Received: {received}. Fix: name an ARPA file.")
 
     def peek(self) -> str:
         """Return the next line that is not blank, stripped; "" at the end of the file."""
@@ -111,10 +110,7 @@ def read_header(lines: ArpaLines) -> list[int]:
 def read_section(
     lines: ArpaLines, order: int, number: int, highest: int, place: dict[str, int], adds_words: bool = False
 ) -> Section:
-    r"""Read the n-grams under `\ORDER-grams:`, as many as the header says; `place` has the id of each word.
-
-    With `adds_words` new words get the next ids in `place`, which has one more word than ids; else they are refused.
-    """
+    r"""Read the n-grams under `\ORDER-grams:`; `place` has the ids of words, with `adds_words` also of new ones."""
     lines.expect(f"\\{order}-grams:")
     optional = "" if order == highest else " and perhaps log10 back-off"
     expected = f"log10 probability, {order} word{'s' * (order > 1)}{optional}"

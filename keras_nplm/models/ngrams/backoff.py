@@ -110,7 +110,6 @@ class BackoffModel(NextWordModel):
         return np.column_stack([self.contexts.words(order - 1, nodes), last])
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the tables to `path` (.npz)."""
         write_arrays(path, self.arrays())
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.ngrams.counts import ContextFrequencies
 from keras_nplm.models.ngrams.tables import ContextTrie, are_counts, check_tables, refuse_unless
@@ -42,11 +42,9 @@ def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins:
     for _ in range(_MAX_ITERATIONS):
         total = combine(log_probs, weights[bins])
         if not np.isfinite(total).all():
-            raise InputError(
-                "Each word of the held-out text must have a probability above 0. Received: token "
-                f"{int(np.argmin(np.isfinite(total)))} has probability 0 in every model. "
-                "Fix: add the uniform distribution (--uniform)."
-            )
+            received = f"token {int(np.argmin(np.isfinite(total)))} has probability 0 in every model"
+            fix = "add the uniform distribution (--uniform)."
+            check_argument("held_out_ids", False, "words with a probability above 0", received, fix)
         responsibility = np.exp(np.log(weights)[bins] + log_probs - total[:, None])
         sums = np.stack([np.bincount(bins, r, minlength=num_bins) for r in responsibility.T], axis=1)
         previous, weights = weights, (sums + 1 / components) / (sizes + 1)

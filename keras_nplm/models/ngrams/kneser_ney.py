@@ -32,12 +32,6 @@ def kneser_ney(
     Returns:
         the model, a distribution over V' in every context. `kneser_ney_on_disk` writes the same for larger texts.
 
-    Example:
-
-    >>> model = kneser_ney(np.array([4, 5, 6, 4, 5, 4, 3]), vocabulary_size=8, order=3, boundary="stream")
-    >>> int(np.exp(model.next_log_probs(np.array([[6, 4]])))[0].argmax())
-    5
-
     Reference: Chen & Goodman (1999), An empirical study of smoothing techniques for language modeling; Heafield et al.
     (2013), Scalable modified Kneser-Ney language model estimation, whose `lmplz --vocab_pad` gives the same numbers.
     """

@@ -18,10 +18,9 @@ _ENOUGH = 0.99  # of `max_ngrams`, at which the search ends
 def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = None) -> BackoffModel:
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a threshold.
 
-    Each n-gram is weighed by Stolcke's formula (see `_Order.compute_changes`) as if all others stayed. As n-grams are
-    removed, γ changes, and the rest are weighed again. The beginning and the ending of a kept n-gram are kept, and so
-    are unigrams. Back-off weights are recomputed. P(h) is the model's own: right where lower orders are marginals, as
-    in the result of `approximate`, and poor for Kneser-Ney.
+    Each n-gram is weighed by Stolcke's formula (see `_Order.compute_changes`) as if all others stayed, and again as
+    others go. Unigrams stay, and the beginning and the ending of a kept n-gram. P(h) is the model's own: right where
+    lower orders are marginals, as in the result of `approximate`, and poor for Kneser-Ney.
 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
     Study on interaction between entropy pruning and Kneser-Ney smoothing.

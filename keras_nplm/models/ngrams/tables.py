@@ -130,7 +130,5 @@ def are_counts(array: np.ndarray) -> bool:
 def refuse_unless(path: str | os.PathLike, is_valid: object) -> None:
     """Refuse the n-gram tables of a file."""
     if not is_valid:
-        raise InputError(
-            f"{path} must hold n-gram tables that fit together. Received: damaged or foreign tables. "
-            "Fix: make the model again."
-        )
+        fix = "Received: damaged or foreign tables. Fix: make the model again."
+        raise InputError(f"{path} must hold n-gram tables that fit together. {fix}")

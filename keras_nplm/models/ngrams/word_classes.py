@@ -158,8 +158,6 @@ def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
         if i not in (PAD_ID, BOS_ID, EOS_ID):
             classes[i] = int(name) + FIRST_CLASS
     if not (classes >= FIRST_CLASS).any():
-        raise InputError(
-            f"{path} must have classes of words in the vocabulary. Received: classes of other words only. "
-            "Fix: name the word classes of this text."
-        )
+        fix = "Received: classes of other words only. Fix: name the word classes of this text."
+        raise InputError(f"{path} must have classes of words in the vocabulary. {fix}")
     return classes

@@ -31,9 +31,8 @@ def container(manifests) -> dict:
 def test_the_service_names_the_pods_of_the_job(manifests, container):
     job, service = manifests["Job"], manifests["Service"]
     pod = job["spec"]["template"]["spec"]
-    assert service["spec"]["clusterIP"] == "None" and service["spec"]["selector"] == {
-        "job-name": job["metadata"]["name"]
-    }
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
     assert pod["subdomain"] == service["metadata"]["name"]
     assert container["ports"][0]["containerPort"] == service["spec"]["ports"][0]["port"]
     workers = {variable["name"]: variable.get("value") for variable in container["env"]}["WORKERS"]
@@ -42,20 +41,16 @@ def test_the_service_names_the_pods_of_the_job(manifests, container):
     assert rule["onExitCodes"]["containerName"] == container["name"] and pod["restartPolicy"] == "Never"
 
 
-@pytest.mark.parametrize("index", [0, 1])
-def test_each_worker_learns_its_place(manifests, container, index, tmp_path):
+def test_each_worker_learns_its_place(manifests, container, tmp_path):
     command = tmp_path / "keras-nplm"
-    command.write_text(
-        f"#!{sys.executable}\nimport os, sys\nprint(os.environ['TF_CONFIG'], *sys.argv[1:], sep='\\n')\n"
-    )
+    program = "import os, sys\nprint(os.environ['TF_CONFIG'], *sys.argv[1:], sep='\\n')\n"
+    command.write_text(f"#!{sys.executable}\n{program}")
     command.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "WORKERS": "2", "JOB_COMPLETION_INDEX": str(index)}
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "WORKERS": "2", "JOB_COMPLETION_INDEX": "1"}
     _, *options = container["command"]
     run = [sys.executable, *options, *container["args"]]
     printed = subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
     job, service = (manifests[kind]["metadata"]["name"] for kind in ("Job", "Service"))
-    assert json.loads(printed[0]) == {
-        "cluster": {"worker": [f"{job}-{i}.{service}:2222" for i in range(2)]},
-        "task": {"type": "worker", "index": index},
-    }
+    cluster = {"worker": [f"{job}-{i}.{service}:2222" for i in range(2)]}
+    assert json.loads(printed[0]) == {"cluster": cluster, "task": {"type": "worker", "index": 1}}
     assert build_parser().parse_args(printed[1:]).strategy == "multi-worker"

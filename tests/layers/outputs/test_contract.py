@@ -229,16 +229,6 @@ def test_layer_starts_as_the_unigram_model(kind):
     np.testing.assert_allclose(model.prob(model.features(_batch(model)[0]))[0], expected, rtol=1e-4, atol=1e-9)
 
 
-@of_every_output
-def test_a_saved_layer_gives_the_same_numbers(kind, tmp_path):
-    model = build(kind)
-    model.save(tmp_path / "model.keras")
-    loaded, (contexts, _) = keras.models.load_model(tmp_path / "model.keras"), _batch(model)
-    assert loaded.prob.get_config() == model.prob.get_config() and type(loaded.prob) is type(model.prob)
-    expected = model.prob.log_probs(model.features(contexts))
-    np.testing.assert_array_equal(loaded.prob.log_probs(loaded.features(contexts)), expected)
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not re.search("adaptive|energy|list|outside", kind)])
 def test_new_words_are_outputs_of_the_formula(kind):
     model, rng = build(kind), np.random.default_rng(3)

@@ -47,12 +47,6 @@ def test_weights_follow_the_text(cuts):
     assert np.array_equal(dynamic.weights, start)
 
 
-def test_a_word_that_is_impossible_everywhere_moves_nothing():
-    dynamic = DynamicMixture(Mixture([Uniform(V, "stream")] * 2, [0.5, 0.5]), chunk=2, rate=0.5)
-    assert dynamic.log_prob(np.array([[4], [4]]), np.array([3, 3])).tolist() == [-np.inf, -np.inf]
-    assert dynamic.weights.tolist() == [[0.5, 0.5]]
-
-
 def _network(**options) -> NPLM:
     model = NPLM(V, 3, 4, 5, **options)
     rng = np.random.default_rng(0)

@@ -1,16 +1,13 @@
 """Back-off approximations of any model: against plain Python, sums of 1, and KenLM."""
 
 import collections
-import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import keras_nplm.models.ngrams.approximation as approximation
 from keras_nplm.data.ngram_arrays import ngram_positions, predicted_ids
-from keras_nplm.models.ngrams import BackoffModel, prune
+from keras_nplm.models.ngrams import BackoffModel
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.tables import ContextTrie
 
@@ -37,16 +34,6 @@ def _text(boundary, tokens=300):
     ids = np.random.default_rng(3).choice([1, 4, 5, 6, 7], tokens).astype(np.int32)
     ids[6::7] = 3
     return np.append(ids, 3).astype(np.int32)
-
-
-def _contexts(order):
-    """Every possible context, of all lengths."""
-    words = [1, *range(4, V)]
-    for length in range(order):
-        for context in itertools.product(words, repeat=length):
-            yield [0] * (order - 1 - length) + list(context)
-            if length and context[0] == 1:
-                yield [2] * (order - length) + list(context[1:])
 
 
 def _listed(model):
@@ -94,22 +81,6 @@ def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypat
     for table, expected in zip(ours, plain, strict=True):
         for ngram, p in expected.items():
             assert table[ngram] == pytest.approx(p, rel=2e-5)
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.data(), st.sampled_from(BOUNDARIES), st.integers(2, 4), st.sampled_from([1e-3, 0.1, 1.0]), st.integers(0, 9))
-def test_every_context_has_a_distribution_even_after_pruning(texts, data, boundary, order, least, seed):
-    ids = data.draw(texts)
-    model = approximate(Toy(4, seed), ids, order, boundary, least)
-    contexts = np.array(list(_contexts(order)))
-    for each in (model, prune(model, 1e-3)):
-        p = np.exp(each.next_log_probs(contexts).astype(np.float64))
-        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
-        never = np.setdiff1d(np.arange(V), predicted_ids(V, boundary))
-        assert not p[:, never].any()
-        assert (np.delete(p, never, axis=1) > 0).all()
-        for lower, table in itertools.pairwise(_listed(each)):
-            assert all((ngram[:-1] in lower or ngram[0] == 2) and ngram[1:] in lower for ngram in table)
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)

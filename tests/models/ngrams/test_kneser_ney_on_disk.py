@@ -1,14 +1,10 @@
-"""Kneser-Ney in partitions on disk: the tables of `kneser_ney`, bit for bit; interruptions and a full disk."""
-
-import resource
-import sys
+"""Kneser-Ney in partitions on disk: the tables of `kneser_ney`, bit for bit."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm.io.errors import RunError
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, kneser_ney_on_disk, partitions
 
 V = 9  # <pad> <unk> <s> </s> and five words
@@ -62,35 +58,3 @@ def test_large_tables_equal_those_in_memory(tmp_path, monkeypatch, size, order, 
     found = _estimate(tmp_path / "ngrams.npz", ids, size, order, boundary, 700, 2000)
     _assert_same_tables(found, kneser_ney(ids, size, order, boundary))
     assert [path.name for path in tmp_path.iterdir()] == ["ngrams.npz"]
-
-
-def test_an_interruption_leaves_no_file(tmp_path):
-    ids = np.append(np.random.default_rng(0).integers(4, V, 4000), 3).astype(np.int32)
-    calls = []
-
-    def parts():
-        calls.append(list(tmp_path.iterdir()))
-        yield ids[:2000]
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        yield ids[2000:]
-
-    with pytest.raises(KeyboardInterrupt):
-        kneser_ney_on_disk(tmp_path / "ngrams.npz", parts, len(ids), V, 5, memory=100 * ROW)
-    assert len(calls) == 2 and not list(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of file sizes")
-@pytest.mark.parametrize("limit", [4_000, 200_000])
-def test_a_full_disk_is_one_error(tmp_path, monkeypatch, limit):
-    """The temporary files find the disk full, or the model does."""
-    monkeypatch.setattr(partitions, "_IN_MEMORY", 100)
-    ids = np.append(np.random.default_rng(0).integers(4, 300, 9000), 3).astype(np.int32)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
-    try:
-        with pytest.raises(RunError, match=r"Cannot write .*ngrams.npz: .* Fix: free some space"):
-            kneser_ney_on_disk(tmp_path / "ngrams.npz", lambda: iter([ids]), len(ids), 300, 5)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert not list(tmp_path.iterdir())

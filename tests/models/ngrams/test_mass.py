@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm.models.ngrams import deleted_interpolation, kneser_ney
-from keras_nplm.models.ngrams.mass import BackoffMass, SummedMass
+from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.ngrams.mass import BackoffMass
 
 V = 13
 
@@ -35,24 +35,3 @@ def test_mass_of_every_context_is_the_sum_of_the_words(sentences, order, boundar
     p = np.exp(model.next_log_probs(contexts), dtype=np.float64)
     expected = np.array([sum(row[w] for w in range(first, V)) for row in p])
     np.testing.assert_allclose(mass.look_up(contexts), expected, rtol=1e-5, atol=1e-7)
-
-
-def test_summed_mass_computes_each_context_once():
-    random = np.random.default_rng(0)
-    ids = np.append(random.integers(4, V, 300), 3).astype(np.int32)
-    model, computed = deleted_interpolation(ids, ids, V, 3), []
-
-    class Recorder:
-        order, vocabulary_size = 3, V
-
-        def next_log_probs(self, context_ids):
-            computed.append(len(context_ids))
-            return model.next_log_probs(context_ids)
-
-    chosen, contexts = np.arange(V) >= 8, random.integers(1, V, (380, 2)).astype(np.int32)
-    mass = SummedMass(Recorder(), chosen)
-    expected = np.exp(model.next_log_probs(contexts))[:, chosen].sum(axis=1)
-    np.testing.assert_allclose(mass.look_up(contexts[:200]), expected[:200])
-    np.testing.assert_allclose(mass.look_up(contexts[::-1]), expected[::-1])
-    assert sum(computed) == len(np.unique(contexts, axis=0))
-    assert len(mass.look_up(contexts[:0])) == 0

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import evaluate
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, prune
 from keras_nplm.models.ngrams.pruning import _weigh_orders
 from keras_nplm.models.ngrams.tables import ContextTrie
@@ -71,19 +70,6 @@ def test_kept_ngrams_keep_their_parts_and_probabilities(seed, boundary, threshol
         assert pruned.contexts.sizes[k - 2] == (V if k == 2 else len({ngram[:-1] for ngram in kept}))
     contexts = np.random.default_rng(seed).choice([0, 1, 2, *range(4, V)], (50, order - 1))
     np.testing.assert_allclose(np.exp(pruned.next_log_probs(contexts).astype(float)).sum(axis=1), 1, atol=1e-5)
-
-
-def test_lower_thresholds_lose_less_and_0_loses_nothing():
-    ids = _text("stream", tokens=2000)
-    model = kneser_ney(ids, V, 4, "stream")
-    whole = prune(model)
-    assert whole.num_ngrams == model.num_ngrams
-    contexts = np.random.default_rng(0).choice([0, 1, *range(4, V)], (200, 3))
-    np.testing.assert_allclose(whole.next_log_probs(contexts), model.next_log_probs(contexts), atol=1e-4)
-    pruned = [prune(model, threshold) for threshold in (0, 1e-5, 1e-4, 1e-3)]
-    sizes, perplexities = [sum(m.num_ngrams) for m in pruned], [evaluate(m, ids)["perplexity"] for m in pruned]
-    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 4
-    assert perplexities == sorted(perplexities)
 
 
 def test_max_ngrams_is_nearly_reached_and_never_exceeded():
