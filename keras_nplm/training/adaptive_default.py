@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.training.configuration import POINTER_SEGMENT, SMALL, Configuration, list_flags
@@ -134,10 +133,11 @@ class AdaptiveConfiguration:
         chosen = {"batch_size": self.given["segment"]} if "segment" in self.given else {}  # one that fits
         return Configuration(**(chosen | dict(self.given)))
 
-    def choose(self, tokens: int, types: int, *, tokenizer: str = "words", replicas: int = 1) -> Configuration:
+    def choose(
+        self, tokens: int, types: int, *, characters: bool = False, subwords: bool = False, replicas: int = 1
+    ) -> Configuration:
         """Choose the other options. A chosen batch size is a multiple of the replicas and of `segment`."""
-        unit = parse_tokenizer(tokenizer)[0]
-        units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS)
+        units = dict(characters=characters, subwords=subwords)
         configuration = choose_configuration(tokens, types, **units, **self.given)
         if "batch_size" in self.given:
             return configuration

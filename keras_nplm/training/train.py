@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, was_caused_by
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
@@ -134,7 +135,9 @@ def _run(
 
     def choose(encoded: EncodedCorpus) -> dict:
         counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
-        configuration = requested.choose(*counts, tokenizer=encoded.tokenizer, replicas=devices.num_replicas_in_sync)
+        unit, _ = parse_tokenizer(encoded.tokenizer)
+        units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS)
+        configuration = requested.choose(*counts, **units, replicas=devices.num_replicas_in_sync)
         options = dataclasses.asdict(configuration) | {"kind": _find_kind(configuration)}
         return options if background is None else options | {"background": display_url(background)}
 

@@ -125,6 +125,7 @@ def test_it_learns_what_the_ngram_model_does_not_know():
     )
 
 
+@pytest.mark.long
 def test_directory_is_trained_resumed_and_served(tmp_path, capsys, monkeypatch):
     text = tmp_path / "names.txt"
     rng = np.random.default_rng(0)
@@ -155,9 +156,9 @@ def test_directory_is_trained_resumed_and_served(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert run(tmp_path / "cut")["test"] == metrics["test"]
     path = export_saved_model(language_model, tmp_path / "served")
-    served = tf.saved_model.load(str(path)).signatures["next_words"]
-    words = served(context=tf.constant(["ab"]))
-    assert words
+    served = tf.saved_model.load(str(path)).signatures["score"](sentences=tf.constant(["abc", "cab"]))
+    scores = [score.log_prob for score in language_model.score(["abc", "cab"])]
+    np.testing.assert_allclose(served["log_prob"], scores, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
