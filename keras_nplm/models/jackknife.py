@@ -101,7 +101,8 @@ def hybrid_dataset(
 
     def add_log_probs(inputs: tf.Tensor | tuple, target_ids: tf.Tensor) -> tuple:
         inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-        log_probs = tf.numpy_function(look_up, inputs, tf.float32)
+        copies = [ids + 0 for ids in inputs]  # of slices TensorFlow logs an error
+        log_probs = tf.numpy_function(look_up, copies, tf.float32)
         context_ids = inputs[0][:, widest - order :]
         return (context_ids, tf.ensure_shape(log_probs, [None, model.vocabulary_size])), target_ids
 

@@ -140,7 +140,7 @@ class HybridGraph(GraphModel):
     def __init__(self, model: Hybrid):
         super().__init__(model)
         self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
-        self.gain = model.network.prob.g.value
+        self.gain = [weight.value for weight in (model.network.prob.g, model.network.prob.v)]
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)

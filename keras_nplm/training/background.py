@@ -14,12 +14,13 @@ from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, NETWORK, component_directory, save_component
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import log_probs
+from keras_nplm.models.evaluation import evaluate, log_probs
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.mix import check_match
 
-_HYBRID_ORDER = 7  # of characters: longer contexts are rare, and the network has them
+_HYBRID_ORDER = 8  # of characters at most: longer contexts are rare, and the network has them
+_PROBE = 1 << 18  # ids of validation that choose the order
 
 
 def write_background(
@@ -32,7 +33,8 @@ def write_background(
     """Write the background model of a short-list before the first epoch, unless the model directory has it.
 
     It is copied from the model directory `source`. Without one, a Kneser-Ney model of order `ngram_order` is estimated
-    from the training split. `config.json` is removed if this raises InputError.
+    from the training split. For a hybrid output it has the order up to that with the best validation perplexity, and it
+    is the n-gram model inside. `config.json` is removed if this raises InputError.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         return
@@ -43,13 +45,21 @@ def write_background(
         if source:
             model = _load(source, configuration, encoded, vocabulary)
         else:
-            ids = encoded.ids("train")
-            order = configuration.ngram_order
-            if configuration.output_layer == "hybrid":
-                order = min(order, _HYBRID_ORDER)
-            model = kneser_ney(ids, encoded.vocabulary_size, order, configuration.boundary)
+            model = _estimate(configuration, encoded)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
+
+
+def _estimate(configuration: Configuration, encoded: EncodedCorpus) -> NextWordModel:
+    ids, order, best = encoded.ids("train"), configuration.ngram_order, None
+    is_hybrid, lowest = configuration.output_layer == "hybrid", np.inf
+    for n in range(2, min(order, _HYBRID_ORDER) + 1) if is_hybrid else [order]:
+        model = kneser_ney(ids, encoded.vocabulary_size, n, configuration.boundary)
+        perplexity = evaluate(model, encoded.ids("validation")[:_PROBE])["perplexity"] if is_hybrid else 0
+        if perplexity >= lowest:
+            break
+        best, lowest = model, perplexity
+    return best
 
 
 def _load(

@@ -43,6 +43,8 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     width = m if configuration.tied_output else configuration.output_rank or features
     projection = features * width if configuration.tied_output or configuration.output_rank else 0
     weights, scoring, training = _count_output(configuration, vocabulary_size, width)
+    if configuration.output_layer == "hybrid":
+        biases += 1 + features  # g and v
     return {
         "parameters": vocabulary_size * m + body + biases + projection + weights,
         "flops_scoring": round(2 * (products + projection + scoring)),
@@ -62,7 +64,7 @@ def _count_output(configuration: Configuration, vocabulary_size: int, width: int
     outputs = vocabulary_size
     if configuration.shortlist_size:
         outputs = _SPECIAL_TOKENS + configuration.shortlist_size + configuration.outside_output
-    weights = outputs + (configuration.output_layer == "hybrid") + (0 if configuration.tied_output else outputs * width)
+    weights = outputs + (0 if configuration.tied_output else outputs * width)
     return weights, outputs * width, (outputs if configuration.output_layer in ("full", "hybrid") else samples) * width
 
 

@@ -54,8 +54,9 @@ def test_loss_and_gradient_are_those_of_the_formula(options):
     x = network.embed.C.numpy()[contexts].reshape(6, -1)
     hidden = np.tanh(x @ network.hidden.H.numpy() + network.hidden.d.numpy())
     features = np.concatenate([hidden, x], axis=1) if options else hidden
-    kernel, b, g = (weight.numpy() for weight in (network.prob.kernel, network.prob.b, network.prob.g))
-    y = features @ kernel.T + b + g * log_q
+    weights = [getattr(network.prob, name) for name in ("kernel", "b", "g", "v")]
+    kernel, b, g, v = (weight.numpy() for weight in weights)
+    y = features @ kernel.T + b + (g + features @ v)[:, None] * log_q
     p = np.exp(y - y.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     inputs = tf.constant(contexts, tf.int32), tf.constant(log_q)
@@ -64,8 +65,9 @@ def test_loss_and_gradient_are_those_of_the_formula(options):
         loss = keras.ops.mean(network.prob.training_loss(network.features(inputs), targets)[0])
     np.testing.assert_allclose(loss, -np.log(p[np.arange(6), targets]).mean(), rtol=1e-9)
     d_y = (p - np.eye(V)[targets]) / 6
-    expected = [d_y.T @ features, d_y.sum(axis=0), [(d_y * log_q).sum()]]
-    gradients = tape.gradient(loss, [network.prob.kernel, network.prob.b, network.prob.g])
+    d_gain = (d_y * log_q).sum(axis=1)
+    expected = [d_y.T @ features, d_y.sum(axis=0), [d_gain.sum()], d_gain @ features]
+    gradients = tape.gradient(loss, weights)
     for actual, wanted in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-7, atol=1e-12)
 

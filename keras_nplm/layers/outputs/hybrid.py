@@ -23,10 +23,10 @@ class HybridFeatures(NamedTuple):
 class HybridSoftmax(FullSoftmax):
     """Full softmax with the log-probabilities of an n-gram model inside: the network learns what is left to explain.
 
-        y = b + [U W] [a; x] + g ln Q(· | context),    P(w | context) = exp(y_w) / sum_i exp(y_i)
+        y = b + [U W] [a; x] + (g + v · [a; x]) ln Q(· | context),    P(w | context) = exp(y_w) / sum_i exp(y_i)
 
-    Q is a language model over the same vocabulary, such as Kneser-Ney. b starts at 0 and the gain g at 1, so that
-    training starts near Q. A network of characters or of a few thousand subwords has too few parameters to learn
+    Q is a language model over the same vocabulary, such as Kneser-Ney. b and v start at 0 and the gain g at 1, so that
+    training starts near Q. v says how far Q is trusted in a context. A network of characters or of a few thousand subwords has too few parameters to learn
     spelling by heart, which an n-gram model does. In training Q must not have seen the n-gram that it predicts: see
     `keras_nplm.models.jackknife`. The logits [B, |V|] are stored. Without ln Q the layer is a `FullSoftmax`.
 
@@ -51,13 +51,16 @@ class HybridSoftmax(FullSoftmax):
 
     def build(self, input_shape: tuple) -> None:
         super().build(input_shape[0] if isinstance(input_shape[0], tuple) else input_shape)
+        width = input_shape[0][-1] if isinstance(input_shape[0], tuple) else input_shape[-1]
         self.g = self.add_weight(name="g", shape=(1,), initializer="ones")
+        self.v = self.add_weight(name="v", shape=(width,), initializer="zeros")
 
     def logits(self, features: Tensor | HybridFeatures) -> Tensor:
         if not isinstance(features, HybridFeatures):
             return super().logits(features)
         log_q = ops.maximum(ops.cast(features.log_probs, self.accumulator_dtype), _LEAST)
-        return super().logits(features.activations) + self.g * log_q
+        gain = self.g + ops.matmul(ops.cast(features.activations, self.accumulator_dtype), self.v[:, None])  # [B, 1]
+        return super().logits(features.activations) + gain * log_q
 
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.clip_ids(output_ids)
