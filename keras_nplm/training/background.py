@@ -42,10 +42,7 @@ def write_background(
         largest = len(vocabulary) - len(SPECIALS)
         size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
         check_argument("shortlist_size", size is None or size <= largest, wanted, size)
-        if source:
-            model = _load(source, configuration, encoded, vocabulary)
-        else:
-            model = _estimate(configuration, encoded)
+        model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
 

@@ -42,7 +42,11 @@ def test_the_output_follows_the_vocabulary_and_the_context_the_tokens():
     outputs = [choose_configuration(100_000, types).output_layer for types in (50, 511, 512, 4999, 5000)]
     assert outputs == ["full", "full", "sampled", "sampled", "nce"]
     words, letters = (choose_configuration(100_000, 60, characters=characters) for characters in (False, True))
-    assert (words.averages, letters.averages) == ((4,), (10,)) and letters.hidden_units == 2 * words.hidden_units
+    assert (words.averages, letters.averages) == ((4,), ()) and letters.hidden_units == 2 * words.hidden_units
+    sizes = [(10**5, 9999), (10**5, 10_000), (10**8, 60)]  # the last two have no n-gram model inside
+    outputs = [choose_configuration(*size, subwords=True).output_layer for size in sizes]
+    assert outputs == ["hybrid", "nce", "full"] and letters.output_layer == "hybrid" and letters.optimizer == "adam"
+    assert choose_configuration(10**5, 60, characters=True, pointer=True, segment=16).output_layer == "full"
     assert 4 * compute_sizes(choose_configuration(10**9, 10**6), 10**6)["parameters"] < 4e9  # bytes
 
 

@@ -26,9 +26,10 @@ class HybridSoftmax(FullSoftmax):
         y = b + [U W] [a; x] + (g + v · [a; x]) ln Q(· | context),    P(w | context) = exp(y_w) / sum_i exp(y_i)
 
     Q is a language model over the same vocabulary, such as Kneser-Ney. b and v start at 0 and the gain g at 1, so that
-    training starts near Q. v says how far Q is trusted in a context. A network of characters or of a few thousand subwords has too few parameters to learn
-    spelling by heart, which an n-gram model does. In training Q must not have seen the n-gram that it predicts: see
-    `keras_nplm.models.jackknife`. The logits [B, |V|] are stored. Without ln Q the layer is a `FullSoftmax`.
+    training starts near Q. v says how far Q is trusted in a context. A network of characters or of a few thousand
+    subwords has too few parameters to learn spelling by heart, which an n-gram model does. In training Q must not have
+    seen the n-gram that it predicts: see `keras_nplm.models.jackknife`. The logits [B, |V|] are stored. Without ln Q
+    the layer is a `FullSoftmax`.
 
     Args:
         vocabulary_size, held_out_mass, self_normalisation, weight_decay, rank, tied: see `FullSoftmax`.
