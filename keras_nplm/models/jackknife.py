@@ -100,15 +100,16 @@ def hybrid_dataset(
         return model.next_log_probs(context_ids[:, widest - model.order :], *folds).astype(np.float32)
 
     def add_log_probs(inputs: tf.Tensor | tuple, target_ids: tf.Tensor) -> tuple:
-        inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-        copies = [ids + 0 for ids in inputs]  # of slices TensorFlow logs an error
-        log_probs = tf.numpy_function(look_up, copies, tf.float32)
-        context_ids = inputs[0][:, widest - order :]
-        return (context_ids, tf.ensure_shape(log_probs, [None, model.vocabulary_size])), target_ids
+        context_ids, *folds = inputs if isinstance(inputs, tuple) else (inputs,)
+        context_ids = tf.reshape(context_ids, [-1, widest - 1])
+        log_probs = tf.numpy_function(look_up, [context_ids, *(tf.reshape(fold, [-1]) for fold in folds)], tf.float32)
+        log_probs = tf.ensure_shape(log_probs, [None, model.vocabulary_size])
+        return (context_ids[:, widest - order :], log_probs), tf.reshape(target_ids, [-1])
 
     dataset = ngram_dataset(ids, widest, batch_size, folds=folds, **options)
-    number = dataset.cardinality()
-    local_size = batch_size // options.get("part", (0, 1))[1]
-    dataset = dataset.rebatch(max(1, _ROWS // local_size) * local_size).map(add_log_probs)
-    dataset = dataset.rebatch(local_size).prefetch(2)
+    if not options.get("drop_remainder"):
+        return dataset.map(add_log_probs).prefetch(2)
+    number, local_size = dataset.cardinality(), batch_size // options.get("part", (0, 1))[1]
+    dataset = dataset.batch(max(1, _ROWS // local_size)).map(add_log_probs).rebatch(local_size, drop_remainder=True)
+    dataset = dataset.prefetch(2)
     return dataset if number < 0 else dataset.apply(tf.data.experimental.assert_cardinality(number))

@@ -88,7 +88,8 @@ def test_graphs_give_the_probabilities_of_python(kind):
     graph = build_graph(model)
     definition = tf.function(graph.log_prob).get_concrete_function(contexts, targets).graph.as_graph_def()
     assert "_XlaMustCompile" not in str(definition)  # a server may lack XLA
-    rtol = {"bfloat16": 0.03, "short-list of all words": 5e-4, "hybrid": 1e-4}.get(kind, 2e-5)  # sums are rounded in other places
+    # sums are rounded in other places
+    rtol = {"bfloat16": 0.03, "short-list of all words": 5e-4, "hybrid": 1e-4}.get(kind, 2e-5)
     log_prob = graph.log_prob(tf.constant(contexts), tf.constant(targets))
     np.testing.assert_allclose(np.exp(log_prob), np.exp(model.log_prob(contexts, targets)), rtol=rtol, atol=1e-7)
     expected = np.exp(model.next_log_probs(contexts))
