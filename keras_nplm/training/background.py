@@ -1,7 +1,9 @@
 """Background model of a short-list: the language model that predicts the words outside the list."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,6 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.mix import check_match
 
 _HYBRID_ORDER = 8  # of characters at most: longer contexts are rare, and the network has them
 _PROBE = 1 << 18  # ids of validation that choose the order
@@ -74,3 +75,11 @@ def _load(
                     "it with the uniform distribution (`keras-nplm mix --uniform`), and use the mixture."
                 )
     return source.model
+
+
+def check_match(directory: str | os.PathLike, part: LanguageModel, wanted: Mapping[str, Any], of: object) -> None:
+    """Refuse a model with a different vocabulary, tokenizer or boundary than wanted."""
+    for attribute, value in wanted.items():
+        if getattr(part, attribute) != value:
+            name = attribute.removesuffix("_name")
+            raise InputError(f"{directory} must have the same {name} as {of}. Fix: train both with the same options.")

@@ -17,8 +17,6 @@ from keras_nplm.io.errors import was_caused_by
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.layers.outputs import OUTPUTS
-from keras_nplm.models.hybrid import Hybrid
-from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import TextSize
@@ -58,6 +56,9 @@ def fit_network(
     segment = configuration.segment
     whole, open_training, open_validation = model, ngram_dataset, ngram_dataset
     if configuration.output_layer == "hybrid":
+        from keras_nplm.models.hybrid import Hybrid
+        from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
+
         background = load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
         jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary)
         open_training = functools.partial(hybrid_dataset, model=jackknife)

@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH, ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
+from keras_nplm.training.background import check_match
 from keras_nplm.training.estimate import evaluate_splits
 
 _SHARED = ("vocabulary", "tokenizer_name", "boundary")  # by all models of a mixture
@@ -143,14 +143,6 @@ def _find_network(models: Sequence[NextWordModel]) -> NextWordModel | None:
         if network is not None:
             return network
     return None
-
-
-def check_match(directory: str | os.PathLike, part: LanguageModel, wanted: Mapping[str, Any], of: object) -> None:
-    """Refuse a model with a different vocabulary, tokenizer or boundary than wanted."""
-    for attribute, value in wanted.items():
-        if getattr(part, attribute) != value:
-            name = attribute.removesuffix("_name")
-            raise InputError(f"{directory} must have the same {name} as {of}. Fix: train both with the same options.")
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:

@@ -29,7 +29,6 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import load_model
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.self_normalised import evaluate_with_ln_z
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
@@ -215,7 +214,9 @@ def _evaluate(
     model = load_model(directory, options, len(vocabulary))
     splits, spelling = ("validation", "test"), load_spelling(directory)
     is_normalised = configuration.output_layer == "nce" or configuration.self_normalisation
-    measure = evaluate_with_ln_z if isinstance(model, NPLM) and is_normalised else evaluate
+    measure = evaluate
+    if isinstance(model, NPLM) and is_normalised:
+        from keras_nplm.models.self_normalised import evaluate_with_ln_z as measure
     metrics = {split: evaluate_split(model, encoded, split, None, spelling, measure) for split in splits}
     if isinstance(model, Shortlist):
         shares = {split: measure_coverage(encoded.ids(split), model.listed, configuration.boundary) for split in splits}

@@ -75,6 +75,7 @@ def test_an_arpa_file_of_subwords_is_read_with_their_vocabulary(model, tmp_path,
 def test_a_network_of_subwords_is_trained_and_reported(text, tmp_path, capsys):
     flags = "--pieces 330 --embedding-dim 8 --hidden-units 8 --config small --epochs 1 --shortlist-size 20".split()
     _estimate(text, tmp_path / "model", *flags, command="train")
+    capsys.readouterr()
     report = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     assert "<h2>Continuations</h2>" in report and "bits per character" in report
     assert not any("▁" in word for word in _run(capsys, "complete", tmp_path / "model", "the cat")["the cat"])
