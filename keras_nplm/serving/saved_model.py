@@ -129,8 +129,9 @@ def _temporary_directory(parent: Path) -> Iterator[Path]:
     """Yield a temporary directory in `parent`; remove it unless it was renamed. Remove stale ones, too."""
     parent.mkdir(parents=True, exist_ok=True)
     for stale in parent.glob(".new.*"):
-        if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(stale, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # a concurrent export has renamed its directory
+            if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(stale, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=".new.", dir=parent))
     temporary.chmod(0o755)  # the server may run as another user
     try:
