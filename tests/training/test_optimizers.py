@@ -98,14 +98,14 @@ def test_optimiser_is_restored_from_its_configuration(make):
 
 def test_biases_are_left_out_of_decay_by_the_user_and_after_loading(tmp_path):
     model = NPLM(9, 3, 2, 2)
-    optimizer = LazySGD(RATE, weight_decay=DECAY)
+    optimizer = LazySGD(RATE, weight_decay=DECAY, dense_decay=True)
     optimizer.exclude_from_weight_decay(var_list=model.biases)
     model.compile(optimizer)
     model.fit(np.ones((2, 2), np.int32), np.ones(2, np.int32), verbose=0)
     model.save(tmp_path / "model.keras")
     for each in (model, keras.models.load_model(tmp_path / "model.keras")):
         kept = [weight.name for weight in each.trainable_weights if not each.optimizer._use_weight_decay(weight)]
-        assert sorted(kept) == ["b", "d"]
+        assert sorted(kept) == ["b", "d"] and each.optimizer.dense_decay
 
 
 def test_rows_with_a_large_gradient_take_a_bounded_step():
