@@ -32,6 +32,11 @@ def test_weight_decay_of_sgd_is_the_penalty_of_the_paper():
         np.testing.assert_allclose(left.numpy(), right.numpy(), atol=1e-6, err_msg=left.path)
 
 
+def test_rows_without_a_gradient_decay_with_a_full_softmax_only():
+    for output, expected in (("full", True), ("nce", False)):
+        assert build_optimizer(Configuration(output_layer=output, weight_decay=0.1), 1).dense_decay == expected
+
+
 @pytest.mark.parametrize(
     "schedule, factors", [("linear", [1, 0.75, 0.5]), ("inverse-time", [1, 1 / 1.1, 1 / 1.2]), ("constant", [1, 1, 1])]
 )
