@@ -92,7 +92,8 @@ def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[
     share = d_log_z[:, None] / z  # [B, 1]
     d_features = share * weighted + d_target[:, None] * target_rows
     batch, width = features.shape
-    if len(tiles) == 1 and (batch or width + 1) <= width:  # the targets are added to the few rows of [B, V], not of U
+    is_small = batch is not None and batch <= width
+    if is_small and len(tiles) == 1:  # the targets are added to the few rows of [B, V], not to the many of U
         places = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
         d_logits = tf.tensor_scatter_nd_add(tiles[0] * tf.cast(share, dtype), places, tf.cast(d_target, dtype))
         d_kernel = tf.cast(tf.matmul(d_logits, tf.cast(features, dtype), transpose_a=True), wide)

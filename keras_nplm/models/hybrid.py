@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Hybrid(NextWordModel):
     """Language model of a network and an n-gram model inside it.
 
-        P(w | h) = exp(y_w) / sum_i exp(y_i),    y = b + [U W] [a; x] + g ln Q(· | h)
+        P(w | h) = exp(y_w) / sum_i exp(y_i),    y = b + [U W] [a; x] + (g + v · [a; x]) ln Q(· | h)
 
     Args:
         network: an NPLM with `output="hybrid"`, trained on the log-probabilities of a jackknife; see

@@ -40,8 +40,8 @@ def choose_configuration(
                      With a pointer they are segments of 16 targets
 
     Characters and subwords have a Kneser-Ney model inside the network, the output hybrid, below 10,000 types and 20
-    million tokens. Such a network trains with Adam: of characters with 11 in a context, half of the dropout, twice the
-    epochs, rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
+    million tokens. Such a network trains with Adam: of characters with 11 in a context, about half of the dropout and
+    twice the epochs, rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
 
     If the tokens are characters, the last 10 are concatenated, h is doubled, epochs are 1.5 times as many, and the
     dropout is a third, of the hidden units only: spelling is learned by heart.

@@ -49,11 +49,13 @@ def write_background(
 
 
 def _estimate(configuration: Configuration, encoded: EncodedCorpus) -> NextWordModel:
-    ids, order, best = encoded.ids("train"), configuration.ngram_order, None
-    is_hybrid, lowest = configuration.output_layer == "hybrid", np.inf
-    for n in range(2, min(order, _HYBRID_ORDER) + 1) if is_hybrid else [order]:
-        model = kneser_ney(ids, encoded.vocabulary_size, n, configuration.boundary)
-        perplexity = evaluate(model, encoded.ids("validation")[:_PROBE])["perplexity"] if is_hybrid else 0
+    ids, size, boundary = encoded.ids("train"), encoded.vocabulary_size, configuration.boundary
+    if configuration.output_layer != "hybrid":
+        return kneser_ney(ids, size, configuration.ngram_order, boundary)
+    best, lowest, held_out = None, np.inf, encoded.ids("validation")[:_PROBE]
+    for order in range(2, min(configuration.ngram_order, _HYBRID_ORDER) + 1):
+        model = kneser_ney(ids, size, order, boundary)
+        perplexity = evaluate(model, held_out)["perplexity"]
         if perplexity >= lowest:
             break
         best, lowest = model, perplexity

@@ -87,9 +87,16 @@ class Configuration:
             check_argument(option, not conflicts, wanted, getattr(self, option), fix)
 
     @property
+    def kind(self) -> str:
+        """The kind of the trained model in `config.json`."""
+        if self.output_layer == "hybrid":
+            return "hybrid"
+        return "nplm" if self.shortlist_size is None else "shortlist"
+
+    @property
     def has_background(self) -> bool:
-        """Whether the model has an n-gram model beside its network: of a short-list, or of a hybrid output."""
-        return self.shortlist_size is not None or self.output_layer == "hybrid"
+        """Whether the model has an n-gram model beside its network: a short-list or a hybrid."""
+        return self.kind != "nplm"
 
     @property
     def ngram_order(self) -> int:

@@ -137,7 +137,7 @@ def _run(
         unit, _ = parse_tokenizer(encoded.tokenizer)
         units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS)
         configuration = requested.choose(*counts, **units, replicas=devices.num_replicas_in_sync)
-        options = dataclasses.asdict(configuration) | {"kind": _find_kind(configuration)}
+        options = dataclasses.asdict(configuration) | {"kind": configuration.kind}
         return options if background is None else options | {"background": display_url(background)}
 
     encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
@@ -187,12 +187,6 @@ def _prepare(
         except LockedError:  # a worker that sees the same directory prepares it
             time.sleep(1)
     return prepare()
-
-
-def _find_kind(configuration: Configuration) -> str:
-    if configuration.output_layer == "hybrid":
-        return "hybrid"
-    return "shortlist" if configuration.shortlist_size else "nplm"
 
 
 def _read_finished_run(directory: Path) -> dict:

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.full import FullSoftmax
+from keras_nplm.layers.softmax import log_sum_exp
 
 _LEAST = -30.0  # ln Q of a word that the n-gram model never predicts
 
@@ -51,10 +52,10 @@ class HybridSoftmax(FullSoftmax):
     has_output_vectors = False  # a few rows of the kernel do not give the logit of a word
 
     def build(self, input_shape: tuple) -> None:
-        super().build(input_shape[0] if isinstance(input_shape[0], tuple) else input_shape)
-        width = input_shape[0][-1] if isinstance(input_shape[0], tuple) else input_shape[-1]
+        input_shape = input_shape[0] if isinstance(input_shape[0], tuple) else input_shape
+        super().build(input_shape)
         self.g = self.add_weight(name="g", shape=(1,), initializer="ones")
-        self.v = self.add_weight(name="v", shape=(width,), initializer="zeros")
+        self.v = self.add_weight(name="v", shape=(input_shape[-1],), initializer="zeros")
 
     def logits(self, features: Tensor | HybridFeatures) -> Tensor:
         if not isinstance(features, HybridFeatures):
@@ -75,7 +76,7 @@ class HybridSoftmax(FullSoftmax):
         logits = self.logits(features)
         logit = ops.take_along_axis(logits, output_ids[:, None], axis=1)[:, 0]
         mean = ops.zeros_like(logit) if expected is None else ops.matmul(logits, expected)
-        return ops.logsumexp(logits, axis=-1), logit, mean
+        return log_sum_exp(logits), logit, mean
 
     def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         """Do not change b: Q has the frequencies of the words."""
