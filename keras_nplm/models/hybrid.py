@@ -6,13 +6,14 @@ import numpy as np
 
 from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.io.errors import check_argument
-from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, cut_contexts, resolve_boundary, row_blocks
+from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, cut_contexts, row_blocks
+from keras_nplm.models.shortlist import NetworkWithBackground
 
 if TYPE_CHECKING:
     from keras_nplm.models.nplm import NPLM
 
 
-class Hybrid(NextWordModel):
+class Hybrid(NetworkWithBackground):
     """Language model of a network and an n-gram model inside it.
 
         P(w | h) = exp(y_w) / sum_i exp(y_i),    y = b + [U W] [a; x] + (g + v · [a; x]) ln Q(· | h)
@@ -31,14 +32,7 @@ class Hybrid(NextWordModel):
     def __init__(self, network: "NPLM", background: NextWordModel):
         output, fix = type(getattr(network, "prob", None)).__name__, 'train NPLM(output="hybrid").'
         check_argument("network", output == "HybridSoftmax", "an NPLM with a hybrid output", output, fix)
-        sizes = [network.vocabulary_size, background.vocabulary_size]
-        received, fix = f"vocabularies of {sizes} words", "train both with one vocabulary."
-        check_argument("background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix)
-        self.network = network
-        self.background = background
-        self.order = max(network.order, background.order)
-        self.vocabulary_size = network.vocabulary_size
-        self.boundary = resolve_boundary([network, background])
+        super().__init__(network, background)
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         result = np.empty(len(target_ids), np.float64)

@@ -11,7 +11,21 @@ from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.ngrams.mass import build_mass
 
 
-class Shortlist(NextWordModel):
+class NetworkWithBackground(NextWordModel):
+    """Base class of a network and a background model over one vocabulary, which predict together."""
+
+    def __init__(self, network: Any, background: NextWordModel):
+        sizes = [network.vocabulary_size, background.vocabulary_size]
+        received, fix = f"vocabularies of {sizes} words", "train both with one vocabulary."
+        check_argument("background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix)
+        self.network = network
+        self.background = background
+        self.order = max(network.order, background.order)
+        self.vocabulary_size = network.vocabulary_size
+        self.boundary = resolve_boundary([network, background])
+
+
+class Shortlist(NetworkWithBackground):
     """Language model of a network over a short-list of frequent words, and a background model for the other words.
 
         P(w | h) = P_N(w | h) P_S(h)                              for w in the list
@@ -42,15 +56,8 @@ class Shortlist(NextWordModel):
         listed, kind = getattr(getattr(network, "prob", None), "shortlist_size", None), type(network).__name__
         fix = "give its output layer a `shortlist_size`."
         check_argument("network", listed is not None, "an NPLM with a short-list", kind, fix)
-        sizes = [network.vocabulary_size, background.vocabulary_size]
-        received, fix = f"vocabularies of {sizes} words", "train both with one vocabulary."
-        check_argument("background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix)
-        self.network = network
-        self.background = background
+        super().__init__(network, background)
         self.listed = network.prob.listed  # ids below this are in the list
-        self.order = max(network.order, background.order)
-        self.vocabulary_size = network.vocabulary_size
-        self.boundary = resolve_boundary([network, background])
         self.mass = build_mass(background, np.arange(self.vocabulary_size) >= self.listed)
 
     def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:
