@@ -14,7 +14,6 @@ SCRIPT = Path(__file__).with_name("check.py")
 def test_all_checks_pass_on_the_device_at_hand():
     run = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
-    checks = json.loads(run.stdout)["checks"]
-    names = ["log_probs", "mirrored", "xla", "bfloat16", "nce", "resume"]
-    assert [check["name"] for check in checks] == names
-    assert all("CPU" in check["device"] or "GPU" in check["device"] for check in checks)
+    checks = list(map(json.loads, run.stdout.splitlines()))
+    assert [check["name"] for check in checks] == ["log_probs", "mirrored", "bfloat16", "resume"]
+    assert all(check["device"] for check in checks)
