@@ -42,6 +42,8 @@ def lemmas(models, monkeypatch) -> LanguageModel:
 
 def test_a_model_of_lemmas_needs_no_dictionary(models, lemmas, capsys):
     assert read_json(models / "lemmas" / "config.json")["tokenizer"] == "words+lower+numbers+lemmas"
+    forms = {"cats": "cat", "sat": "sit", "sits": "sit", "mats": "mat", "dogs": "dog", "goings": "going"}
+    assert lemmas.vocabulary.forms == forms
     assert lemmas.tokenize("Cats SAT on 77 mats") == ["cat", "sit", "on", NUMBER, "mat"]
     assert [*lemmas.score(["the cats sat on 5"])] == [*lemmas.score(["The CAT sits on _number_"])]
     assert NUMBER in dict(lemmas.next_words("Cats on"))

@@ -8,12 +8,11 @@ import signal
 import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
-import keras_nplm.data.tokenizers as tokenizers
 from keras_nplm import EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
-from keras_nplm.data.tokenizers import STEPS, TOKENIZERS, load_forms
+from keras_nplm.data.tokenizers import TOKENIZERS
 from keras_nplm.data.worker_pool import run_in_processes
 
 
@@ -36,19 +35,6 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
     train = tokens[: round(len(lines) * 0.7)]
     assert vocabulary == Vocabulary.build(train, min_count=2)
     assert (encoded.ids("train") == encode_sentences(train, vocabulary)).all()
-
-
-def test_a_vocabulary_of_normalised_words_has_their_forms(tmp_path, monkeypatch):
-    dictionary = {"cats": "cat", "sat": "sit", "sits": "sit", "Polish": "Polish", "polish": "pole", "dogs": "dog"}
-    monkeypatch.setattr(tokenizers, "load_english_lemmas", lambda: dictionary)
-    load_forms.cache_clear()
-    lines = ["The Cat SAT on 12 mats.", "cats sit; dogs, too: 3rd 1,000", "", "polish Polish <unk> a"] * 9
-    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
-    files = [str(tmp_path / "text.txt")]
-    vocabulary = count_vocabulary(open_corpus(train=files, validation=files, test=files, normalise=STEPS))
-    assert vocabulary.words[4:] == "_number_ , cat pole sit . 3rd : ; < > a dog mats on the too unk".split()
-    assert vocabulary.forms == {"cats": "cat", "sat": "sit", "sits": "sit", "polish": "pole", "dogs": "dog"}
-    load_forms.cache_clear()
 
 
 class _Killed(BaseException):

@@ -12,31 +12,6 @@ import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm import InputError, Vocabulary, encode_corpus, encode_sentences, open_corpus
 from keras_nplm.data.corpora import SPLITS
 
-TEXT = "\ufeffone\r\ntwo\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight\n\n\r\nlast\r"
-
-
-def _store(directory, name, version, splits, config=None, shards=None) -> None:
-    """Prepare a set, which no code describes, of texts in files."""
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name=name,
-        version=version,
-        config=config,
-        data_dir=str(directory),
-        features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
-        split_datasets={split: tf.data.Dataset.from_tensor_slices({"text": splits[split]}) for split in splits},
-        disable_shuffling=True,
-        download_config=tfds.download.DownloadConfig(num_shards=shards) if shards else None,
-    )
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory) -> str:
-    """A directory with two versions of a set and a set with a configuration."""
-    directory = tmp_path_factory.mktemp("sets")
-    for name, version, config in (("my_set", "1.0.0", None), ("my_set", "1.2.0", None), ("other", "2.0.0", "plain")):
-        _store(directory, name, version, {split: [f"{TEXT}\n{split} {version}"] for split in SPLITS}, config)
-    return str(directory)
-
 
 def test_a_tfds_set_gives_the_sentences_of_its_builder():
     corpus = open_corpus("tfds:python_reference", tokenizer="whitespace")
@@ -44,28 +19,29 @@ def test_a_tfds_set_gives_the_sentences_of_its_builder():
         assert list(corpus.sentences(split)) == list(open_corpus().sentences(split))
 
 
-@pytest.mark.parametrize(
-    "name, version",
-    [("my_set", "1.2.0"), ("my_set:1.0.0", "1.0.0"), ("my_set:1.*.*", "1.2.0"), ("other/plain", "2.0.0")],
-)
-def test_a_prepared_set_is_found_as_tfds_finds_it(prepared, name, version):
-    corpus = open_corpus(f"tfds:{name}", tokenizer="sentencepiece", data_dir=prepared)
-    lines = ["one", "two\rthree\x0bfour\x0cfive\x1csix\x85seven\u2028eight", "last", f"test {version}"]
-    assert list(corpus.sentences("test")) == lines  # as of files
-
-
 def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
     """Chunks of a set of several files become shards; the ids are those of the sentences, file by file."""
-    _store(tmp_path, "texts", "1.0.0", {"train": [f"line {i}\nthe end of {i}" for i in range(40)]}, shards=3)
-    whole = open_corpus("tfds:texts", data_dir=str(tmp_path))
+    texts = [f"\ufeffline {i}\r\nthe\rend\x0bof\x85\u2028{i}\n\n" for i in range(40)]
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="texts",
+        version="1.0.0",
+        config="plain",
+        data_dir=str(tmp_path),
+        features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
+        split_datasets={"train": tf.data.Dataset.from_tensor_slices({"text": texts})},
+        disable_shuffling=True,
+        download_config=tfds.download.DownloadConfig(num_shards=3),
+    )
+    whole = open_corpus("tfds:texts/plain:1.0.0", data_dir=str(tmp_path), tokenizer="characters")
     assert len(list(tmp_path.rglob("*.tfrecord*"))) == 3
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 350)
-    cut = open_corpus("tfds:texts", data_dir=str(tmp_path))
+    cut = open_corpus("tfds:texts/plain", data_dir=str(tmp_path), tokenizer="characters")
     numbers = [len(split.chunks) for split in cut.splits.values()]
     assert numbers[0] > 3
     sentences = {split: list(whole.sentences(split)) for split in SPLITS}
-    numbered = [int(sentence[-1]) for sentence in itertools.chain(*sentences.values())]
-    assert sorted(numbered) == [i // 2 for i in range(80)]
+    lines = map("".join, itertools.chain(*sentences.values()))
+    expected = itertools.chain(*([f"line▁{i}", f"the▁end▁of▁{i}"] for i in range(40)))
+    assert sorted(lines) == sorted(expected)
     vocabulary = Vocabulary.build(sentences["train"])
     encoded = encode_corpus(cut, vocabulary, tmp_path / "encoded")
     assert len(encoded.splits["train"]["shards"]) == numbers[0]
