@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from keras_nplm.data.arguments import fold_seed
 from keras_nplm.data.ngram_arrays import check_boundary, ngram_positions
 from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.segments import count_segments, segment_positions
@@ -92,7 +91,7 @@ class Pools:
         part: tuple[int, int] = (0, 1),
         segment: int = 1,
     ):
-        self._shuffle, self._seed, self._texts = shuffle, fold_seed(seed), []
+        self._shuffle, self._seed, self._texts = shuffle, seed, []
         texts, shares = (ids.texts, ids.shares) if isinstance(ids, Resampled) else ([ids], [1.0])
         for text in texts:
             size = ARRAY_BLOCK if isinstance(text, np.ndarray) else BLOCK if ids is text else RESAMPLED_BLOCK

@@ -1,7 +1,6 @@
 """Text files, shards and several processes, as the tests of this directory need them."""
 
 import gzip
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -59,22 +58,6 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
         return ngrams
 
     return enumerate_ngrams
-
-
-@pytest.fixture(scope="session")
-def train_sentencepiece() -> Callable[..., bytes]:
-    """A function that trains a model by the library itself, with options."""
-
-    def train(lines: Sequence[str] = ("the cat sat on the mat",) * 9, **options: object) -> bytes:
-        import sentencepiece
-
-        model, defaults = io.BytesIO(), dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, **defaults | options
-        )
-        return model.getvalue()
-
-    return train
 
 
 @pytest.fixture(scope="session")

@@ -90,13 +90,3 @@ def test_an_invalid_corpus_json_is_refused(encoded, change, message):
     path.write_text(json.dumps(description))
     with pytest.raises(InputError, match=message):
         EncodedCorpus.load(encoded.directory)
-
-
-def test_ids_are_read_across_shards(tmp_path, write_shards):
-    ids = np.random.default_rng(0).integers(0, 99, 100)
-    shards = write_shards(tmp_path, ids, [0, 30, 30, 70])
-    assert len(shards) == 100
-    for start, stop in [(0, 100), (29, 31), (30, 70), (99, 100), (5, 5)]:
-        np.testing.assert_array_equal(shards.read(start, stop), ids[start:stop])
-    np.testing.assert_array_equal(np.concatenate(list(shards.parts(7))), ids)
-    np.testing.assert_array_equal(shards.frequencies()[:99], np.bincount(ids, minlength=99))

@@ -135,18 +135,3 @@ def test_a_damaged_file_is_refused(tmp_path, name, damage):
     (tmp_path / name).write_bytes(DAMAGES[damage]((tmp_path / name).read_bytes()))
     with pytest.raises(InputError, match=name):
         load(tmp_path / "vocabulary.txt")
-
-
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda train: b"text", "whole SentencePiece model"),
-        (lambda train: train(model_type="word"), "unigram or BPE"),
-        (lambda train: train(treat_whitespace_as_suffix=True), "whose words begin with"),
-        (lambda train: train(byte_fallback=False, vocab_size=30), "a model with byte fallback"),
-    ],
-)
-def test_models_of_subwords_that_cannot_be_used_are_refused(make, message, tmp_path, train_sentencepiece):
-    (tmp_path / "x.model").write_bytes(make(train_sentencepiece))
-    with pytest.raises(InputError, match=f"x.model.*{message}"):
-        SubwordOptions(file=str(tmp_path / "x.model")).make([])

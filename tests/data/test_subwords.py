@@ -1,14 +1,16 @@
 """Subwords: every line is restored, words are encoded on their own, models of others are read."""
 
+import io
 import pickle
 
 import numpy as np
 import pytest
+import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.subwords as module
-from keras_nplm import Vocabulary
+from keras_nplm import InputError, Vocabulary
 from keras_nplm.data.subwords import MIN_PIECES, SubwordOptions, Subwords
 
 LINES = [
@@ -38,8 +40,6 @@ def test_any_line_is_restored_without_unk(subwords, line):
 
 
 def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_path):
-    import sentencepiece
-
     subwords.save(tmp_path / "x.model")
     assert SubwordOptions(file=str(tmp_path / "x.model")).make([]) == subwords == pickle.loads(pickle.dumps(subwords))
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "x.model"))
@@ -56,10 +56,16 @@ def test_odd_text_can_be_trained_on(kind):
     assert len(subwords) <= MIN_PIECES - 4 and len({*subwords.words}) == len(subwords)
 
 
+def _train_with_the_library(**options: object) -> bytes:
+    model, defaults = io.BytesIO(), dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=model, **defaults | options)
+    return model.getvalue()
+
+
 @pytest.mark.parametrize("prefix", [True, False])  # a space before the line
-def test_a_model_of_a_different_author_is_read(train_sentencepiece, prefix):
+def test_a_model_of_a_different_author_is_read(prefix):
     symbols = dict(user_defined_symbols=["<mask>", "\n"], control_symbols=["<cls>"], add_dummy_prefix=prefix)
-    subwords = Subwords(train_sentencepiece(LINES, **symbols))
+    subwords = Subwords(_train_with_the_library(**symbols))
     assert "<cls>" not in subwords.words and "<U+000A>" in subwords.words
     for line in [*ODD, *LINES[:5], "the  cat sat\n<mask> ﬁ ①"]:  # its own normalisation is switched off
         assert subwords.decode(subwords.encode(line)) == line
@@ -71,3 +77,19 @@ def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):
     counts = np.bincount(np.concatenate([*map(subwords.encode_ids, LINES)]), minlength=len(subwords) + 4)[4:]
     assert (np.diff(counts[:-256]) <= 0).all() and counts[0] > counts[-257]
     assert subwords.words[-256:] == [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (None, "whole SentencePiece model"),
+        (dict(model_type="word"), "unigram or BPE"),
+        (dict(treat_whitespace_as_suffix=True), "whose words begin with"),
+        (dict(byte_fallback=False), "a model with byte fallback"),
+    ],
+)
+def test_models_that_cannot_be_used_are_refused(options, message, tmp_path):
+    model = b"text" if options is None else _train_with_the_library(**options)
+    (tmp_path / "x.model").write_bytes(model)
+    with pytest.raises(InputError, match=f"x.model.*{message}"):
+        SubwordOptions(file=str(tmp_path / "x.model")).make([])

@@ -21,14 +21,12 @@ Exit status 1: a mutant survived.
 import argparse
 import collections
 import compileall
-import contextlib
 import dataclasses
 import os
 import py_compile
 import queue
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -42,7 +40,7 @@ DIRECTORY = Path(__file__).parent
 PROJECT = DIRECTORY.parents[1]
 AREAS = tuple(sorted(path.stem for path in DIRECTORY.glob("*.toml")))
 SURVIVED, KILLED, TIMED_OUT = "survived", "killed", "timed out"
-LIMIT = 1800  # seconds for the tests of a mutant
+LIMIT = 900  # seconds for the tests of a mutant
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,17 +100,13 @@ def run_tests(project: Path, arguments: Sequence[str], limit: float | None = LIM
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
     environment = os.environ | {"PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    process = subprocess.Popen(command, cwd=project, env=environment, start_new_session=True, **pipes)
     try:
-        output, _ = process.communicate(timeout=limit)
+        run = subprocess.run(command, cwd=project, env=environment, timeout=limit, **pipes)
     except subprocess.TimeoutExpired:
         return TIMED_OUT, ""
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # also processes that a test left
-    if process.returncode in (1, 2):  # a test failed, or could not be imported
-        return KILLED, " ".join(re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE))
-    return (f"exit status {process.returncode}", output[-3000:]) if process.returncode else (SURVIVED, "no test")
+    if run.returncode in (1, 2):  # a test failed, or could not be imported
+        return KILLED, " ".join(re.findall(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE))
+    return (f"exit status {run.returncode}", run.stdout[-3000:]) if run.returncode else (SURVIVED, "no test")
 
 
 def run_mutant(mutant: Mutant, project: Path, named_only: bool) -> tuple[str, str]:
