@@ -127,15 +127,6 @@ def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
         assert mean.sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_adding_words_leaves_the_model_unchanged():
-    language_model = _build("sentence")
-    before = language_model.evaluate(TEXT)
-    grown = add_words(language_model, TEXT, ["rug", "dog"])
-    assert grown.vocabulary.words[V:] == ["dog", "rug"] and len(language_model.vocabulary) == V
-    assert (before["unk_tokens"], grown.evaluate(TEXT)["unk_tokens"]) == (8, 3)
-    assert language_model.evaluate(TEXT) == before
-
-
 def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
     text, target = tmp_path / "text.txt", tmp_path / "grown"
     text.write_text("The frumple is an object.\nA frumple has a zonk.\n", encoding="utf-8")

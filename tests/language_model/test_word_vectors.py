@@ -8,7 +8,7 @@ import pytest
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
-from keras_nplm.language_model.word_vectors import analogies, nearest, word_map, write_word2vec
+from keras_nplm.language_model.word_vectors import analogies, nearest, word_map
 
 
 def _draw_vectors(random: np.random.Generator) -> np.ndarray:
@@ -36,14 +36,6 @@ def test_neighbours_and_analogies_have_the_largest_cosines(seed):
         assert {*neighbours[0]} <= {*left} and neighbours.shape == cosines.shape == (1, size)
         np.testing.assert_allclose(cosines[0], [left[i] for i in neighbours[0]], atol=1e-6)
         np.testing.assert_allclose(cosines[0], sorted(left.values(), reverse=True)[:size], atol=1e-6)
-
-
-def test_word_vectors_read_back_as_word2vec(tmp_path):
-    vectors = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
-    write_word2vec(tmp_path / "v.txt", ["the", "naïve", "<unk>"], vectors)
-    header, *lines = (tmp_path / "v.txt").read_text(encoding="utf-8").splitlines()
-    assert header == "3 5" and [line.split(" ")[0] for line in lines] == ["the", "naïve", "<unk>"]
-    np.testing.assert_array_equal(np.array([line.split(" ")[1:] for line in lines], np.float32), vectors)
 
 
 @pytest.mark.parametrize("sizes", [(6, 30), (10,) * 10])

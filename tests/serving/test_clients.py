@@ -1,15 +1,14 @@
-"""The clients of the README and the model card run against a stand-in with the interfaces of TensorFlow's server."""
+"""The clients of the README and the model card print results, with the transport replaced by the SavedModel itself."""
 
 import contextlib
-import http.server
+import io
 import json
 import re
-import subprocess
-import sys
-import threading
-from concurrent import futures
+import types
+import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -21,67 +20,49 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def loaded():
-    return tf.saved_model.load(SERVED / "1")
+def answer():
+    """A function of a signature and its inputs that returns the outputs."""
+    signatures = tf.saved_model.load(SERVED / "1").signatures
+
+    def answer(name, inputs):
+        outputs = signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    return answer
 
 
-@contextlib.contextmanager
-def _serve_rest(loaded):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            assert self.path == "/v1/models/reference:predict"
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            function = loaded.signatures[request.get("signature_name", "serving_default")]
-            outputs = function(**{name: tf.constant(value) for name, value in request["inputs"].items()})
-            body = json.dumps({"outputs": {name: _decode(value.numpy().tolist()) for name, value in outputs.items()}})
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body.encode())
+@pytest.mark.parametrize("program", [program for program in CLIENTS if "grpc" not in program])
+def test_the_rest_client_prints_words(program, answer, monkeypatch, capsys):
+    def open_url(url, data):
+        assert url == "http://localhost:8501/v1/models/reference:predict"
+        request = json.loads(data)
+        words = answer(request["signature_name"], request["inputs"])["words"]
+        return io.BytesIO(json.dumps({"outputs": {"words": np.char.decode(words.astype("S")).tolist()}}).encode())
 
-    server = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    monkeypatch.setattr(urllib.request, "urlopen", open_url)
+    exec(program, {})
+    expected = answer("predict_next", {"contexts": ["The value of the", "If the object"]})["words"]
+    printed = [line.encode().split() for line in capsys.readouterr().out.splitlines()]
+    assert printed == expected.tolist()
 
 
-@contextlib.contextmanager
-def _serve_grpc(loaded):
+@pytest.mark.parametrize("program", [program for program in CLIENTS if "grpc" in program])
+def test_the_grpc_client_prints_a_log_probability(program, answer, monkeypatch, capsys):
     grpc = pytest.importorskip("grpc", reason="tensorflow-serving-api is not installed")
     apis = pytest.importorskip("tensorflow_serving.apis.prediction_service_pb2_grpc")
     from tensorflow_serving.apis import predict_pb2
 
-    class Service(apis.PredictionServiceServicer):
-        def Predict(self, request, context):
-            assert request.model_spec.name == "reference"
-            inputs = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
-            response = predict_pb2.PredictResponse()
-            for name, value in loaded.signatures[request.model_spec.signature_name](**inputs).items():
-                response.outputs[name].CopyFrom(tf.make_tensor_proto(value.numpy()))
-            return response
+    def predict(request, timeout):
+        request = predict_pb2.PredictRequest.FromString(request.SerializeToString())
+        assert request.model_spec.name == "reference"
+        inputs = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
+        response = predict_pb2.PredictResponse()
+        for name, value in answer(request.model_spec.signature_name, inputs).items():
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+        return response
 
-    server = grpc.server(futures.ThreadPoolExecutor(1))
-    apis.add_PredictionServiceServicer_to_server(Service(), server)
-    port = server.add_insecure_port("localhost:0")
-    server.start()
-    yield port
-    server.stop(None).wait()
-
-
-def _decode(value):
-    return value.decode() if isinstance(value, bytes) else [*map(_decode, value)] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize("program", CLIENTS, ids=lambda program: "gRPC" if "grpc" in program else "REST")
-def test_the_client_of_the_readme_gets_results(program, loaded, tmp_path):
-    is_grpc = "grpc" in program
-    with (_serve_grpc if is_grpc else _serve_rest)(loaded) as port:
-        program = program.replace("8500" if is_grpc else "8501", str(port))
-        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    if is_grpc:
-        expected = loaded.signatures["score"](sentences=tf.constant(["The value is a string."]))["log_prob"][0]
-        assert float(run.stdout.strip("[]\n")) == pytest.approx(float(expected), rel=1e-5)
-    else:
-        expected = loaded.signatures["predict_next"](contexts=tf.constant(["The value of the", "If the object"]))
-        assert [line.split() for line in run.stdout.splitlines()] == _decode(expected["words"].numpy().tolist())
+    monkeypatch.setattr(grpc, "insecure_channel", contextlib.nullcontext)
+    monkeypatch.setattr(apis, "PredictionServiceStub", lambda address: types.SimpleNamespace(Predict=predict))
+    exec(program, {})
+    expected = answer("score", {"sentences": ["The value is a string."]})["log_prob"][0]
+    assert float(capsys.readouterr().out.strip("[]\n")) == pytest.approx(float(expected), rel=1e-5)
