@@ -86,3 +86,16 @@ def test_tuned_weights_rank_hypotheses(columns, start):
     tuned = tune(lists, lambda lists: [np.array([0.0, 1, 1, 1]) for _ in lists], weights, restarts=1)
     totals = [sum(weight * one.features.get(name, 0) for name, weight in tuned.items()) for one in lists]
     assert min(map(np.ptp, totals)) > 1e-6 and np.argmax(totals, axis=1).any()
+
+
+def test_tuning_finds_hidden_weights():
+    """Of three features, of unlike scales, two tell the right hypothesis together; none does alone."""
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(200, 10, 3)) * [1.0, 50.0, 0.01]
+    quality = features @ np.array([1.0, 0.02, 0.0])
+    lost = np.argsort(np.argsort(-quality, axis=1), axis=1).astype(np.float64)  # 0 of the best
+    candidates = Candidates(features.reshape(-1, 3), np.arange(0, 2000, 10), lost.ravel())
+    weights, loss = minimise_error(candidates, [np.array([1.0, 0, 0])], restarts=3)
+    assert loss < 0.05 * min(map(candidates.loss_with, np.eye(3))) and weights[0] > 0 and weights[1] > 0
+    weights, loss = minimise_error(candidates, [np.array([1.0, 0.02, 0])], restarts=0)
+    assert loss == 0 and weights == pytest.approx(np.array([1.0, 0.02, 0]) / 1.02)
