@@ -50,6 +50,8 @@ def test_files_for_programs_have_the_words_unchanged(directory, tmp_path):
     assert main(["export", str(directory), str(tmp_path / "words.vec")]) == 0
     rows = (tmp_path / "words.vec").read_text("utf-8").split("\n")[1:-1]
     assert [row.split(" ")[0] for row in rows][-len(WORDS) :] == WORDS
+    vectors = np.array([row.split(" ")[1:] for row in rows], np.float32)
+    np.testing.assert_array_equal(vectors, LanguageModel.load(directory).model.embed.C[-len(rows) :])
     ids = np.tile(np.append(VOCABULARY.encode(WORDS), 3), 3).astype(np.int32)
     model = kneser_ney(ids, len(VOCABULARY), 2, "sentence")
     write_arpa(tmp_path / "words.arpa", model, VOCABULARY)

@@ -276,17 +276,3 @@ def test_a_network_of_other_classes_sizes_or_weights_is_refused(attempt, name, t
     change, words = NETWORKS[name]
     attempt("network", lambda directory: rewrite_network(directory, change), words)
     assert not list(tmp_path.parent.rglob("canary")), "it ran"
-
-
-# Text
-
-
-@pytest.mark.parametrize("text", [b"\xff\xfe", b"\0\n<s> </s>\n", "\u2028 ½\r\x85".encode(), b"", b"x" * 1_000_000])
-def test_any_bytes_are_a_text_or_are_refused(root, tmp_path, text):
-    (tmp_path / "text").write_bytes(text)
-    status, out, _ = run("score", root / "ngram", tmp_path / "text")
-    assert status or len(out.splitlines()) == text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
-    assert not status or run("evaluate", root / "ngram", "--text", tmp_path / "text")[0]
-    status, _, _ = run("ngram", "--train", tmp_path / "text", "--output", tmp_path / "out", *NGRAM)
-    assert status == 0 or not (tmp_path / "out" / "config.json").exists()
-    assert (tmp_path / "text").read_bytes() == text

@@ -43,6 +43,7 @@ ROWS = [
     ("study fly", "`NAME` must be one of configurations, default, dynamic"),
     ("paper --rows mlp11 --output {tmp}/m", "`rows` must be names of mlp1, mlp3"),
     ("rescore {model} nbest --name a=b", "`name` must be one word"),
+    ("rescore {model} {text} --format kaldi --output {tmp}/m", "line 1: expected `utterance-k words`"),
     ("ngram --train {text} --output {tmp}/m --pieces 400", "`--pieces` must be left out without subwords"),
     (f"{SUBWORDS} --pieces 299", "300 to 1,000,000"),
     (f"{SUBWORDS} --min-count 2", "`--min-count` cannot be combined with subwords"),

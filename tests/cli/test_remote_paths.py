@@ -8,10 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, LanguageModel, Vocabulary
+from keras_nplm import LanguageModel
 from keras_nplm.cli.main import main
 from keras_nplm.io.remote import open_filesystem
-from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
 
 TEXT = b"the cat sat on the mat\nthe dog sat on the cat\na dog and a cat\n" * 60
 
@@ -84,18 +83,3 @@ def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monk
     assert {"metrics.json", "report.html", "model.keras"} < left and "last.npz" not in left
     whole, resumed = (LanguageModel.load(path).model.get_weights() for path in (tmp_path / "whole", f"{bucket}/run"))
     assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))
-
-
-def test_tuned_steps_of_a_remote_model_are_uploaded_with_their_mean_squares(bucket, store, monkeypatch, capsys):
-    network = NPLM(9, order=2, embedding_dim=2, hidden_units=3)
-    LanguageModel(network, Vocabulary(["the", "cat", "sat", "on", "dog"]), "words").save(f"{bucket}/network")
-    squares = [np.ones(weight.shape, np.float32) for weight in network.trainable_weights]
-    tuned = TunedDynamics(DynamicSettings(8, 0.1, "rms"), [squares], 9.0, 8.0, 10, 3)
-    monkeypatch.setattr(LanguageModel, "tune_dynamic", lambda model: tuned)
-    store.pipe_file(f"{bucket}/short.txt", b"the cat sat\n")
-    command = ["evaluate", f"{bucket}/network", "--dynamic", "--text", f"{bucket}/short.txt"]
-    assert main(command) == 0
-    assert f"Written to {bucket}/network/dynamic.json" in capsys.readouterr().err
-    assert {"dynamic.json", "dynamic.npz"} < _list(store, f"{bucket}/network")
-    assert main(command) == 0  # the copy in the cache is what is remote
-    assert "Written" not in capsys.readouterr().err

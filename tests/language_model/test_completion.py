@@ -130,10 +130,3 @@ def test_whole_words_are_completed(language_model):
     assert language_model.next_words("chat", top_k=3)[0][0] == ":" != language_model.next_words("chat ", top_k=3)[0][0]
     for text in ("the ca", "☃ca", "(ca"):  # a character in bytes ends a word, too
         assert language_model.complete_prefix(text)[0][0].startswith("ca")
-
-
-def test_generated_text_has_whole_words(language_model):
-    text = language_model.generate("the cat", num_words=6)
-    assert text == language_model.generate("the cat ", num_words=6) and "▁" not in text and "<0x" not in text
-    assert language_model.generate("the", num_words=1, temperature=0) in (" cat", " act", " hat")
-    assert not language_model.generate("", num_words=3, seed=2).startswith(" ")

@@ -82,14 +82,6 @@ def test_the_command_rescores_kaldi(model_directory, tmp_path):
     assert float(totals[1]) == pytest.approx(float(costs[1]) + 3.5, abs=1e-5) and costs[0] == totals[0] == "u-2"
 
 
-def test_a_damaged_line_is_one_error_and_leaves_no_output(model_directory, moses, tmp_path, capsys):
-    output = ["--format", "kaldi", "--output", str(tmp_path / "output")]
-    assert main(["rescore", str(model_directory), str(moses / "list"), *output]) == 2
-    captured = capsys.readouterr()
-    assert not captured.out and "line 1: expected `utterance-k words`" in captured.err.splitlines()[-1]
-    assert not [*tmp_path.iterdir()]
-
-
 def test_a_tokenizer_option_keeps_the_normalisation(tmp_path):
     vocabulary = Vocabulary(["the", "cat", "_number_"])
     model = kneser_ney(np.array([4, 5, 6, 3, 4, 5, 3], np.int32), len(vocabulary), 2, "sentence")
