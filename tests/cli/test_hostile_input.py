@@ -74,16 +74,14 @@ def root(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def ask(root) -> Callable[[Path, str], tuple[int, str, str]]:
-    """A function that lets a command read all files of a directory that matter."""
-    flags = {"network": ["--text", root / "text.txt"]}
-    return lambda directory, kind: run("evaluate", directory, *flags.get(kind, []), "--json")
+def ask(root: Path, directory: Path, kind: str) -> tuple[int, str, str]:
+    """Let a command read all files of a directory that matter."""
+    return run("evaluate", directory, *(["--text", root / "text.txt"] if kind == "network" else []), "--json")
 
 
 @pytest.fixture(scope="module")
-def right(root, ask) -> dict[str, str]:
-    return {kind: ask(root / kind, kind)[1] for kind in ("ngram", "network")}
+def right(root) -> dict[str, str]:
+    return {kind: ask(root, root / kind, kind)[1] for kind in ("ngram", "network")}
 
 
 def list_checksums(directory: Path) -> dict[Path, str]:
@@ -92,7 +90,7 @@ def list_checksums(directory: Path) -> dict[Path, str]:
 
 
 @pytest.fixture
-def attempt(root, ask, right, tmp_path) -> Callable[..., str]:
+def attempt(root, right, tmp_path) -> Callable[..., str]:
     """Damage a copy of a directory and ask: one error line with `words`, or, without `words`, the right answer."""
 
     def attempt(kind: str, damage: Callable[[Path], None], words: str = "") -> str:
@@ -101,7 +99,7 @@ def attempt(root, ask, right, tmp_path) -> Callable[..., str]:
         shutil.copytree(root / kind, directory)
         damage(directory)
         before = list_checksums(tmp_path)
-        status, out, refusal = ask(directory, kind)
+        status, out, refusal = ask(root, directory, kind)
         assert list_checksums(tmp_path) == before, "it wrote a file"
         assert not words or (status and re.search(words, refusal)), (status, refusal)
         assert status or out == right[kind], "another answer"
@@ -245,17 +243,14 @@ def set_weights(make: Callable[[h5py.Group], object]) -> Callable[[dict], None]:
     return change
 
 
-def set_class(part: str, module: str, name: str) -> Callable[[dict], None]:
-    """A change of the class of a layer, which would write a file."""
-    return set_option(None, **{part: dict(module=module, class_name=name, config={"command": "touch canary"})})
-
-
 EXTERNAL = [("/etc/passwd", 0, 320)]
 HUGE = dict(shape=(1 << 20, 1 << 20), dtype="f4", chunks=(1, 1024), compression="gzip")
 NO_FILE, TOO_LARGE = "different file", "must be a whole model file"
+EXEC = dict(module="builtins", class_name="exec", config={"command": "touch canary"})
+LAMBDA = EXEC | dict(module="keras.layers", class_name="Lambda")
 NETWORKS = {
-    "hidden": (set_class("hidden", "builtins", "exec"), "Received: the class"),
-    "context": (set_class("context", "keras.layers", "Lambda"), "Received: the class"),
+    "hidden": (set_option(None, hidden=EXEC), "Received: the class"),
+    "context": (set_option(None, context=LAMBDA), "Received: the class"),
     "vocabulary size": (set_option(None, vocabulary_size=10**10), TOO_LARGE),
     "vectors": (set_option(None, embedding_dim="5"), TOO_LARGE),
     "hidden units": (set_option("hidden", hidden_units=10**9), TOO_LARGE),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Mixture, Uniform, Vocabulary, add_words
+from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Vocabulary, add_words
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
 from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.spelling import SpellingModel
@@ -50,37 +50,22 @@ def _train_in_place(language_model: LanguageModel) -> LanguageModel:
     return language_model
 
 
-CHANGES = {
-    "add words": lambda model: add_words(model, LINES, ["catfish", "dog"]),
-    "adapt": lambda model: model.adapt(LINES, epochs=1),
-    "train in place": _train_in_place,
-    "mix": lambda model: LanguageModel(Mixture([model.model, Uniform(9)], [0.7, 0.3]), model.vocabulary, "words"),
-}
-_LONG = [pytest.param([name], marks=pytest.mark.long) for name in ("train in place", "mix")]
-
-
-@pytest.mark.parametrize("changes", [["adapt", "add words"], *_LONG])
-def test_changed_model_is_saved_and_loaded_with_equal_figures(changes, tmp_path):
-    changed = _build()
-    for change in changes:
-        changed = CHANGES[change](changed)
+def test_changed_model_is_saved_and_loaded_with_equal_figures(tmp_path):
+    changed = add_words(_build().adapt(LINES, epochs=1), LINES, ["catfish", "dog"])
     assert changed.dynamics is None and changed.corpus is None
     fresh = LanguageModel(changed.model, changed.vocabulary, "words")
     assert changed.complete_prefix("the cat") == fresh.complete_prefix("the cat")
     with pytest.raises(InputError, match="must be tuned on a validation split"):
         changed.evaluate(LINES, dynamic=True)
-    dynamic = True if changed.network else DynamicSettings(chunk=4, rate=0.2)
-    if changed.network:
-        _tune(changed)
-    changed.save(tmp_path)
+    _tune(changed).save(tmp_path)
     loaded = LanguageModel.load(tmp_path)
     assert list(loaded.score(LINES)) == list(changed.score(LINES))
-    assert loaded.evaluate(LINES, dynamic=dynamic) == changed.evaluate(LINES, dynamic=dynamic)
+    assert loaded.evaluate(LINES, dynamic=True) == changed.evaluate(LINES, dynamic=True)
 
 
 def test_new_words_leave_the_spelling_model_and_the_record_of_an_adaptation():
     general = _build()
-    grown = CHANGES["add words"](general)
+    grown = add_words(general, LINES, ["catfish", "dog"])
     assert grown.spelling.counts == {"zebra": 2} | dict.fromkeys(grown.vocabulary.words[4:], 1)
     assert grown.adaptation is None and general.adaptation is not None
     assert general.spelling.counts["dog"] == 3 and general.dynamics is not None

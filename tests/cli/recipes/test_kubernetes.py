@@ -15,42 +15,26 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 RECIPE = Path(keras_nplm.__file__).parent / "cli" / "recipes" / "kubernetes.yaml"
 
 
-@pytest.fixture(scope="module")
-def manifests() -> dict:
-    """The manifests by their kind."""
-    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(RECIPE.read_text(encoding="utf-8"))}
-
-
-@pytest.fixture(scope="module")
-def container(manifests) -> dict:
-    """The container of the workers."""
-    (container,) = manifests["Job"]["spec"]["template"]["spec"]["containers"]
-    return container
-
-
-def test_the_service_names_the_pods_of_the_job(manifests, container):
+def test_each_worker_of_the_job_learns_its_place(tmp_path):
+    manifests = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(RECIPE.read_text(encoding="utf-8"))}
     job, service = manifests["Job"], manifests["Service"]
-    pod = job["spec"]["template"]["spec"]
-    assert service["spec"]["clusterIP"] == "None"
-    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
-    assert pod["subdomain"] == service["metadata"]["name"]
+    pod, name = job["spec"]["template"]["spec"], job["metadata"]["name"]
+    (container,) = pod["containers"]
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["selector"] == {"job-name": name}
+    assert pod["subdomain"] == service["metadata"]["name"] and pod["restartPolicy"] == "Never"
     assert container["ports"][0]["containerPort"] == service["spec"]["ports"][0]["port"]
     workers = {variable["name"]: variable.get("value") for variable in container["env"]}["WORKERS"]
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(workers)
-    (rule, _) = job["spec"]["podFailurePolicy"]["rules"]
-    assert rule["onExitCodes"]["containerName"] == container["name"] and pod["restartPolicy"] == "Never"
+    rule, _ = job["spec"]["podFailurePolicy"]["rules"]
+    assert rule["onExitCodes"]["containerName"] == container["name"]
 
-
-def test_each_worker_learns_its_place(manifests, container, tmp_path):
     command = tmp_path / "keras-nplm"
     program = "import os, sys\nprint(os.environ['TF_CONFIG'], *sys.argv[1:], sep='\\n')\n"
     command.write_text(f"#!{sys.executable}\n{program}")
     command.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "WORKERS": "2", "JOB_COMPLETION_INDEX": "1"}
-    _, *options = container["command"]
-    run = [sys.executable, *options, *container["args"]]
+    run = [sys.executable, *container["command"][1:], *container["args"]]
     printed = subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
-    job, service = (manifests[kind]["metadata"]["name"] for kind in ("Job", "Service"))
-    cluster = {"worker": [f"{job}-{i}.{service}:2222" for i in range(2)]}
+    cluster = {"worker": [f"{name}-{i}.{pod['subdomain']}:2222" for i in range(2)]}
     assert json.loads(printed[0]) == {"cluster": cluster, "task": {"type": "worker", "index": 1}}
     assert build_parser().parse_args(printed[1:]).strategy == "multi-worker"
