@@ -5,21 +5,25 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_files, add_flag, add_output, check_network
+from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.unusual_text import warn_of_tokens
+from keras_nplm.io.files import write_json
 from keras_nplm.io.options import Option
+from keras_nplm.io.remote import open_output
 from keras_nplm.io.text import escape_controls
 from keras_nplm.language_model.adaptation import EPOCHS, HELD_OUT, SEED
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.directory import lock_new_directory, read_metrics
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES, add_words, count_new_words
+from keras_nplm.models.evaluation import evaluate
 
 _MOST_PRINTED = 20
 _HELP = "rule for the new vectors: likelihood uses the words before and after, expectation (the paper's) those before"
-RULE = Option("rule", str, "likelihood", _HELP, choices=("likelihood", "expectation"))
+_RULE = Option("rule", str, RULES[0], _HELP, choices=RULES)
 _HELP = "tokens of prior text without the new words, which shrinks their probability"
-PRIOR_TOKENS = Option("prior_tokens", int, 10_000, _HELP, least=1)
+_PRIOR_TOKENS = Option("prior_tokens", int, PRIOR_TOKENS, _HELP, least=1)
 _MIN_COUNT = Option("min_count", int, 1, "least count of a new word in the text", least=1)
 
 
@@ -38,20 +42,14 @@ def add(command: AddCommand) -> None:
     add_files(parser, "--text", "text files or globs with the new words", True)
     help = "words to add (default: all out-of-vocabulary words of the text)"
     parser.add_argument("--words", metavar="W", nargs="+", help=help)
-    for option in (_MIN_COUNT, RULE, PRIOR_TOKENS):
+    for option in (_MIN_COUNT, _RULE, _PRIOR_TOKENS):
         add_flag(parser, option)
     add_output(parser)
 
 
 @contextlib.contextmanager
-def _open(options: argparse.Namespace) -> "Iterator[tuple[Path, LanguageModel, list[str]]]":
+def _open(options: argparse.Namespace) -> Iterator[tuple[Path, LanguageModel, list[str]]]:
     """Lock the output directory within the block; yield it, the network and the lines of the text."""
-    from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
-    from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.io.remote import open_output
-    from keras_nplm.language_model.directory import lock_new_directory
-    from keras_nplm.language_model.language_model import LanguageModel
-
     with open_output(options.output) as target, lock_new_directory(target):
         lines = list(read_lines(expand_patterns(options.text)))
         language_model = LanguageModel.load(options.directory)
@@ -59,9 +57,7 @@ def _open(options: argparse.Namespace) -> "Iterator[tuple[Path, LanguageModel, l
         yield target, language_model, list(warn_of_tokens(language_model.tokenizer_name)(lines))
 
 
-def _save(target: Path, language_model: "LanguageModel", result: dict) -> None:
-    from keras_nplm.io.files import write_json
-
+def _save(target: Path, language_model: LanguageModel, result: dict) -> None:
     write_json(target / "metrics.json", result)
     language_model.save(target)  # writes config.json last: a directory without one is incomplete
 
@@ -77,10 +73,7 @@ def _adapt(options: argparse.Namespace) -> dict:
     return result | {"directory": options.output}
 
 
-def _evaluate_old_text(general: "LanguageModel", adapted: "LanguageModel", directory: Path) -> dict:
-    from keras_nplm.language_model.directory import read_metrics
-    from keras_nplm.models.evaluation import evaluate
-
+def _evaluate_old_text(general: LanguageModel, adapted: LanguageModel, directory: Path) -> dict:
     ids, boundary = general.corpus.ids("validation"), general.boundary
     before = read_metrics(directory, missing_ok=True).get("validation") or evaluate(general.model, ids, boundary)
     return {"before": before["perplexity"], "after": evaluate(adapted.model, ids, boundary)["perplexity"]}
@@ -107,8 +100,6 @@ def _show_adapt(result: dict) -> None:
 
 def _add_words(options: argparse.Namespace) -> dict:
     with _open(options) as (target, language_model, sentences):
-        from keras_nplm.language_model.new_words import add_words, count_new_words
-
         words, min_count = options.words, options.min_count
         rules = dict(rule=options.rule, prior_tokens=options.prior_tokens)
         grown = add_words(language_model, sentences, words, min_count, **rules)

@@ -8,11 +8,13 @@ from keras_nplm.cli.printing import print_splits
 from keras_nplm.io.options import Option
 from keras_nplm.models.caches import LENGTH
 from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.estimate import METHODS, NUM_CLASSES, estimate, import_arpa
+from keras_nplm.training.mix import mix
 
-_METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
-_METHOD_HELP = "estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory"
-METHOD = Option("method", str, "kneser-ney", _METHOD_HELP, choices=_METHODS)
-NUM_CLASSES = Option("num_classes", int, 500, "number of word classes of the method class-based", least=1)
+_HELP = "estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory"
+_METHOD = Option("method", str, METHODS[0], _HELP, choices=METHODS)
+_HELP = "number of word classes of the method class-based"
+_NUM_CLASSES = Option("num_classes", int, NUM_CLASSES, _HELP, least=1)
 
 
 def add(command: flags.AddCommand) -> None:
@@ -22,8 +24,8 @@ def add(command: flags.AddCommand) -> None:
 
 def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     flags.add_output(parser)
-    flags.add_flag(parser, METHOD)
-    flags.add_flag(parser, NUM_CLASSES)
+    flags.add_flag(parser, _METHOD)
+    flags.add_flag(parser, _NUM_CLASSES)
     help = "word classes to use, one word and its class per line, separated by a tab (default: classes by clustering)"
     parser.add_argument("--word-classes", metavar="FILE", help=help)
     help = "deleted interpolation with weights by the frequency of the whole context alone"
@@ -48,8 +50,6 @@ def _ngram(options: argparse.Namespace) -> dict:
         corpus = flags.open_named_corpus(options)
         configuration = flags.read_configuration(options, corpus)
 
-        from keras_nplm.training.estimate import estimate
-
         result = estimate(
             options.method,
             corpus,
@@ -64,8 +64,6 @@ def _ngram(options: argparse.Namespace) -> dict:
 
 
 def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> dict:
-    from keras_nplm.training.estimate import import_arpa
-
     of_text = ["train", "resample", "order", "pieces", "pieces_kind", "pieces_file"]
     flags.check_left_out(options, of_text, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
     is_chosen = any(word.startswith("--tok") for word in options.arguments)
@@ -104,8 +102,6 @@ def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _mix(options: argparse.Namespace) -> dict:
-    from keras_nplm.training.mix import mix
-
     names = "weights by_frequency unigram_cache ngram_cache continuous_cache cache_length uniform".split()
     given = {name: getattr(options, name) for name in names}
     return mix(options.directories, options.output, **given) | {"directory": str(options.output)}

@@ -7,18 +7,22 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from keras_nplm.cli import flags
 from keras_nplm.cli.printing import format_figures
+from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.tokenizers import get_separator, uses_subwords
+from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
+from keras_nplm.io.paths import check_output_path
+from keras_nplm.io.remote import display_url, upload
 from keras_nplm.io.text import escape_controls
+from keras_nplm.io.text import read_lines as read_stream
+from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
+from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.presets import find_preset
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.language_model.scoring import SentenceScore
+from keras_nplm.language_model.scoring import SentenceScore
 
 _TOP_K = Option("top_k", int, 5, "number of words per context", least=1, metavar="K")
 _DRAW_FROM = Option("top_k", int, None, "most probable words to sample from", least=1, example=40, metavar="K")
@@ -63,10 +67,6 @@ def add(command: flags.AddCommand) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> dict:
-    from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
-    from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.language_model.language_model import LanguageModel
-
     text = _read_first(read_lines(expand_patterns(options.text))) if options.text else options.split
     model = LanguageModel.load(options.directory)
     if options.text:
@@ -77,12 +77,8 @@ def _evaluate(options: argparse.Namespace) -> dict:
     return model.evaluate(text, ln_z=options.ln_z, dynamic=options.dynamic)
 
 
-def _ensure_dynamics(model: "LanguageModel", directory: Path) -> None:
+def _ensure_dynamics(model: LanguageModel, directory: Path) -> None:
     """Tune dynamic evaluation and write `dynamic.json`, unless the model directory has it."""
-    from keras_nplm.io.paths import check_output_path
-    from keras_nplm.io.remote import display_url, upload
-    from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
-
     if model.dynamics is None:
         path = directory / DYNAMICS_FILE
         check_output_path(path)
@@ -112,11 +108,6 @@ def _show_evaluate(result: dict) -> None:
 
 
 def _score(options: argparse.Namespace) -> dict:
-    from keras_nplm.data.corpora.text_files import read_lines
-    from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.io.text import read_lines as read_stream
-    from keras_nplm.language_model.language_model import LanguageModel
-
     if options.self_normalised:
         flags.check_left_out(options, ["dynamic"], "with `--self-normalised`", "leave one of them out.")
     lines = read_lines([Path(options.file)]) if options.file else read_stream("standard input", sys.stdin.buffer)
@@ -130,7 +121,7 @@ def _score(options: argparse.Namespace) -> dict:
     return {"sentences": map(_list_score, model.score(lines, dynamic=options.dynamic))}
 
 
-def _list_score(score: "SentenceScore") -> dict:
+def _list_score(score: SentenceScore) -> dict:
     log_prob = score.log_prob if math.isfinite(score.log_prob) else None  # JSON has no infinity
     return {"log_prob": log_prob, "tokens": score.tokens, "unk_tokens": score.unk_tokens}
 
@@ -142,8 +133,6 @@ def _show_score(result: dict) -> None:
 
 
 def _complete(options: argparse.Namespace) -> dict:
-    from keras_nplm.language_model.language_model import LanguageModel
-
     directory, contexts = options.directory, options.context
     if directory and not Path(directory).exists() and len(directory.split()) != 1:  # text, not a name
         directory, contexts = None, [directory, *contexts]
@@ -169,9 +158,6 @@ def _show_complete(result: dict) -> None:
 
 
 def _generate(options: argparse.Namespace) -> dict:
-    from keras_nplm.data.tokenizers import get_separator, uses_subwords
-    from keras_nplm.language_model.language_model import LanguageModel
-
     model = LanguageModel.load(options.directory or _find_reference())
     given = {name: getattr(options, name) for name in ("seed", "temperature", "top_k")}
     text = model.generate(options.prompt, options.num_words, **given)

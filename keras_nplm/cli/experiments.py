@@ -6,6 +6,7 @@ from pathlib import Path
 
 from keras_nplm.cli import flags
 from keras_nplm.experiments.benchmark import Settings, run_benchmarks
+from keras_nplm.experiments.paper import write_figure
 from keras_nplm.experiments.records import check_can_record, format_report, record_report
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, make_study
 from keras_nplm.io.errors import check_argument
@@ -82,8 +83,6 @@ def _name_command(options: argparse.Namespace) -> str:
 
 
 def _paper(options: argparse.Namespace) -> dict:
-    from keras_nplm.experiments.paper import write_figure
-
     report = _make(options, "paper", options.rows)
     write_figure(Path(options.output) / "studies" / "paper.png", report)
     return report | {"directory": options.output}

@@ -3,17 +3,21 @@
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out, check_network
+from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import OPTIONS, Option
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.models.ngrams import BackoffModel
+from keras_nplm.io.paths import check_output_path
+from keras_nplm.io.remote import display_url, open_output, open_output_file
+from keras_nplm.language_model.directory import check_output_file, read_config, read_metrics
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.word_vectors import write_word2vec
+from keras_nplm.models.ngrams import BackoffModel, prune, write_arpa
+from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER, approximate, fit_unigrams
 
 _ENDINGS = {"saved-model": "", "litert": ".tflite", "onnx": ".onnx", "arpa": ".arpa", "word2vec": ".vec"}
 _BYTES = dict(least=1, below=(1 << 30) + 1, example=1 << 16, metavar="BYTES")
@@ -23,8 +27,8 @@ _SERVING = (  # None: the flag is not given
     Option("max_text_length", int, None, _HELP, **_BYTES),
 )
 _HELP = "least expected count in the text for which an n-gram is listed"
-MIN_EXPECTED_COUNT = Option("min_expected_count", float, None, _HELP, least=0, example=0.02, metavar="C")
-ORDER = Option("order", int, None, "n, up to the model's order", least=2, below=OPTIONS["order"].below, example=3)
+_MIN_COUNT = Option("min_expected_count", float, None, _HELP, least=0, example=MIN_EXPECTED_COUNT, metavar="C")
+_ORDER = Option("order", int, None, "n, up to the model's order", least=2, below=OPTIONS["order"].below, example=ORDER)
 _HELP = "pruning threshold: relative rise of perplexity below which an n-gram is removed, such as 1e-7"
 _PRUNE = Option("prune", float, None, _HELP, least=0, example=1e-7, metavar="THETA")
 _HELP = "largest number of n-grams, of all orders"
@@ -49,57 +53,42 @@ def add(command: AddCommand) -> None:
         add_flag(parser, option, shown=option.example)
     add_switch(parser, "--quantise", "litert and onnx: 8-bit matrices, a quarter of the size, perplexity within 0.1%%")
     arpa = parser.add_argument_group("arpa", "A model other than Kneser-Ney is approximated by a back-off model.")
-    add_flag(arpa, ORDER, shown=f"{ORDER.example} or the model's")
+    add_flag(arpa, _ORDER, shown=f"{ORDER} or the model's")
     help = "text files or globs whose n-grams are listed (default: the training text)"
     arpa.add_argument("--text", metavar="FILE", nargs="+", help=help)
-    add_flag(arpa, MIN_EXPECTED_COUNT, shown=MIN_EXPECTED_COUNT.example)
+    add_flag(arpa, _MIN_COUNT, shown=MIN_EXPECTED_COUNT)
     add_flag(arpa, _PRUNE)
     add_flag(arpa, _MAX_NGRAMS)
 
 
 def _export(options: argparse.Namespace) -> dict:
-    from keras_nplm.io.remote import open_output, open_output_file
-
     format = _choose_format(options)
     with (open_output if format == "saved-model" else open_output_file)(options.target) as target:
         return _write(options, format, target)
 
 
 def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
-    from keras_nplm.io.paths import check_output_path
-    from keras_nplm.io.remote import display_url
-    from keras_nplm.language_model.directory import check_output_file
-
     check_output_path(target)
     if format in ("arpa", "word2vec"):
         check_output_file(target)
 
-    from keras_nplm.language_model.language_model import LanguageModel
-
     language_model = LanguageModel.load(options.directory)
     result, written = {"format": format}, [target]
     if format == "arpa":
-        from keras_nplm.models.ngrams import write_arpa
-
         model = _build_backoff_model(options, language_model)
         write_arpa(target, model, language_model.vocabulary)
         result["ngrams"] = model.num_ngrams
     elif format == "word2vec":
-        from keras_nplm.language_model.word_vectors import write_word2vec
-
         write_word2vec(target, *language_model.word_vectors())
     else:
         written = _export_graph(options, format, language_model, target)
     return result | {"written": list(map(display_url, written))}
 
 
-def _export_graph(
-    options: argparse.Namespace, format: str, language_model: "LanguageModel", target: Path
-) -> list[Path]:
+def _export_graph(options: argparse.Namespace, format: str, language_model: LanguageModel, target: Path) -> list[Path]:
     if format != "saved-model":
         check_network(language_model, f"export --format {format}")
 
-    from keras_nplm.language_model.directory import read_config, read_metrics
     from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 
     if format == "litert":
@@ -112,14 +101,11 @@ def _export_graph(
     return [export_saved_model(language_model, target, **card)]
 
 
-def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageModel") -> "BackoffModel":
-    from keras_nplm.models.ngrams import BackoffModel, prune
-    from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
-
+def _build_backoff_model(options: argparse.Namespace, language_model: LanguageModel) -> BackoffModel:
     model, marginals = language_model.model, None
     if not isinstance(model, BackoffModel) or any(getattr(options, name) is not None for name in _ARPA_FLAGS[:3]):
-        order = min(ORDER.example, model.order) if options.order is None else options.order
-        least = MIN_EXPECTED_COUNT.example if options.min_expected_count is None else options.min_expected_count
+        order = min(ORDER, model.order) if options.order is None else options.order
+        least = MIN_EXPECTED_COUNT if options.min_expected_count is None else options.min_expected_count
         model = approximate(model, _read_ids(options, language_model), order, language_model.boundary, least)
         marginals = model.unigrams
     if options.prune is not None or options.max_ngrams is not None:
@@ -127,10 +113,7 @@ def _build_backoff_model(options: argparse.Namespace, language_model: "LanguageM
     return model if marginals is None else fit_unigrams(model, marginals)
 
 
-def _read_ids(options: argparse.Namespace, language_model: "LanguageModel") -> np.ndarray:
-    from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
-    from keras_nplm.data.encoding import encode_sentences
-
+def _read_ids(options: argparse.Namespace, language_model: LanguageModel) -> np.ndarray:
     if options.text:
         lines = read_lines(expand_patterns(options.text))
         return encode_sentences(filter(None, map(language_model.tokenize, lines)), language_model.vocabulary)

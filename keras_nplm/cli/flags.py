@@ -6,22 +6,20 @@ import dataclasses
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras_nplm.cli.parser import hide_in_help
+from keras_nplm.data.corpora import Corpus, open_corpus
+from keras_nplm.data.corpora.opening import FRACTIONS
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import GROUPS, OPTIONS, Option, name_flag
+from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, TOKENIZERS, Configuration
-
-if TYPE_CHECKING:
-    from keras_nplm.data.corpora import Corpus
-    from keras_nplm.language_model.language_model import LanguageModel
 
 TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, those of the text
 RESUME = ". Finished work is saved. Run the same command again to resume."  # printed after an interruption
-_FRACTIONS = (0.8, 0.1, 0.1)
 SELF_NORMALISED = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token"
 AddCommand = Callable[..., argparse.ArgumentParser]  # the function `command` of `keras_nplm.cli.main.build_parser`
 
@@ -108,7 +106,7 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
         pair = dict(metavar=("SHARE", "FILE"), nargs="+")
         group.add_argument("--resample", action="append", default=[], help=help, **pair)
     help = "shares of train, validation and test lines if only --train is given (default: 0.8 0.1 0.1)"
-    group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=_FRACTIONS, help=help)
+    group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=FRACTIONS, help=help)
     for name in ("token", "tokenizer"):  # without the flag `--config` decides
         add_flag(group, OPTIONS[name], default=None)
     for name in ("pieces", "pieces_kind"):
@@ -150,7 +148,7 @@ def configuration_names(*groups: str) -> list[str]:
     return [name for name, option in OPTIONS.items() if name in fields and (not groups or option.group in groups)]
 
 
-def read_configuration(options: argparse.Namespace, corpus: "Corpus | None" = None) -> Configuration:
+def read_configuration(options: argparse.Namespace, corpus: Corpus | None = None) -> Configuration:
     """Return the named configuration, by default `small`, with the options of flags and of the corpus."""
     fixed = corpus.fixed_options if corpus else {}
     return dataclasses.replace(CONFIGURATIONS[options.config or SMALL], **(fixed | read_given_options(options)))
@@ -190,10 +188,8 @@ def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
     return SubwordOptions(**{fields[name]: value for name, value in given.items() if name in fields})
 
 
-def open_named_corpus(options: argparse.Namespace) -> "Corpus":
+def open_named_corpus(options: argparse.Namespace) -> Corpus:
     """Open the corpus that the flags name."""
-    from keras_nplm.data.corpora import open_corpus
-
     return open_corpus(
         options.corpus,
         train=options.train,
@@ -208,7 +204,7 @@ def open_named_corpus(options: argparse.Namespace) -> "Corpus":
     )
 
 
-def check_network(language_model: "LanguageModel", command: str) -> None:
+def check_network(language_model: LanguageModel, command: str) -> None:
     """Refuse a model that is not a network, before TensorFlow is imported for it."""
     if language_model.kind != "nplm":
         received = type(language_model.model).__name__

@@ -11,6 +11,7 @@ from keras_nplm.cli.parser import CommandParser
 from keras_nplm.cli.printing import print_error, print_json
 from keras_nplm.io.errors import InputError, RunError, check_argument, was_caused_by
 from keras_nplm.io.paths import is_remote
+from keras_nplm.io.remote import fetch
 from keras_nplm.io.startup import hide_messages
 
 _FAMILIES = (  # modules, in the order of `--help`
@@ -101,8 +102,6 @@ def _fetch_input(name: str, value: str) -> str:
     before, equals, path = value.partition("=") if name == "scores" else ("", "", value)
     if not is_remote(path):
         return value
-    from keras_nplm.io.remote import fetch
-
     return before + equals + str(fetch(path))
 
 

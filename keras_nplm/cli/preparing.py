@@ -5,8 +5,13 @@ from pathlib import Path
 
 from keras_nplm.cli import flags
 from keras_nplm.cli.parser import hide_in_help
+from keras_nplm.data.beam_runner import BeamRunner
+from keras_nplm.data.corpora.chunks import run_chunks_by
 from keras_nplm.data.prepared_corpus import VOCABULARY_OPTIONS
+from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.options import Option
+from keras_nplm.io.remote import open_output
+from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
 
 _LOCAL = "local"
 _HELP = "local: all cores of this machine; or a runner of Apache Beam: FlinkRunner, SparkRunner, DataflowRunner"
@@ -26,15 +31,8 @@ def add(command: flags.AddCommand) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> dict:
-    from keras_nplm.data.corpora.chunks import run_chunks_by
-    from keras_nplm.io.lock import lock_directory
-    from keras_nplm.io.remote import open_output
-    from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
-
     configuration, runner = flags.read_configuration(options), None
     if options.runner != _LOCAL:
-        from keras_nplm.data.beam_runner import BeamRunner
-
         check_prepared_directory(Path(options.output))
         runner = BeamRunner(options.runner, options.output, options.pipeline_options)
     else:

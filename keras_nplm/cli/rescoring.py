@@ -6,18 +6,25 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from keras_nplm.cli.flags import SELF_NORMALISED, AddCommand, add_directory, add_flag, add_switch
+from keras_nplm.data.tokenizers import WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
+from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import OPTIONS, Option
+from keras_nplm.io.remote import open_output_file
+from keras_nplm.language_model.directory import check_output_file
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB
+from keras_nplm.language_model.rescoring.files import rescore_file
+from keras_nplm.language_model.rescoring.line_formats import parse_number
+from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
+from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
+from keras_nplm.language_model.rescoring.nbest import FORMATS, NBestFile
 
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
-
-FORMAT = Option("format", str, None, "format of the N-best lists", choices=("moses", "kaldi", "tsv"))
-RESTARTS = Option("restarts", int, 8, "random restarts of the tuning of weights", least=0)
-NAME = Option("name", str, "nplm", "name of the model's feature in the output", metavar="NAME")
+_FORMAT = Option("format", str, None, "format of the N-best lists", choices=FORMATS)
+_RESTARTS = Option("restarts", int, RESTARTS, "random restarts of the tuning of weights", least=0)
+_NAME = Option("name", str, FEATURE_NAME, "name of the model's feature in the output", metavar="NAME")
 _HELP = "reference file: wer, words (Moses: line i for list i; else after the list's name); loss, one per hypothesis"
 _METRIC = Option("metric", str, "wer", _HELP, choices=("wer", "loss"))
 _SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
@@ -29,28 +36,26 @@ def add(command: AddCommand) -> None:
     add_directory(parser)
     help = "file of N-best lists of any size, plain or compressed"
     parser.add_argument("nbest", metavar="NBEST", help=help)
-    add_flag(parser, FORMAT, shown="by the first line, tsv by the file's name")
+    add_flag(parser, _FORMAT, shown="by the first line, tsv by the file's name")
     help = "names and archives of Kaldi's costs, -ln P (default: none)"
     parser.add_argument("--scores", metavar="NAME=FILE", nargs="+", default=(), help=help)
-    help = f"weights of features (default: 1 for the decoder's score, or for each feature, and for {NAME.default})"
+    help = f"weights of features (default: 1 for the decoder's score, or for each feature, and for {FEATURE_NAME})"
     parser.add_argument("--weights", metavar="NAME=W", nargs="+", default=(), help=help)
     references = parser.add_mutually_exclusive_group()
     help = "reference file to tune the weights with, starting from --weights (default: none)"
     references.add_argument("--tune", metavar="FILE", help=help)
     help = "reference file to report errors with, without tuning (default: none)"
     references.add_argument("--references", metavar="FILE", help=help)
-    for option in (_METRIC, RESTARTS, _SEED):
+    for option in (_METRIC, _RESTARTS, _SEED):
         add_flag(parser, option)
     help = "file to write in the same format, gzipped if it ends in .gz (default: standard output; with --json no file)"
     parser.add_argument("--output", metavar="FILE", help=help)
-    add_flag(parser, NAME)
+    add_flag(parser, _NAME)
     add_flag(parser, _TOKENIZER, shown="the model's")
     add_switch(parser, "--self-normalised", SELF_NORMALISED)
 
 
 def _rescore(options: argparse.Namespace) -> dict:
-    from keras_nplm.io.remote import open_output_file
-
     is_word = options.name.split() == [options.name] and not set("=:|/") & set(options.name)
     check_argument("name", is_word, "one word without = : | or /", repr(options.name), "give a word such as nplm.")
     with contextlib.nullcontext() if options.output is None else open_output_file(options.output) as output:
@@ -58,14 +63,6 @@ def _rescore(options: argparse.Namespace) -> dict:
 
 
 def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
-    from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.language_model.directory import check_output_file
-    from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.language_model.rescoring.features import MIN_LOG_PROB
-    from keras_nplm.language_model.rescoring.files import rescore_file
-    from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
-    from keras_nplm.language_model.rescoring.nbest import NBestFile
-
     if output is not None:
         check_output_file(output)
     nbest = NBestFile(options.nbest, options.format, _split_pairs("--scores", options.scores))
@@ -98,10 +95,8 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
     return result
 
 
-def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
+def _change_tokenizer(language_model: LanguageModel, tokenizer: str) -> None:
     """Split hypotheses with a different word tokenizer, and normalise their tokens as the model does."""
-    from keras_nplm.data.tokenizers import WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
-
     base, steps = parse_tokenizer(language_model.tokenizer_name)
     wanted = f"left out if the model's tokens are not words ({base})"
     check_argument("--tokenizer", base in WORD_TOKENIZERS, wanted, tokenizer, "leave it out.")
@@ -120,8 +115,6 @@ def _split_pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
 
 
 def _parse_weight(name: str, text: str) -> float:
-    from keras_nplm.language_model.rescoring.line_formats import parse_number
-
     try:
         return parse_number(text)
     except ValueError as error:

@@ -13,7 +13,10 @@ from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.cli.signals import end_on_signals
 from keras_nplm.io.options import OPTIONS
+from keras_nplm.language_model.directory import read_config
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration, choose_configuration
+from keras_nplm.training.prepare import check_run_directory
+from keras_nplm.training.sizes import compute_sizes
 
 _UNNAMED = "auto, by text size"
 _WITHOUT_EFFECT = {"activation", "dtype", "proposal", "self_normalisation", "held_out_mass"}  # on size and operations
@@ -72,9 +75,6 @@ def run_training(options: argparse.Namespace) -> dict:
 
 def _check_directories(options: argparse.Namespace) -> None:
     """Refuse directories that cannot be used, before TensorFlow is imported; `train` checks them again."""
-    from keras_nplm.language_model.directory import read_config
-    from keras_nplm.training.prepare import check_run_directory
-
     if "TF_CONFIG" not in os.environ:  # a worker may find the directory half written by the chief
         check_run_directory(Path(options.output))
     if not options.shortlist_size:
@@ -97,8 +97,6 @@ def _show_train(result: dict) -> None:
 
 
 def _size(options: argparse.Namespace) -> dict:
-    from keras_nplm.training.sizes import compute_sizes
-
     if options.tokens and not options.config:
         given = flags.read_given_options(options) | {"characters": options.token == "character"}
         configuration = choose_configuration(options.tokens, options.vocabulary_size, **given)

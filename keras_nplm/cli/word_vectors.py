@@ -5,8 +5,13 @@ from pathlib import Path
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import check_argument
+from keras_nplm.io.files import replace_file
 from keras_nplm.io.options import Option
+from keras_nplm.io.remote import display_url, open_output_file
 from keras_nplm.io.text import escape_controls, escape_formula
+from keras_nplm.language_model.directory import check_output_file, read_description
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.word_vectors import find_rows, word_map
 
 _MOST_MAPPED = 2000  # t-SNE takes time and memory quadratic in the number of words
 _TOP_K = Option("top_k", int, 10, "number of words to print", least=1, metavar="K")
@@ -39,16 +44,12 @@ def add(command: AddCommand) -> None:
 
 
 def _nearest(options: argparse.Namespace) -> dict:
-    from keras_nplm.language_model.language_model import LanguageModel
-
     _find_rows(options.directory, options.words)
     language_model = LanguageModel.load(options.directory)
     return {word: dict(language_model.nearest(word, options.top_k, options.among)) for word in options.words}
 
 
 def _analogy(options: argparse.Namespace) -> dict:
-    from keras_nplm.language_model.language_model import LanguageModel
-
     a, b, c = options.a, options.b, options.c
     _find_rows(options.directory, [a, b, c])
     answers = LanguageModel.load(options.directory).analogy(a, b, c, options.top_k, options.among)
@@ -57,9 +58,6 @@ def _analogy(options: argparse.Namespace) -> dict:
 
 def _find_rows(directory: str, words: list[str]) -> list[int]:
     """Return the rows of words; words out of the vocabulary are refused before TensorFlow loads the model."""
-    from keras_nplm.language_model.directory import read_description
-    from keras_nplm.language_model.word_vectors import find_rows
-
     config, vocabulary = read_description(Path(directory))
     return find_rows(words, vocabulary, vocabulary.tokenizer(config["tokenizer"]))
 
@@ -72,8 +70,6 @@ def _show_words(result: dict) -> None:
 
 
 def _map(options: argparse.Namespace) -> dict:
-    from keras_nplm.io.remote import open_output_file
-
     is_known, number = Path(options.target).suffix in (".svg", ".tsv"), len(options.words or [])
     check_argument("TARGET", is_known, "a file in .svg or .tsv", repr(options.target), "name a file such as words.svg.")
     check_argument("words", number <= _MOST_MAPPED, f"{_MOST_MAPPED:,} words at most", number, "give fewer words.")
@@ -82,14 +78,7 @@ def _map(options: argparse.Namespace) -> dict:
 
 
 def _write_map(options: argparse.Namespace, target: Path) -> dict:
-    from keras_nplm.io.files import replace_file
-    from keras_nplm.io.remote import display_url
-    from keras_nplm.language_model.directory import check_output_file
-
     check_output_file(target)
-
-    from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.language_model.word_vectors import word_map
 
     rows = _find_rows(options.directory, options.words or [])
     words, vectors = LanguageModel.load(options.directory).word_vectors()

@@ -2,27 +2,10 @@
 
 import pytest
 
-from keras_nplm.cli import adapting, estimating, exporting, rescoring
 from keras_nplm.cli.flags import configuration_names
 from keras_nplm.cli.main import build_parser, main
-from keras_nplm.data.corpora.opening import FRACTIONS
-from keras_nplm.language_model.new_words import PRIOR_TOKENS, RULES
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME
-from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
-from keras_nplm.language_model.rescoring.nbest import FORMATS
-from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
-from keras_nplm.training.estimate import METHODS, NUM_CLASSES
 
 COMMANDS = next(action.choices for action in build_parser()._actions if action.dest == "command")
-
-
-def test_defaults_and_choices_are_those_of_the_code():
-    assert (estimating.METHOD.choices, estimating.NUM_CLASSES.default) == (METHODS, NUM_CLASSES)
-    assert (adapting.RULE.choices, adapting.PRIOR_TOKENS.default) == (RULES, PRIOR_TOKENS)
-    assert (adapting.RULE.default, rescoring.FORMAT.choices) == (RULES[0], FORMATS)
-    assert (rescoring.RESTARTS.default, rescoring.NAME.default) == (RESTARTS, FEATURE_NAME)
-    assert (exporting.ORDER.example, exporting.MIN_EXPECTED_COUNT.example) == (ORDER, MIN_EXPECTED_COUNT)
-    assert COMMANDS["train"].get_default("fractions") == FRACTIONS
 
 
 def test_train_has_a_flag_for_each_option_of_a_configuration():
