@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
@@ -73,31 +75,28 @@ def _map(options: argparse.Namespace) -> dict:
     is_known, number = Path(options.target).suffix in (".svg", ".tsv"), len(options.words or [])
     check_argument("TARGET", is_known, "a file in .svg or .tsv", repr(options.target), "name a file such as words.svg.")
     check_argument("words", number <= _MOST_MAPPED, f"{_MOST_MAPPED:,} words at most", number, "give fewer words.")
-    with open_output_file(options.target) as local:
-        return _write_map(options, local)
+    with open_output_file(options.target) as target:
+        check_output_file(target)
+        rows = _find_rows(options.directory, options.words or [])
+        words, vectors = LanguageModel.load(options.directory).word_vectors()
+        if not options.words:
+            rows = [row for row, word in enumerate(words) if any(map(str.isalpha, word))][: options.num_words]
+        with replace_file(target) as temporary:
+            temporary.write_text(_draw_map(target.suffix, words, vectors, rows), encoding="utf-8")
+        return {"written": display_url(target), "words": len(rows)}
 
 
-def _write_map(options: argparse.Namespace, target: Path) -> dict:
-    check_output_file(target)
-
-    rows = _find_rows(options.directory, options.words or [])
-    words, vectors = LanguageModel.load(options.directory).word_vectors()
-    if not options.words:
-        rows = [row for row, word in enumerate(words) if any(map(str.isalpha, word))][: options.num_words]
-    chosen = [words[row] for row in rows]
-    coordinates = word_map(vectors[rows])
-    if target.suffix == ".tsv":
+def _draw_map(suffix: str, words: list[str], vectors: np.ndarray, rows: list[int]) -> str:
+    """Return the table or the picture of the words in some rows."""
+    chosen, coordinates = [words[row] for row in rows], word_map(vectors[rows])
+    if suffix == ".tsv":
         lines = zip(map(escape_formula, chosen), coordinates.tolist(), strict=True)
-        content = "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in lines)
-    else:
-        from keras_nplm.training.charts import draw_words, render_svg
+        return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in lines)
+    from keras_nplm.training.charts import draw_words, render_svg  # imports Matplotlib
 
-        pairs = enumerate(zip(chosen, rows, strict=True))
-        notes = {f"word{i}": f"{word}: number {row + 1:,} by frequency" for i, (word, row) in pairs}
-        content = render_svg(draw_words(coordinates, chosen), "t-SNE map of word vectors", notes) + "\n"
-    with replace_file(target) as temporary:
-        temporary.write_text(content, encoding="utf-8")
-    return {"written": display_url(target), "words": len(chosen)}
+    pairs = enumerate(zip(chosen, rows, strict=True))
+    notes = {f"word{i}": f"{word}: number {row + 1:,} by frequency" for i, (word, row) in pairs}
+    return render_svg(draw_words(coordinates, chosen), "t-SNE map of word vectors", notes) + "\n"
 
 
 def _show_map(result: dict) -> None:
