@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel
@@ -58,17 +57,6 @@ def test_the_subwords_of_a_model_can_be_used_again(model, text, tmp_path, capsys
     assert main(["mix", str(model), str(tmp_path / "same"), "--output", str(tmp_path / "mixed")]) == 0
     assert main(["mix", str(model), str(tmp_path / "bpe"), "--output", str(tmp_path / "wrong")]) == 2
     assert "must have the same vocabulary" in capsys.readouterr().err
-
-
-def test_an_arpa_file_of_subwords_is_read_with_their_vocabulary(model, tmp_path, capsys):
-    assert main(["export", str(model), str(tmp_path / "x.arpa"), "--format", "arpa"]) == 0
-    command = ["ngram", "--arpa", str(tmp_path / "x.arpa"), "--tokenizer", "sentencepiece"]
-    assert main([*command, "--vocabulary", str(model / "vocabulary.txt"), "--output", str(tmp_path / "read")]) == 0
-    scores = [[*LanguageModel.load(path).score(LINES[:5])] for path in (model, tmp_path / "read")]
-    np.testing.assert_allclose(*([score.log_prob for score in listed] for listed in scores), rtol=1e-4)
-    capsys.readouterr()
-    assert main([*command, "--output", str(tmp_path / "words")]) == 2
-    assert "needs a vocabulary with subwords" in capsys.readouterr().err
 
 
 @pytest.mark.long
