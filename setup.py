@@ -22,7 +22,7 @@ tensorflow = os.environ.get("KERAS_NPLM_TENSORFLOW", "tensorflow")
 litert = ["ai-edge-litert>=2.0.2"]
 onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
 openvino = ["openvino>=2025.0"]  # only tests read our files with it; 180 MB
-zstd = ["zstandard>=0.22"]
+zstd = ["backports.zstd>=1.0"]  # in the standard library from Python 3.14
 lemmas = ["simplemma>=2,<3"]
 ray = ["ray[train]>=2.60"]
 remote = ["s3fs>=2025.3", "gcsfs>=2025.3"]

@@ -18,7 +18,7 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # hide TensorFlow's notices; warnings stay
 
-from keras_nplm.io.startup import run_around_import
+from keras_nplm.io.startup import ImportWithin
 
 __version__ = "0.1.0"
 
@@ -100,4 +100,4 @@ def _register_afterwards(library: str) -> Iterator[None]:
 
 for _library in _REGISTERING:
     _register_classes(_library)
-    run_around_import(_library, functools.partial(_register_afterwards, _library))
+    ImportWithin(_library, functools.partial(_register_afterwards, _library))

@@ -6,8 +6,7 @@ import math
 import mmap
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -16,25 +15,22 @@ _BLOCK_BYTES = 1 << 22  # that are checked at a time
 _LOCAL_HEADER = 30  # bytes of a zip member before its name
 
 
-class ArchiveWriter:
-    """Writer of an uncompressed `.npz` archive whose arrays begin at multiples of 64 bytes, as memory maps need."""
-
-    def __init__(self, file: IO[bytes], archive: zipfile.ZipFile):
-        self._file, self._archive = file, archive
-
-    def write(self, name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> None:
-        """Write an array from blocks of its numbers, in row-major order."""
-        with self._archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-            part.write(_describe_array(dtype, shape, self._file.tell()))
-            for block in blocks:
-                part.write(np.ascontiguousarray(block, dtype).view(np.uint8).data)
-
-
 @contextlib.contextmanager
-def open_archive_to_write(path: str | os.PathLike) -> Iterator[ArchiveWriter]:
-    """Open an `.npz` archive to write. `np.load` reads it."""
+def open_archive_to_write(path: str | os.PathLike) -> Iterator[Callable]:
+    """Open an uncompressed `.npz` archive: yield a function `write(name, dtype, shape, blocks)`.
+
+    It writes an array from blocks of its numbers, in row-major order. The numbers begin at a multiple of 64 bytes, as
+    memory maps need.
+    """
     with open(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-        yield ArchiveWriter(file, archive)
+
+        def write(name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> None:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                part.write(_describe_array(dtype, shape, file.tell()))
+                for block in blocks:
+                    part.write(np.ascontiguousarray(block, dtype).view(np.uint8).data)
+
+        yield write
 
 
 def _describe_array(dtype: np.dtype, shape: tuple[int, ...], start: int) -> bytes:

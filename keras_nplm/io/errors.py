@@ -23,8 +23,8 @@ def import_extra(module: str, extra: str, user: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        name, reason = module.partition(".")[0], summarize_error(error)
-        raise InputError(f"{user} needs {name} ({reason}). Fix: `pip install 'keras-nplm[{extra}]'`.") from error
+        reason, fix = summarize_error(error), f"`pip install 'keras-nplm[{extra}]'`."
+        raise InputError(f"{user} needs the extra {extra} ({reason}). Fix: {fix}") from error
 
 
 def summarize_error(error: Exception) -> str:
@@ -34,17 +34,10 @@ def summarize_error(error: Exception) -> str:
 
 def shorten_value(value: object) -> str:
     """`repr` of a value, cut after 60 characters."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return "a huge number"
+    text = repr(value)
     return text if len(text) < 60 else f"{text[:60]}…"
 
 
 def was_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
     """Return whether an error is of a kind, or was raised while one of this kind was handled."""
-    chain: list[BaseException] = []
-    while error is not None and error not in chain:
-        chain.append(error)
-        error = error.__context__
-    return any(isinstance(link, kind) for link in chain)
+    return error is not None and (isinstance(error, kind) or was_caused_by(error.__context__, kind))

@@ -1,15 +1,13 @@
 """Atomic file writes, and JSON and NumPy files that are checked as they are read.
 
-Files may be untrusted: none of their code runs, and their sizes, the depth of JSON and unpacked sizes are bounded.
+Files may be untrusted: none of their code runs, and their sizes and unpacked sizes are bounded.
 """
 
 import contextlib
-import functools
 import json
 import os
 import re
 import threading
-import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,15 +18,13 @@ import numpy as np
 from keras_nplm.io.arrays import free_mapped_pages, map_array, open_archive_to_write
 from keras_nplm.io.errors import InputError, shorten_value, summarize_error
 from keras_nplm.io.paths import check_locks, check_output_path, output_error
-from keras_nplm.io.text import check_is_file, read_text
+from keras_nplm.io.text import check_is_file, explain_read_errors, read_text
 
 NUMBER = (int, float)
 MAX_JSON_BYTES = 1 << 24  # of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
-_MAX_DEPTH = 64  # of JSON
 _RESTORE = "Fix: restore the file, or run the command that wrote it again."
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
-_SETTLED = 2 * 10**9  # nanoseconds: no file system measures the time of a change more coarsely
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
 
 
@@ -38,18 +34,16 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     path = Path(path)
     check_output_path(path)
     if not path.name or (path.exists() and not path.is_file()):
-        kind = "directory" if path.is_dir() else "device or a pipe"
-        raise InputError(f"The file to write must not be a {kind}. Received: {path}. Fix: name a regular file.")
+        raise InputError(f"Cannot write {path}: it is a directory, a device or a pipe. Fix: name a regular file.")
     temporary = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
-    locked = check_locks(path)
     try:
+        check_locks(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         check_locks(path)
         os.replace(temporary, path)
     except OSError as error:
-        note = "Its old content, if any, is unchanged."
-        raise output_error(path, error, note, was_writable=locked is not None) from error
+        raise output_error(path, error, "Its old content, if any, is unchanged.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -85,34 +79,15 @@ def check_json_size(source: object, size: int, most: int = MAX_JSON_BYTES) -> No
         raise InputError(f"{source} must have at most {most:,} bytes. Received: {size:,}. {_RESTORE}")
 
 
-def parse_json(source: object, text: str, longest: int = MAX_JSON_BYTES) -> dict:
-    """Parse a JSON object of 64 levels at most, whose strings, lists and objects are at most `longest` long."""
+def parse_json(source: object, text: str) -> dict:
+    """Parse a JSON object."""
     try:
         value = json.loads(text)
-        if not isinstance(value, dict):
-            raise InputError(f"{source} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}")
-        _check_parts(source, value, longest)
-    except RecursionError as error:
-        wanted = f"must be nested at most {_MAX_DEPTH} levels deep. Received: more levels."
-        raise InputError(f"{source} {wanted} {_RESTORE}") from error
-    except InputError:
-        raise
-    except ValueError as error:
-        reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise InputError(f"{source} is not valid JSON ({reason}). {_RESTORE}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source} is not valid JSON ({summarize_error(error)}). {_RESTORE}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{source} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}")
     return value
-
-
-def _check_parts(source: object, value: str | list | dict, longest: int, depth: int = 1) -> None:
-    if depth > _MAX_DEPTH and not isinstance(value, str):
-        raise RecursionError
-    if (size := len(value)) > longest:
-        raise InputError(
-            f"A string or list in {source} must be at most {longest:,} long. Received: {size:,}. {_RESTORE}"
-        )
-    for part in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
-        if isinstance(part, str | list | dict):
-            _check_parts(source, part, longest, depth + 1)
 
 
 def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
@@ -138,10 +113,10 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np
     named = {}
     for name, value in arrays.items():
         named |= {f"{name}.{i}": array for i, array in enumerate(value)} if isinstance(value, list) else {name: value}
-    with replace_file(path) as temporary, open_archive_to_write(temporary) as archive:
+    with replace_file(path) as temporary, open_archive_to_write(temporary) as write:
         for name, array in named.items():
             array = np.asarray(array)
-            archive.write(name, array.dtype, array.shape, iterate_blocks(array))
+            write(name, array.dtype, array.shape, iterate_blocks(array))
 
 
 def read_arrays(
@@ -175,9 +150,7 @@ def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, mappe
             if part.read(1):  # reading to the end also verifies the checksum
                 raise ValueError(f"{name} is longer than its header says")
     if array.dtype.kind not in "biuf" or not array.dtype.isnative:
-        raise InputError(
-            f"`{name}` in {path} must hold numbers in native byte order. Received: {array.dtype}. {_RESTORE}"
-        )
+        raise InputError(f"`{name}` in {path} must hold native numbers. Received: {array.dtype}. {_RESTORE}")
     if not all((block < np.inf).all() for block in iterate_blocks(array)):
         raise InputError(f"`{name}` in {path} must be below infinity. Received: NaN or infinity. {_RESTORE}")
     return array
@@ -198,30 +171,14 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
     with zipfile.ZipFile(path) as archive:
         claimed = sum(part.file_size for part in archive.infolist())
         if claimed > size:
-            raise InputError(
-                f"The parts of {path} must be stored uncompressed. Received: {size:,} bytes that unpack to "
-                f"{claimed:,}. {_RESTORE}"
-            )
+            raise InputError(f"{path} must be stored uncompressed. Received: {claimed:,} bytes in {size:,}. {_RESTORE}")
         yield archive
 
 
 def identify_content(path: str | os.PathLike) -> str:
-    """Return the size and the CRC-32 of a file's bytes. An unchanged file is read once in a process."""
-    try:
-        state = os.stat(path)
-        is_settled = time.time_ns() - state.st_ctime_ns > _SETTLED  # or a change may still have the same time
-        read = _read_checksum if is_settled else _read_checksum.__wrapped__
-        times = state.st_mtime_ns, state.st_ctime_ns
-        size, checksum = read(os.path.abspath(path), state.st_size, *times, state.st_ino)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Fix: check the name and its permissions.") from error
-    return f"{size} bytes, crc32 {checksum:08x}"
-
-
-@functools.lru_cache(1 << 12)
-def _read_checksum(path: str, *state: int) -> tuple[int, int]:
-    size = checksum = 0
-    with open(path, "rb") as file:
+    """Return the size and the CRC-32 of a file's bytes."""
+    checksum = 0
+    with explain_read_errors(path), open(path, "rb") as file:
         while block := file.read(1 << 20):
-            size, checksum = size + len(block), zlib.crc32(block, checksum)
-    return size, checksum
+            checksum = zlib.crc32(block, checksum)
+        return f"{file.tell()} bytes, crc32 {checksum:08x}"

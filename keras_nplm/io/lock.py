@@ -6,7 +6,6 @@ that has ended, even if it was killed, stops nobody. A file of a different host 
 
 import contextlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -39,53 +38,39 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
         yield
         return
     created = [path for path in (directory, *map(str, Path(directory).parents)) if not os.path.exists(path)]
-    lease = None
-    try:
-        while lease is None:
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(_remove_if_empty, created)
+        try:
             os.makedirs(directory, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):  # removed by the process that held it
-                lease = _acquire(directory)
-    except OSError as error:
-        _remove_if_empty(created)
-        raise output_error(directory, error) from error
-    HELD_LOCKS[directory] = lease, threading.get_ident()
-    try:
-        yield
-        check_locks(directory)
-    except Exception:
-        check_locks(directory)  # a deleted directory is the cause of whatever error it led to
-        raise
-    finally:
-        del HELD_LOCKS[directory]
-        is_own = lease.is_lock_held_by_us
-        lease.release()
-        if is_own:
-            _remove_if_empty(created)
+            lease = _acquire(directory)
+        except OSError as error:
+            raise output_error(directory, error) from error
+        at_end.callback(lease.release)
+        HELD_LOCKS[directory] = lease, threading.get_ident()
+        at_end.callback(HELD_LOCKS.pop, directory)
+        try:
+            yield
+        finally:
+            check_locks(directory)  # a deleted directory is the cause of whatever error it led to
 
 
 def _acquire(directory: str) -> Any:
-    """Return the acquired lease. A living process is refused at its next renewal."""
+    """Return the acquired lease. A living owner is noticed at its next renewal."""
     import filelock
 
-    path, times = os.path.join(directory, LOCK_NAME), []
+    path, times = os.path.join(directory, LOCK_NAME), set()
     lease = filelock.SoftFileLease(path, lease_duration=LEASE, heartbeat_interval=HEARTBEAT, mode=0o666)
 
     def is_renewed() -> bool:
         with contextlib.suppress(FileNotFoundError):
-            times.append(os.stat(path).st_mtime)
-        return len(set(times)) > 1
+            times.add(os.stat(path).st_mtime)
+        return len(times) > 1
 
     with contextlib.suppress(FileNotFoundError):
         if not os.path.getsize(path) and time.time() - os.path.getmtime(path) > LEASE:  # killed as it created the file
             os.unlink(path)
     try:
-        try:
-            lease.acquire(timeout=3 * HEARTBEAT, cancel_check=is_renewed)
-        except filelock.Timeout:
-            if is_renewed():
-                raise
-            print(f"Waiting {LEASE:.0f} s for a sign of the process that locked {directory}.", file=sys.stderr)
-            lease.acquire(timeout=LEASE, cancel_check=is_renewed)
+        lease.acquire(timeout=LEASE + 3 * HEARTBEAT, cancel_check=is_renewed)
     except filelock.Timeout as error:
         owner = lease.owner
         described = f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "a different process"

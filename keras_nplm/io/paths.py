@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 from keras_nplm.io.errors import InputError, RunError
@@ -13,7 +12,7 @@ HELD_LOCKS: dict[str, tuple[Any, int]] = {}  # of `io.lock`, by absolute directo
 _LONGEST_NAME = 255  # bytes
 _INVALID = {  # the path is wrong, and not the state of the disk
     *(errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP),
-    *(errno.ENAMETOOLONG, errno.ENOTDIR, errno.EPERM, errno.EROFS),
+    *(errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS),
 }
 
 
@@ -23,37 +22,27 @@ def is_remote(path: object) -> bool:
 
 
 def check_output_path(path: str | os.PathLike) -> None:
-    """Check that a file or directory of this path could exist: its characters, its lengths, and what lies above it."""
-    text = os.fspath(path)
-    if "\0" in text:
-        raise InputError(f"An output path must not hold a NUL character. Received: {text!r}. Fix: remove it.")
-    if is_remote(text):
-        raise InputError(f"This output must be a local path. Received: {text}. Fix: write it locally and copy it.")
-    absolute = Path(os.path.abspath(text))
-    above = next((parent for parent in absolute.parents if os.path.lexists(parent)), absolute)
-    if not os.path.isdir(above):
-        raise InputError(
-            f"An output path must not lie below a file. Received: {_shorten(path)}, but {_shorten(above)} is a file "
-            "or a link to nowhere. Fix: choose a different path."
-        )
+    """Check that a file or directory of this path could exist: its characters and lengths, and what lies above it."""
+    if is_remote(path):
+        raise InputError(f"This output must be a local path. Received: {path}. Fix: write it locally and copy it.")
+    absolute = os.path.abspath(path)
     try:
-        if max(map(len, map(os.fsencode, absolute.parts))) > _LONGEST_NAME:
+        if max(map(len, os.fsencode(absolute).split(b"/"))) > _LONGEST_NAME:
             raise OSError(errno.ENAMETOOLONG, "File name too long")
         with contextlib.suppress(FileNotFoundError):
             os.stat(absolute)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL character
         raise output_error(path, error) from error
 
 
-def check_locks(path: str | os.PathLike) -> str | None:
-    """Refuse a path in a locked directory that was deleted or replaced. Return the locked directory, or None."""
+def check_locks(path: str | os.PathLike) -> None:
+    """Refuse a path in a locked directory that was deleted or replaced."""
     directory = find_lock(os.path.abspath(path))
     if directory is not None and not HELD_LOCKS[directory][0].is_lock_held_by_us:
         raise RunError(
             f"{directory} was deleted or replaced while this command wrote it. Fix: run the command again, and leave "
             "the directory in place until it ends."
         )
-    return directory
 
 
 def find_lock(path: str) -> str | None:
@@ -61,18 +50,12 @@ def find_lock(path: str) -> str | None:
     return max((held for held in HELD_LOCKS if path == held or path.startswith(held + os.sep)), key=len, default=None)
 
 
-def output_error(
-    path: str | os.PathLike, error: OSError, note: str = "", *, was_writable: bool = False
-) -> InputError | RunError:
+def output_error(path: str | os.PathLike, error: OSError | ValueError, note: str = "") -> InputError | RunError:
     """Return the error of a failed write: InputError if the path is wrong, RunError if the disk or system failed."""
-    reason = f"Cannot write {_shorten(path)}: {error.strerror or error}.{note and ' '}{note}"
-    if error.errno == errno.ENAMETOOLONG:
+    number, reason = getattr(error, "errno", errno.EPERM), getattr(error, "strerror", None) or error
+    reason = f"Cannot write {os.fspath(path):.300}: {reason}.{note and ' '}{note}"
+    if number == errno.ENAMETOOLONG:
         return InputError(f"{reason} Fix: choose a shorter path.")
-    if error.errno in _INVALID and not was_writable:
+    if number in _INVALID:
         return InputError(f"{reason} Fix: check the path and its permissions, or choose a different path.")
     return RunError(f"{reason} Fix: free some space or name a different directory.")
-
-
-def _shorten(path: str | os.PathLike) -> str:
-    text = os.fspath(path)
-    return text if len(text) <= 200 else f"{text[:8]}…{text[-8:]}"

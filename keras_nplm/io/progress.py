@@ -1,17 +1,14 @@
 """Progress bars (tqdm) of long work, on standard error."""
 
 import sys
-import typing
-
-if typing.TYPE_CHECKING:  # tqdm is imported where a bar is opened: commands without one start faster
-    from tqdm import tqdm
+from typing import Any
 
 _SECONDS_ON_A_TERMINAL, _SECONDS_IN_A_LOG = 0.2, 15.0  # before a bar appears, and between two updates
 
 
-def open_progress(title: str, total: int | None = None, unit: str = " tokens") -> "tqdm":
+def open_progress(title: str, total: int | None = None, unit: str = " tokens") -> Any:
     """Open a tqdm progress bar on standard error: `with open_progress(…) as progress: progress.update(n)`."""
-    from tqdm import tqdm
+    from tqdm import tqdm  # here: commands without a bar start faster
 
     seconds = _SECONDS_ON_A_TERMINAL if sys.stderr.isatty() else _SECONDS_IN_A_LOG
     intervals = dict(delay=seconds, mininterval=seconds, maxinterval=max(seconds, 10.0))

@@ -1,16 +1,14 @@
 """Remote paths, `gs://` and `s3://`, by fsspec: inputs are downloaded to a cache, outputs uploaded from a directory.
 
-The rest of the package reads and writes local files. Of two machines that write the same remote output at the same
+The rest of the package reads and writes local files. Of two processes that write the same remote output at the same
 time, the last writer wins.
 """
 
 import contextlib
-import hashlib
 import importlib
 import logging
 import os
 import re
-import shutil
 import sys
 import tempfile
 import zlib
@@ -20,15 +18,12 @@ from typing import Any
 
 from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_error
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.lock import LockedError, lock_directory
 from keras_nplm.io.paths import is_remote
 
-_LIBRARIES = {"gs": "gcsfs", "s3": "s3fs"}
-_CREDENTIALS = {
-    "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
-    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run `aws configure`",
+_STORES = {  # library, which raises an error where a download is cut short; and how to give credentials
+    "gs": ("gcsfs", "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`"),
+    "s3": ("s3fs", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run `aws configure`"),
 }
-_VERSION = ("ETag", "generation", "etag", "created", "mtime")  # fields of an object that tell its version
 _SHOWN_BYTES = 1 << 20  # a larger download is announced
 _LAST = ("config.json", "metrics.json")  # they say that the other files are complete
 _CHECKPOINT = "last.npz"  # only the run itself reads it
@@ -38,7 +33,7 @@ _OUTPUTS: dict[str, tuple[str, dict]] = {}  # by local directory: its URL, and t
 def open_filesystem(url: str) -> Any:
     """Return the fsspec file system of a URL."""
     scheme = url.partition(":")[0]
-    library = _LIBRARIES[scheme]
+    library, _ = _STORES[scheme]
     import_extra(library, "remote", f"A {scheme}:// path")
     logging.getLogger(library).setLevel(logging.CRITICAL)  # gcsfs logs the errors that it raises
     return importlib.import_module("fsspec").filesystem(scheme, use_listings_cache=False)
@@ -46,14 +41,13 @@ def open_filesystem(url: str) -> Any:
 
 def find_cache() -> Path:
     """Return the directory of downloaded files: `KERAS_NPLM_CACHE`, else `~/.cache/keras_nplm`."""
-    cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "keras_nplm")
-    return Path(os.path.abspath(os.path.expanduser(os.environ.get("KERAS_NPLM_CACHE") or cache)))
+    return Path(os.environ.get("KERAS_NPLM_CACHE") or "~/.cache/keras_nplm").expanduser().absolute()
 
 
 def display_url(path: str | os.PathLike) -> str:
     """Return the URL of a local file that was downloaded or will be uploaded; other paths are returned as they are."""
     text = os.fspath(path)
-    roots = {os.path.join(find_cache(), "files", scheme): f"{scheme}:/" for scheme in _LIBRARIES}
+    roots = {os.path.join(find_cache(), "files", scheme): f"{scheme}:/" for scheme in _STORES}
     roots |= {directory: url for directory, (url, _) in _OUTPUTS.items()}
     for directory, url in roots.items():
         if text == directory or text.startswith(directory + os.sep):
@@ -70,20 +64,17 @@ def fetch(path: str | os.PathLike) -> Path:
     with _explain_errors(url, "read"):
         described = filesystem.info(url)
         listed = {"": described} if described["type"] == "file" else _list_files(filesystem, url)
-        listed = {name: info for name, info in listed.items() if name != _CHECKPOINT}
-        stale = [name for name, info in listed.items() if not _is_current(copy / name, info)]
-        if (size := sum(listed[name]["size"] for name in stale)) > _SHOWN_BYTES:
+        listed.pop(_CHECKPOINT, None)
+        stale = {name: info for name, info in listed.items() if not _is_current(copy / name, info)}
+        if (size := sum(info["size"] for info in stale.values())) > _SHOWN_BYTES:
             print(f"Downloading {url} ({size / 1e6:,.1f} MB) to {find_cache()}.", file=sys.stderr)
-        for name in stale:
-            source = f"{url}/{name}".rstrip("/")
+        for name, info in stale.items():
             with replace_file(copy / name) as temporary:
-                filesystem.get_file(source, str(temporary))
-                os.utime(temporary, (_read_version(listed[name]),) * 2)
-                if not _is_current(temporary, listed[name]):
-                    raise RunError(f"{source} was cut short or changed. Fix: run the same command again.")
-        for file in [file for file in copy.rglob("[!.]*") if file.is_file()]:  # others may write .temporary files
-            if file.relative_to(copy).as_posix() not in listed:
-                file.unlink(missing_ok=True)
+                filesystem.get_file(f"{url}/{name}".rstrip("/"), str(temporary))
+                os.utime(temporary, (_read_version(info),) * 2)
+    for file in copy.rglob("[!.]*"):  # others may write .temporary files
+        if file.is_file() and file.relative_to(copy).as_posix() not in listed:
+            file.unlink(missing_ok=True)
     return copy
 
 
@@ -97,31 +88,45 @@ def fetch_files(pattern: str) -> list[Path]:
 
 
 @contextlib.contextmanager
-def open_output(path: str | os.PathLike, *, resume: bool = False, writes: bool = True) -> Iterator[Path]:
+def open_output(path: str | os.PathLike, *, resume: bool = False) -> Iterator[Path]:
     """Open an output directory. For a remote one, yield a local directory that is uploaded, also after an error.
 
     Changed files are uploaded in the order in which they were written, config.json and metrics.json last. With `resume`
-    a run is downloaded from there; otherwise the directory has an empty file in place of each remote one. Workers that
-    do not write get the place of the copy that `fetch` makes.
+    a run is downloaded from there; otherwise the directory has an empty file in place of each remote one.
     """
-    if not is_remote(path) or not writes:
-        yield _find_copy(_normalise(path)) if is_remote(path) else Path(path)
+    if not is_remote(path):
+        yield Path(path)
         return
-    url = _normalise(path)
-    work = find_cache() / "work" / hashlib.sha256(url.encode()).hexdigest()[:16]
-    local = work / url.rpartition("/")[2]
-    try:
-        with lock_directory(work), contextlib.ExitStack() as at_end:
-            shutil.rmtree(local, ignore_errors=True)  # of a killed process
-            local.mkdir()
-            at_end.callback(shutil.rmtree, local, ignore_errors=True)
-            _OUTPUTS[str(local)] = url, _download_run(url, local, resume)
-            at_end.callback(_OUTPUTS.pop, str(local))
-            at_end.callback(upload, local)
+    with _upload_at_end(_normalise(path), resume) as local:
+        yield local
+
+
+@contextlib.contextmanager
+def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
+    """Open an output file. For a remote one, yield a local path: at the end it is uploaded, with files beside it."""
+    if not is_remote(path):
+        yield Path(path)
+        return
+    parent, _, name = _normalise(path).rpartition("/")
+    with _upload_at_end(parent) as local:
+        yield local / name
+
+
+@contextlib.contextmanager
+def _upload_at_end(url: str, resume: bool | None = None) -> Iterator[Path]:
+    """Yield a temporary directory whose files are uploaded to a URL at the end; None: without the files there."""
+    find_cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=find_cache()) as directory:
+        local = Path(directory, url.rpartition("/")[2])
+        local.mkdir()
+        _OUTPUTS[str(local)] = url, {} if resume is None else _download_run(url, local, resume)
+        try:
             yield local
-    except (InputError, RunError) as error:
-        message = str(error).replace(str(local), url)
-        raise type(error)(message.replace(str(work), url) if isinstance(error, LockedError) else message) from error
+        except (InputError, RunError) as error:
+            raise type(error)(str(error).replace(str(local), url)) from error
+        finally:
+            upload(local)
+            del _OUTPUTS[str(local)]
 
 
 def upload(path: Path) -> None:
@@ -133,22 +138,6 @@ def upload(path: Path) -> None:
             open_filesystem(url).put_file(str(path), url)
 
 
-@contextlib.contextmanager
-def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Open an output file. For a remote one, yield a local path: at the end it is uploaded, with files beside it."""
-    if not is_remote(path):
-        yield Path(path)
-        return
-    parent, _, name = _normalise(path).rpartition("/")
-    with tempfile.TemporaryDirectory() as local:
-        _OUTPUTS[local] = parent, {}
-        try:
-            yield Path(local, name)
-            upload(Path(local))
-        finally:
-            del _OUTPUTS[local]
-
-
 def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
     """Download a run, or empty files without `contents`. Return the states of all files."""
     filesystem, states = open_filesystem(url), {}
@@ -157,10 +146,9 @@ def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
         is_run = any(name == "config.json" or name.startswith("corpus/") for name in listed)
         for name in listed:
             (local / name).parent.mkdir(parents=True, exist_ok=True)
+            (local / name).touch()
             if contents and is_run:
                 filesystem.get_file(f"{url}/{name}", str(local / name))
-            else:
-                (local / name).touch()
             states[name] = _read_state(local / name)
     return states
 
@@ -206,15 +194,12 @@ def _list_files(filesystem: Any, url: str) -> dict[str, dict]:
 
 
 def _is_current(copy: Path, described: dict) -> bool:
-    """Return whether a copy has the size of the object, and as modification time its version."""
-    with contextlib.suppress(OSError):
-        state = copy.stat()
-        return (state.st_size, int(state.st_mtime)) == (described["size"], _read_version(described))
-    return False
+    """Return whether the modification time of a copy is the version of the object."""
+    return copy.exists() and int(copy.stat().st_mtime) == _read_version(described)
 
 
 def _read_version(described: dict) -> int:
-    return zlib.crc32(next((str(described[name]) for name in _VERSION if described.get(name)), "").encode())
+    return zlib.crc32(str(described).encode())
 
 
 @contextlib.contextmanager
@@ -222,14 +207,12 @@ def _explain_errors(url: str, verb: str) -> Iterator[None]:
     """Turn any error of an object store, of its library or of the network into one clear error."""
     try:
         yield
+    except (InputError, RunError):
+        raise
     except Exception as error:  # botocore, aiohttp and google.auth have classes of their own
-        if isinstance(error, InputError | RunError):
-            raise
         reason = summarize_error(error).rstrip(".")
         if isinstance(error, FileNotFoundError):
             raise InputError(f"Cannot {verb} {url}: no such bucket, file or directory. Fix: check the name.") from error
         if isinstance(error, PermissionError) or "Credential" in type(error).__name__ or "Anonymous" in reason:
-            raise InputError(f"Cannot {verb} {url} ({reason}). Fix: {_CREDENTIALS[url[:2]]}.") from error
-        raise RunError(
-            f"Cannot {verb} {url} ({reason}). Fix: check the network and the disk, then run the same command again."
-        ) from error
+            raise InputError(f"Cannot {verb} {url} ({reason}). Fix: {_STORES[url[:2]][1]}.") from error
+        raise RunError(f"Cannot {verb} {url} ({reason}). Fix: check network and disk, and run it again.") from error

@@ -1,8 +1,8 @@
 """Run code around the first import of a library; filter TensorFlow's start-up messages.
 
 TensorFlow's C++ code writes them to file descriptor 2 while it is imported and when it first looks for devices, some
-of them whatever `TF_CPP_MIN_LOG_LEVEL` says. During that time a filter process reads the descriptor line by line. It is
-a process and not a thread, so that nothing is lost if TensorFlow aborts. All other lines pass, in order.
+of them whatever `TF_CPP_MIN_LOG_LEVEL` says. During that time `grep` reads the descriptor. It is a process and not a
+thread, so that nothing is lost if TensorFlow aborts. All other lines pass, in order.
 """
 
 import contextlib
@@ -27,23 +27,14 @@ _MESSAGES = (
     r"computation placer already registered",
     r"TF-TRT Warning: Could not find TensorRT",
 )
-_FILTER = """
-import os, re, sys
-unwanted = re.compile("|".join(sys.argv[1:]).encode(), re.MULTILINE)
-for line in sys.stdin.buffer:
-    if not unwanted.search(line):
-        os.write(1, line)
-"""
 
 
-def run_around_import(library: str, context: Callable[[], AbstractContextManager]) -> None:
+class ImportWithin(importlib.abc.MetaPathFinder):
     """Import a top-level module within a context manager when it is imported for the first time, by whomever."""
-    sys.meta_path.insert(0, _Finder(library, context))
 
-
-class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, library: str, context: Callable[[], AbstractContextManager]):
         self.library, self.context = library, context
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:
         spec = importlib.machinery.PathFinder.find_spec(fullname) if fullname == self.library else None
@@ -62,7 +53,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 def hide_messages() -> None:
     """Filter standard error while TensorFlow is imported later on, unless `TF_CPP_MIN_LOG_LEVEL` is 0."""
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
-        run_around_import("tensorflow", _import_quietly)
+        ImportWithin("tensorflow", _import_quietly)
 
 
 @contextlib.contextmanager
@@ -71,11 +62,11 @@ def _import_quietly() -> Iterator[None]:
     import subprocess  # here: `import keras_nplm` imports this module
 
     sys.stderr.flush()
-    command = [sys.executable, "-I", "-S", "-c", _FILTER, *_MESSAGES]
+    command = ["grep", "-a", "-v", "-E", "|".join(_MESSAGES)]
     try:
         original = os.dup(2)
         filter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=original, start_new_session=True)
-    except OSError:  # no standard error, or no room for one more process
+    except OSError:  # no standard error, no grep, or no room for one more process
         yield
         return
     os.dup2(filter.stdin.fileno(), 2)

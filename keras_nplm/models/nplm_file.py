@@ -27,8 +27,7 @@ _PARTS = ["config.json", "metadata.json", _WEIGHTS]
 _KINDS = (NPLM, ContextEmbedding, AveragedContext, TanhHidden, DeepHidden, *OUTPUTS.values())
 _CLASSES = {f"keras_nplm>{kind.__name__}" for kind in _KINDS}
 _FLOAT = 4  # bytes
-_MAX_CONFIG = 1 << 20  # bytes of config.json and of metadata.json; a network of this package needs 10,000
-_LONGEST = 1000  # characters of its strings, items of its lists
+_MAX_CONFIG = 1 << 16  # bytes of config.json and of metadata.json; a network of this package needs 10,000
 
 
 def load_network(path: Path) -> NPLM:
@@ -61,7 +60,7 @@ def _read_part(archive: zipfile.ZipFile, path: Path, name: str) -> dict:
     """Read a JSON object of the archive. Keras copies the name of a model into the name of each weight."""
     source = f"{name} in {path}"
     check_json_size(source, archive.getinfo(name).file_size, _MAX_CONFIG)
-    return parse_json(source, archive.read(name).decode("utf-8"), _LONGEST)
+    return parse_json(source, archive.read(name).decode("utf-8"))
 
 
 def _refuse_foreign_classes(path: Path, value: object) -> None:

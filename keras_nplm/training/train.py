@@ -21,7 +21,6 @@ from keras_nplm.io.errors import InputError, check_argument, was_caused_by
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
-from keras_nplm.io.paths import is_remote
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import display_url, fetch, open_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
@@ -115,7 +114,7 @@ def train(
     chief = is_chief(devices)
     with (
         fail_if_worker_is_lost(devices),
-        open_output(directory, resume=True, writes=chief) as local,
+        open_output(directory, resume=True) if chief else contextlib.nullcontext(Path(directory)) as local,
         lock_run(local) if chief else contextlib.nullcontext(),
     ):
         return _run(requested, corpus, local, devices, background)
@@ -140,7 +139,7 @@ def _run(
         options = dataclasses.asdict(configuration) | {"kind": configuration.kind}
         return options if background is None else options | {"background": display_url(background)}
 
-    encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
+    directory, encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
     options = read_json(directory / "config.json")
     configuration = Configuration(**{field.name: options[field.name] for field in dataclasses.fields(Configuration)})
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
@@ -170,23 +169,22 @@ def _prepare(
     corpus: Corpus,
     directory: Path,
     devices: tf.distribute.Strategy,
-) -> tuple[EncodedCorpus, Vocabulary]:
+) -> tuple[Path, EncodedCorpus, Vocabulary]:
     """Prepare the directory at the chief first, then at the other workers, which may share its file system."""
     text = {name: getattr(configuration, name) for name in ("vocabulary_scope", "min_count", "max_size")}
-    prepare = functools.partial(prepare_directory, directory, corpus, choose, **text)
-    prepared = prepare() if is_chief(devices) else None
+    prepare = functools.partial(prepare_directory, corpus=corpus, options=choose, **text)
+    prepared = prepare(directory) if is_chief(devices) else None
     broadcast_from_chief(devices, [np.zeros(1)])  # returns when all workers have come here
     if prepared:
-        return prepared
-    if is_remote(url := display_url(directory)):
-        fetch(url)
+        return directory, *prepared
+    directory = fetch(directory)
     while not (directory / "config.json").exists():
         try:
             with lock_run(directory):
-                return prepare()
+                return directory, *prepare(directory)
         except LockedError:  # a worker that sees the same directory prepares it
             time.sleep(1)
-    return prepare()
+    return directory, *prepare(directory)
 
 
 def _read_finished_run(directory: Path) -> dict:

@@ -174,14 +174,14 @@ def name_shard(path: Path, shard: str) -> None:
 
 
 DAMAGES = [
-    ("network", claim_size, "model.keras", (), "unpack to"),
+    ("network", claim_size, "model.keras", (), "uncompressed"),
     *[
         ("ngram", replace_file, name, (kind,), " ")
         for name in ("vocabulary.txt", "ngrams.npz", IDS)
         for kind in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"))
     ],
-    ("ngram", add_zeros, "ngrams.npz", (), "unpack to"),
-    ("network", add_zeros, "model.keras", (), "unpack to|whole model file"),
+    ("ngram", add_zeros, "ngrams.npz", (), "uncompressed"),
+    ("network", add_zeros, "model.keras", (), "uncompressed|whole model file"),
     ("ngram", claim_size, "ngrams.npz", (), " "),
     *[("ngram", name_shard, CORPUS, (shard,), " ") for shard in ("/etc/passwd", "../" + IDS, "\0")],
 ]
@@ -254,7 +254,7 @@ NETWORKS = {
     "vocabulary size": (set_option(None, vocabulary_size=10**10), TOO_LARGE),
     "vectors": (set_option(None, embedding_dim="5"), TOO_LARGE),
     "hidden units": (set_option("hidden", hidden_units=10**9), TOO_LARGE),
-    "long name": (set_option(None, name="x" * 1001), "at most 1,000 long"),
+    "long name": (set_option(None, name="x" * 70_000), "at most 65,536 bytes"),
     "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
     "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
     "not finite": (set_weights(lambda g: g.create_dataset("0", data=np.full((20, 4), np.nan))), "finite"),

@@ -44,9 +44,9 @@ def test_invalid_output_path_has_status_2(tmp_path, text, ngram_directory, capsy
     (tmp_path / "file.txt").touch()
     messages = {
         **({"": "must be a path. Received: ''. Fix: name a"} if command.endswith(" {output}") else {}),
-        tmp_path / "file.txt" / "sub": "must not lie below a file. Received: ",
+        tmp_path / "file.txt" / "sub": "Not a directory. Fix: check the path",
         tmp_path / "new" / ("x" * 300): "File name too long. Fix: choose a shorter path",
-        tmp_path / "new" / "a\0b": "must not hold a NUL character",
+        tmp_path / "new" / "a\0b": "embedded null byte. Fix: check the path",
     }
     for output, message in messages.items():
         names = dict(text=text, model=ngram_directory, output=output)

@@ -24,7 +24,7 @@ ROWS = [
     ("complete {model} word --top-k 0", "`top_k` must be 1 or more"),
     ("complete {model} \udcff", "An argument must be UTF-8 text"),
     ("generate {model} --num-words 0", "`num_words` must be 1 to 1,000,000"),
-    ("generate {model} --temperature nan", "`temperature` must be finite"),
+    ("generate {model} --temperature nan", "`temperature` must be a finite"),
     ("ngram --output {tmp}/m --num-classes 0", "`num_classes` must be 1 or more"),
     ("ngram --output {tmp}/m --vocabulary x", "`--vocabulary` must be left out without `--arpa`"),
     ("ngram --output {tmp}/m --arpa x --order 3", "`--order` cannot be combined with `--arpa`"),
@@ -76,7 +76,7 @@ def test_a_command_line_that_does_not_parse_has_status_2(arguments, capsys):
 
 
 EXTRAS = [  # the extra, the library, the command
-    ("zstd", "zstandard", "evaluate {model} --text {tmp}/text.zst"),
+    ("zstd", "backports.zstd", "evaluate {model} --text {tmp}/text.zst"),
     ("lemmas", "simplemma", "ngram --train {text} --normalise lemmas --output {tmp}/m"),
     ("beam", "apache_beam", "prepare --train {text} --runner DirectRunner --output {tmp}/m"),
     ("onnx", "tf2onnx", "export {network} {tmp}/m.onnx"),
@@ -93,5 +93,5 @@ def test_a_missing_extra_is_named(
     names = dict(model=ngram_directory, network=model_directory, tmp=tmp_path, text=text)
     assert main(command.format(**names).split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"needs {library} (" in line and line.endswith(f"Fix: `pip install 'keras-nplm[{extra}]'`.")
+    assert f"needs the extra {extra} (" in line and line.endswith(f"Fix: `pip install 'keras-nplm[{extra}]'`.")
     assert [path.name for path in tmp_path.iterdir()] == ["text.zst"]

@@ -37,13 +37,12 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
 
 
 @pytest.mark.parametrize("content", [MARKER, ""])
-def test_a_lock_without_signs_is_replaced(tmp_path, monkeypatch, capsys, content):
+def test_a_lock_without_signs_is_replaced(tmp_path, monkeypatch, content):
     monkeypatch.setattr(lock, "LEASE", 1.0)
     monkeypatch.setattr(lock, "HEARTBEAT", 0.1)
     (tmp_path / ".lock").write_text(content.replace("{}", "1.0"))
     os.utime(tmp_path / ".lock", (0, 0))
     with lock_directory(tmp_path):
-        assert ("for a sign of the process that locked" in capsys.readouterr().err) == bool(content)
         assert str(os.getpid()) in (tmp_path / ".lock").read_text()
 
 
@@ -59,9 +58,6 @@ def test_an_error_releases_the_lock(tmp_path):
         assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [".lock"]  # nested locks are one
         raise KeyError
     assert not list(tmp_path.iterdir())
-    (tmp_path / "a").touch()
-    with pytest.raises(InputError, match="Cannot write .*a: File exists"), lock_directory(tmp_path / "a"):
-        pass
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -76,4 +72,4 @@ def test_a_deleted_directory_is_not_written_again(tmp_path, replaced):
         with pytest.raises(RunError, match="deleted or replaced"):
             write_json(directory / "corpus" / "a.json", {})
         raise InputError("not the cause")
-    assert [path.name for path in tmp_path.rglob("*")] == ["model"] * replaced
+    assert not list(tmp_path.iterdir())

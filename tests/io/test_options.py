@@ -34,9 +34,8 @@ def test_defaults_and_examples_are_accepted():
     [
         ("order", 1, "`order` must be 2 to 1,023. Received: 1. Fix: give a value such as 21."),
         ("order", "x", "`order` must be an integer, 2 to 1,023. Received: 'x'."),
-        pytest.param("seed", 10**5000, "Received: a huge number", id="huge"),
-        ("learning_rate", float("inf"), "`learning_rate` must be finite, 0 or more. Received: inf."),
-        ("dropout", float("nan"), "`dropout` must be finite, in [0, 1). Received: nan."),
+        ("learning_rate", float("inf"), "`learning_rate` must be a finite number, 0 or more. Received: inf."),
+        ("dropout", float("nan"), "`dropout` must be a finite number, in [0, 1). Received: nan."),
         ("max_size", 0, "`max_size` must be 1 or more, or None. Received: 0."),
         ("boundary", "x", "`boundary` must be one of sentence, stream. Received: 'x'."),
         ("averages_after", "5,3", "`averages_after` must be rising integers separated by commas. Received: '5,3'."),

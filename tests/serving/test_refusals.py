@@ -13,7 +13,7 @@ _CALLS = [  # of a small model, a directory with a file, and a model directory
     (lambda model, _, models: export_litert(model, models / "model.keras"), "lies in the model directory"),
     (lambda model, path, _: export_saved_model(model, path), "which holds other files"),
     (lambda model, path, _: export_saved_model(model, path / "file"), "must be a directory.*file, which is a file"),
-    (lambda model, path, _: export_saved_model(model, path / "file" / "served"), "must not lie below a file"),
+    (lambda model, path, _: export_saved_model(model, path / "file" / "served"), "Not a directory"),
     *[
         (lambda model, path, _, name=name: export_saved_model(model, path / name), "becomes the model name")
         for name in ("sp ace", "a:b", "über", "5")

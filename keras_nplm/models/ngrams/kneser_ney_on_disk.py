@@ -36,13 +36,13 @@ def kneser_ney_on_disk(
             tables = _SmoothedTables(counts, boundary, columns, progress.update)
         for column in (*counts.counts, *counts.suffixes):
             column.close()
-        with open_archive_to_write(temporary) as archive:
-            archive.write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
-            archive.write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
+        with open_archive_to_write(temporary) as write:
+            write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
+            write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
             of_orders = {"contexts": counts.contexts, "keys": counts.keys[1:], "log_probs": tables.log_probs}
             for name, table in (of_orders | {"backoffs": tables.backoffs}).items():
                 for i, column in enumerate(table, start=name == "backoffs"):
-                    archive.write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
+                    write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
                     column.close()  # frees its space
 
 

@@ -17,7 +17,7 @@ def test_invalid_options_end_before_ray_starts(monkeypatch, capsys):
     assert "`workers` must be 1 or more. Received: 0. Fix: " in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "ray.train", None)
     assert main(["--output", "model"]) == 2
-    assert "Training on Ray needs ray (" in capsys.readouterr().err
+    assert "Training on Ray needs the extra ray (" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """Text files are read whole, however they are cut or compressed; damage and long lines are refused."""
 
 import bz2
+import functools
 import gzip
 import io
 import itertools
@@ -25,8 +26,8 @@ def _write(path: Path, text: bytes) -> Path:
     """Write a text file, compressed if its suffix says so."""
     compressors = {".txt": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
     if path.suffix == ".zst":
-        zstandard = pytest.importorskip("zstandard")
-        compress = zstandard.ZstdCompressor(write_checksum=True).compress  # as the program `zstd` does
+        zstd = pytest.importorskip("backports.zstd")
+        compress = functools.partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
         path.write_bytes(compress(text[:99]) + compress(text[99:]))  # two frames, as parallel compressors write
     else:
         path.write_bytes(compressors[path.suffix](text))
@@ -75,7 +76,7 @@ def test_a_line_that_is_too_long_is_named(tmp_path, monkeypatch, suffix):
     lines = itertools.chain.from_iterable(chunk.lines() for chunk in cut_files([path]))
     assert list(lines)[9:] == ["x" * 19, "short", "y" * 20]
     _write(path, b"short\n" * 9 + b"x" * 20 + b"\nshort\n")
-    with pytest.raises(InputError, match=f"text{suffix}, (line 10|byte 54): a line must have at most 20 bytes. .* Fix"):
+    with pytest.raises(InputError, match=f"text{suffix}, byte 54: a line must have at most 20 bytes. .* Fix"):
         list(read_lines([path]))
 
 
@@ -84,7 +85,7 @@ def test_memory_is_bounded_however_small_an_archive_is(tmp_path, suffix):
     path = _write(tmp_path / f"text{suffix}", b"a" * 63_999_999 + b"\n")
     assert path.stat().st_size < 70_000
     tracemalloc.start()
-    with pytest.raises(InputError, match="line 1: a line must have at most 16,777,216 bytes"):
+    with pytest.raises(InputError, match="byte 0: a line must have at most 16,777,216 bytes"):
         next(read_lines([path]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
