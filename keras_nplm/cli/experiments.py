@@ -1,6 +1,7 @@
 """`keras-nplm benchmark`, `paper` and `study`: speed measurements, the paper's Table 1, and studies on Brown."""
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -63,10 +64,8 @@ def _benchmark(options: argparse.Namespace) -> dict:
     check_argument("seconds", seconds and seconds[0] > 0, "1 or more", repr(options.seconds), "choose 300.")
 
     def measure() -> dict:
-        from keras_nplm.training.distribution import use_one_core
-
         corpus = flags.open_named_corpus(options)
-        use_one_core()
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core; TensorFlow counts those that it may use
         settings = Settings(corpus, options.rounds, seconds, Path(options.output), options.data_dir)
         return run_benchmarks(options.benchmarks or BENCHMARKS[:-1], settings) | {"command": _name_command(options)}
 

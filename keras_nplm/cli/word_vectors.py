@@ -94,9 +94,7 @@ def _draw_map(suffix: str, words: list[str], vectors: np.ndarray, rows: list[int
         return "".join(f"{word}\t{x:.4f}\t{y:.4f}\n" for word, (x, y) in lines)
     from keras_nplm.training.charts import draw_words, render_svg  # imports Matplotlib
 
-    pairs = enumerate(zip(chosen, rows, strict=True))
-    notes = {f"word{i}": f"{word}: number {row + 1:,} by frequency" for i, (word, row) in pairs}
-    return render_svg(draw_words(coordinates, chosen), "t-SNE map of word vectors", notes) + "\n"
+    return render_svg(draw_words(coordinates, chosen), "t-SNE map of word vectors") + "\n"
 
 
 def _show_map(result: dict) -> None:

@@ -41,7 +41,7 @@ def draw_lines(charts: Mapping[str, Mapping[str, Sequence[float]]], best: int) -
 
 
 def draw_words(places: np.ndarray, words: Sequence[str]) -> Figure:
-    """Map of N words at float [N, 2], moved apart where they would overlap. Text i has the group id `word{i}`."""
+    """Map of N words at float [N, 2], moved apart where they would overlap."""
     size, margin = np.array([1040, 760]), 24
     labels = [word if len(word) <= _MAX_LETTERS else word[: _MAX_LETTERS - 1] + "…" for word in words]
     sizes = np.array([[_count_letters(label) * _LETTER_WIDTH + 8, _LINE_HEIGHT] for label in labels])
@@ -53,8 +53,8 @@ def draw_words(places: np.ndarray, words: Sequence[str]) -> Figure:
     figure = Figure((width / 72, height / 72), dpi=72)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
-    for number, (centre, label) in enumerate(zip(centres.tolist(), labels, strict=True)):
-        style = dict(ha="center", va="center", fontsize=12, parse_math=False, gid=f"word{number}")
+    style = dict(ha="center", va="center", fontsize=12, parse_math=False)
+    for centre, label in zip(centres.tolist(), labels, strict=True):
         axes.text(*centre, _INVALID.sub("\ufffd", label), **style)
     return figure
 
@@ -79,8 +79,8 @@ def _separate(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return centres
 
 
-def render_svg(figure: Figure, title: str, notes: Mapping[str, str] | None = None) -> str:
-    """Render a figure as an SVG element with a title. `notes` by group ids are shown under the pointer."""
+def render_svg(figure: Figure, title: str) -> str:
+    """Render a figure as an SVG element with a title."""
     buffer = io.StringIO()
     settings = {"svg.fonttype": "none", "svg.hashsalt": title, "font.sans-serif": ["DejaVu Sans"]}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
@@ -88,6 +88,4 @@ def render_svg(figure: Figure, title: str, notes: Mapping[str, str] | None = Non
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(["Date", "Creator", "Format", "Type"]))
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace(">", f' role="img"><title>{escape_html(title)}</title>{_FONT}', 1)
-    for group, note in (notes or {}).items():
-        svg = svg.replace(f'<g id="{group}">', f"<g><title>{escape_html(note)}</title>", 1)
     return re.sub(r'<g id="[^"]*"', "<g", svg)  # ids of several charts would clash on a page

@@ -90,9 +90,6 @@ class Checkpoint(keras.callbacks.Callback):
 
     # Within an epoch
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
-        self.executions_per_check = max(1, UPDATES_PER_CHECK // self.model.steps_per_execution)
-
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         for variable, value in zip(self.model.metrics_variables, self.unfinished_metrics, strict=False):
             variable.assign(value)
@@ -104,7 +101,8 @@ class Checkpoint(keras.callbacks.Callback):
             self._average_workers(self.local)
         elif self.average is not None:
             self._update_average()
-        if batch // self.model.steps_per_execution % self.executions_per_check:
+        executed = self.model.steps_per_execution
+        if batch // executed % max(1, UPDATES_PER_CHECK // executed):
             return
         check_locks(self.directory)
         loss = logs[self.model.prob.loss_name]
@@ -183,9 +181,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _check_finite(self, figure: str, value: float, place: str) -> None:
         if not np.isfinite(value):
-            best = min(self.history, key=lambda epoch: epoch["validation_perplexity"], default=None)
-            kept = f"model.keras holds epoch {best['epoch']}, the best so far." if best else "No epoch was finished."
-            raise RunError(f"The {figure} became {value} {place}. Fix: lower --learning-rate. {kept}")
+            raise RunError(f"The {figure} became {value} {place}. Fix: lower --learning-rate.")
 
     # The state to resume from
 

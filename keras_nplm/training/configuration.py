@@ -139,18 +139,20 @@ _PHONE_NETWORK = dict(embedding_dim=100, hidden_units=200, output_layer="sampled
 _PHONE = _PHONE_NETWORK | dict(dropout=0.18, embedding_dropout=0.09, batch_size=64, learning_rate=1.4, epochs=4)
 
 _NCE = _BROWN | dict(output_layer="nce", held_out_mass=0.04, dropout=0.0)
+_NCE_QUICK = _NCE | dict(num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3)
 _BROWN_NCE = _NCE | dict(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
 
 # The last 4 words in their order, windows of dozens of words as averages, one residual block.
 _MODERN_CONTEXT = dict(order=61, averages_after="4,10,20,40", dropout=0.2, learning_rate=1.2)
 _MODERN_NETWORK = dict(embedding_dim=100, hidden_units=200, activation="gelu", residual_blocks=1, layer_norm=True)
+_MODERN_DROPOUT = dict(dropout=0.3, embedding_dropout=0.1)
 _MODERN_SMALL = _BROWN_NCE | _MODERN_CONTEXT | _MODERN_NETWORK
 
 # The pointer repeats names and topic words, so four times as many words of context pay.
 POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
 _POINTER_CONTEXT = dict(order=241, averages_after="4,10,20,40,80,160", pointer=True)
 _POINTER_TRAINING = dict(segment=POINTER_SEGMENT, batch_size=128, learning_rate=1.4, epochs=8)
-_MODERN_POINTER = _MODERN_SMALL | _POINTER_CONTEXT | _POINTER_TRAINING | dict(dropout=0.3, embedding_dropout=0.1)
+_MODERN_POINTER = _MODERN_SMALL | _MODERN_DROPOUT | _POINTER_CONTEXT | _POINTER_TRAINING
 
 # Gradients of C, H and v differ by orders of magnitude in the energy output: Adagrad scales each.
 _ENERGY_OPTIMISER = dict(optimizer="adagrad", initial_accumulator=1e-5, learning_rate=0.1, batch_size=64, epochs=4)
@@ -162,21 +164,12 @@ SMALL = "small"  # the named configuration that `Configuration()` is
 _NAMED: dict[str, tuple[str, dict]] = {
     SMALL: ("50,000 words of any kind: 4 words and the average of 16 more, one residual block", {}),
     "bengio2003": ("the network of Bengio et al. (2003): n=5, m=60, h=50, direct connections, tanh", _MLP1),
-    "brown": (
-        "the paper's network tuned for Brown, full softmax, label smoothing",
-        _BROWN | dict(held_out_mass=0.04, epochs=6),
-    ),
+    "brown": ("the paper's network tuned for Brown, full softmax", _BROWN | dict(held_out_mass=0.04, epochs=6)),
     "brown-nce": ("Brown with noise-contrastive estimation, 512 negative samples", _BROWN_NCE),
-    "brown-nce-quick": (
-        "the same in 3 epochs, self-normalised: log Z close to 0",
-        _NCE | dict(num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3),
-    ),
+    "brown-nce-quick": ("the same in 3 epochs, self-normalised: log Z close to 0", _NCE_QUICK),
     "brown-energy": ("the paper's energy-based variant (section 5.1) on Brown", _ENERGY),
     "modern-small": ("NCE, 60 words of context with averages, residual block; minutes on a CPU", _MODERN_SMALL),
-    "modern": (
-        "modern-small with more dropout and more epochs",
-        _MODERN_SMALL | dict(dropout=0.3, embedding_dropout=0.1, epochs=8),
-    ),
+    "modern": ("modern-small with more dropout and more epochs", _MODERN_SMALL | _MODERN_DROPOUT | dict(epochs=8)),
     "modern-pointer": ("modern with a pointer to 240 words of context, which it can repeat", _MODERN_POINTER),
     "modern-large": ("256 words of context, 6 residual blocks, for 100 million words and GPUs", _LARGE),
     "phone": ("1 million subwords, below 2 MB in 8 bits; --tokenizer sentencepiece --pieces 4000", _PHONE),
@@ -205,25 +198,20 @@ def train_command(config: dict) -> str | None:
     >>> train_command({"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown"])})
     'keras-nplm train --corpus brown --config brown'
     """
-    corpus, has_file = config.get("corpus", "text "), "background" in config or "pieces_file" in config
-    if config.get("kind") not in ("nplm", "shortlist") or has_file or not _CORPUS.fullmatch(corpus):
+    corpus, (base, steps) = config.get("corpus", "text "), parse_tokenizer(config.get("tokenizer", "words"))
+    has_name = _CORPUS.fullmatch(corpus) and base != SUBWORDS and "background" not in config
+    if config.get("kind") not in ("nplm", "shortlist") or not has_name:
         return None
     words = ["keras-nplm", "train"] + (["--corpus", corpus] if corpus != "python_reference" else [])
-    base, steps = parse_tokenizer(config.get("tokenizer", "words"))
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
     if base == CHARACTERS:
         words += ["--token", "character"]
-    elif base == SUBWORDS or corpus.startswith("tfds:") or nearest in TOKENIZERS:
+    elif corpus.startswith("tfds:") or nearest in TOKENIZERS:
         words += ["--tokenizer", base]
-    for name in ("pieces", "pieces_kind") if base == SUBWORDS else ():
-        default = OPTIONS[name].default
-        if (value := config.get(name, default)) != TOKENIZERS.get(nearest, {}).get(name, default):
-            words += [OPTIONS[name].flag, str(value)]
     words += ["--normalise", *steps] if steps else []
-    without = ("min_count", "max_size") if base == SUBWORDS else ()
-    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
+    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest)])
 
 
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:

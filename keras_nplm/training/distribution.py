@@ -2,14 +2,11 @@
 
 import contextlib
 import functools
-import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 
-import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -20,8 +17,6 @@ from keras_nplm.models.replicas import has_several_workers
 from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
-_LAST_TESTED_KERAS = (3, 15)  # `fit` over several workers relies on internals of Keras
-_SECONDS_PER_LOOK = 0.01  # while TensorFlow connects the workers
 _LOSSES = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
 
 
@@ -33,17 +28,14 @@ def open_strategy(
     Several workers wait for each other, and print for whom. See `keras_nplm.training.worker_connections`.
 
     Args:
-        name: `"one-device"`: no distribution.
-            `"mirrored"`: one replica per GPU of this machine, or per logical CPU if it has no GPU.
-            `"multi-worker"`: the workers that the environment variable `TF_CONFIG` lists. Start the same command on
-            each.
-            `"auto"`: multi-worker if `TF_CONFIG` lists several workers, else mirrored if there are several GPUs, else
-            one device.
+        name: `"one-device"`; `"mirrored"`: a replica per GPU of this machine, or per logical CPU without a GPU;
+            `"multi-worker"`: the workers that `TF_CONFIG` lists, each with the same command; `"auto"`: multi-worker
+            with several workers in `TF_CONFIG`, else mirrored with several GPUs, else one device.
         worker_timeout: seconds to wait for absent workers.
 
     Raises:
         InputError: the name is unknown; there is a single device to mirror; `TF_CONFIG` is absent or invalid; or
-            TensorFlow has already run an operation, before the workers of a multi-worker strategy were connected.
+            TensorFlow has run an operation before the workers were connected.
         RunError: a worker did not come in time or was lost, or the port of this worker is in use.
 
     Example:
@@ -79,48 +71,23 @@ def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.d
     if not workers:
         example = '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
         raise InputError(f"`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to {example}.")
-    if tuple(map(int, keras.__version__.split(".")[:2])) > _LAST_TESTED_KERAS:
-        last = ".".join(map(str, _LAST_TESTED_KERAS))
-        fix = f"Fix: install Keras {last}, or train on one machine."
-        raise InputError(
-            f"Training with several workers needs Keras {last} or earlier. Received: {keras.__version__}. {fix}"
-        )
     if tuple(workers) not in _OPENED:
         if context.context()._initialized:
             wanted = "opened before TensorFlow runs an operation"
             raise InputError(f"`strategy` multi-worker must be {wanted}. Fix: call open_strategy first.")
-        began = time.monotonic()
         wait_for_workers(workers, index, timeout)
-        _OPENED[tuple(workers)] = _connect(f"worker {index} ({workers[index]})", began + timeout)
-    return _OPENED[tuple(workers)]
-
-
-def _connect(worker: str, end: float) -> tf.distribute.Strategy:
-    """Open the strategy in a thread, while this one notices signals and the time.
-
-    TensorFlow connects the workers in one C++ call, which takes SIGTERM from Python. This thread puts it back.
-    """
-    opened, errors = [], []
-
-    def call() -> None:
         try:
-            opened.append(tf.distribute.MultiWorkerMirroredStrategy())
+            _OPENED[tuple(workers)] = tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    while thread.is_alive() and time.monotonic() < end:
-        thread.join(_SECONDS_PER_LOOK)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
-    if opened:
-        return opened[0]
-    reason = _first_line(errors[0].message) if errors else "a worker does not answer"
-    raise RunError(
-        f"TensorFlow could not connect {worker}: {reason}. Fix: check that no other process uses its port, and start "
-        "all workers again."
-    )
+            reason = _first_line(error.message)
+            raise RunError(
+                f"TensorFlow could not connect worker {index} ({workers[index]}): {reason}. Fix: check that no other "
+                "process uses its port, and start all workers again."
+            ) from error
+        finally:  # TensorFlow takes SIGTERM from Python
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
+    return _OPENED[tuple(workers)]
 
 
 @contextlib.contextmanager
@@ -143,17 +110,6 @@ def _first_line(message: str) -> str:
     """The first line of a TensorFlow error message that says the cause."""
     lines = [line for line in message.splitlines() if re.match("(?!Graph execution|Detected at node|<stack)\\S", line)]
     return lines[0][:200] if lines else "no reason given"
-
-
-def use_one_core() -> None:
-    """Restrict this process and TensorFlow to one CPU core, for timings. Call it before TensorFlow starts."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-    except RuntimeError:  # TensorFlow has started; the affinity still holds
-        pass
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

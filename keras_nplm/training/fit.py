@@ -6,27 +6,23 @@ import functools
 import sys
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.spelling import load_spelling
-from keras_nplm.models.text_figures import TextSize
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
 from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
-from keras_nplm.training.targets import TrainingTargets, find_target_limit, print_coverage
+from keras_nplm.training.targets import TrainingTargets, find_target_limit
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
 _VALIDATION_BATCH = 1024
@@ -68,10 +64,17 @@ def fit_network(
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
-            print_coverage(configuration, targets, model.prob.num_outputs)
+            print(f"Perplexities of training are over the {model.prob.num_outputs:,} outputs.", file=sys.stderr)
         language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
-        language_model.corpus, language_model.spelling = encoded, load_spelling(directory)
-        board = _build_board(configuration, directory, language_model, validation_ids, targets, batch_size, ngrams)
+        chosen, default = dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
+        board = LanguageModelBoard(
+            directory / "logs",
+            language_model,
+            batch_size=batch_size,
+            word_counts=targets.counts.sum(axis=0),
+            hparams={name: value for name, value in chosen.items() if value != default[name]},  # what tells runs apart
+            prompts=choose_prompts(validation_ids, vocabulary, encoded.tokenizer),
+        )
         callbacks = [board, checkpoint]  # a run killed between the two repeats the epoch: its logs have no gap
     if local is not None:
         local.vary_random_states()
@@ -141,28 +144,3 @@ def _build(configuration: Configuration, targets: TrainingTargets, steps: int, d
         model.compile(optimizer)
         model.optimizer.build(model.trainable_variables)
     return model
-
-
-def _build_board(
-    configuration: Configuration,
-    directory: Path,
-    language_model: LanguageModel,
-    validation_ids: np.ndarray,
-    targets: TrainingTargets,
-    batch_size: int,
-    ngrams: dict,
-) -> LanguageModelBoard:
-    _, positions = ngram_positions(validation_ids, **ngrams)
-    size, options, default = None, dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
-    if not configuration.shortlist_size:  # its network has the perplexity of a part of the text
-        encoded = language_model.corpus
-        size = TextSize.of_split(encoded, "validation", configuration.boundary, language_model.spelling)
-    return LanguageModelBoard(
-        directory / "logs",
-        language_model,
-        batch_size=batch_size,
-        word_counts=targets.counts.sum(axis=0),
-        hparams={name: value for name, value in options.items() if value != default[name]},  # what tells runs apart
-        validation_size=None if size is None else (len(positions), size),
-        prompts=choose_prompts(validation_ids, language_model.vocabulary, language_model.tokenizer_name),
-    )

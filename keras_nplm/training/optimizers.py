@@ -27,6 +27,9 @@ class Lazy:
     sums_repeated_rows = True  # over a batch and over all replicas
 
     def __init__(self, *args: Any, dense_decay: bool = False, **kwargs: Any):
+        for name in ("momentum", "nesterov", "amsgrad"):
+            if kwargs.pop(name, 0):
+                raise ValueError(f"`{name}` must be 0: it moves rows without a gradient. Fix: use LazyAdam.")
         super().__init__(*args, **kwargs)
         self.dense_decay = dense_decay
 
@@ -83,10 +86,6 @@ class LazySGD(Lazy, keras.optimizers.SGD):
         name: str = "lazy_sgd",
         **kwargs: Any,
     ):
-        if kwargs.pop("momentum", 0.0) or kwargs.pop("nesterov", False):
-            raise ValueError(
-                "`momentum` must be 0 and `nesterov` False: momentum moves rows without a gradient. Fix: use LazyAdam."
-            )
         super().__init__(learning_rate, weight_decay=weight_decay, name=name, **kwargs)
         self.row_clipnorm = row_clipnorm
 
@@ -130,11 +129,6 @@ class LazyAdam(Lazy, keras.optimizers.Adam):
 
     Reference: Kingma & Ba (2015).
     """
-
-    def __init__(self, *args: Any, amsgrad: bool = False, **kwargs: Any):
-        if amsgrad:
-            raise ValueError("`amsgrad` must be False: LazyAdam does not implement it.")
-        super().__init__(*args, **kwargs)
 
     def _compute_row_steps(self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any) -> Tensor:
         index = self._get_variable_index(variable)

@@ -46,7 +46,7 @@ $curves
 <h2>Perplexity</h2>
 <p>$comparison Exact perplexity per predicted token ($predicted); lower is better. “Without &lt;unk&gt;” leaves out
 &lt;unk&gt;, which stands for every word outside the vocabulary. The last two columns are comparable between
-tokenizers$normalised: they count characters, and words between spaces, and include the spelling of the words that are
+tokenizers: they count characters, and words between spaces, and include the spelling of the words that are
 &lt;unk&gt;.</p>
 $models
 <h2>Continuations</h2>
@@ -107,8 +107,7 @@ def _show_curves(config: dict, history: list[dict], best: int) -> dict[str, str]
 
 def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> dict[str, str]:
     order, boundary, corpus = language_model.network.ngram_order, language_model.boundary, language_model.corpus
-    is_network = language_model.model is language_model.network
-    models, splits = {"network" if is_network else "network with short-list": metrics}, ("validation", "test")
+    models, splits = {"network": metrics}, ("validation", "test")
     comparison = "Without a Kneser–Ney model: the training text would need too much memory."
     if corpus.splits["train"]["tokens"] <= _MAX_BASELINE_TOKENS:
         ngrams = kneser_ney(corpus.ids("train"), len(language_model.vocabulary), order, boundary)
@@ -126,7 +125,6 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> dict[s
     return {
         "comparison": comparison,
         "predicted": "words and &lt;/s&gt;" if boundary == "sentence" else "words, without sentence ends",
-        "normalised": "; they are of the normalised text" if metrics["test"].get("normalised") else "",
         "models": _format_table(columns, rows),
     }
 
@@ -165,16 +163,15 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
 
 def _show_word_vectors(language_model: LanguageModel) -> dict[str, str]:
     """Nearest words of frequent words, the long ones first; and a map of the most frequent words."""
-    words, counts = language_model.vocabulary.words, language_model.corpus.frequencies()
+    words = language_model.vocabulary.words
     candidates = [word for word in words[len(SPECIALS) + len(words) // 100 :] if _has_letter(word)]
     frequent = sorted(candidates, key=lambda word: sum(map(str.isalpha, word)) < 5)[:20]
     near = [[word, ", ".join(f"{near} {x:.2f}" for near, x in language_model.nearest(word, 5))] for word in frequent]
     numbers = range(len(SPECIALS), len(words))
     ids = [number for number in numbers if _has_letter(words[number])][:_MAP_WORDS] or [*numbers[:_MAP_WORDS]]
     figure = draw_words(word_map(language_model.network.embed.C.numpy()[ids]), [words[number] for number in ids])
-    notes = {f"word{i}": f"{words[id]}: {counts[id]:,} times in the training text" for i, id in enumerate(ids)}
     nearest = _format_table(["word", "nearest words, with their cosines"], near)
-    return {"nearest": nearest, "map": render_svg(figure, "map of the words", notes)}
+    return {"nearest": nearest, "map": render_svg(figure, "map of the words")}
 
 
 def _has_letter(word: str) -> bool:

@@ -1,7 +1,6 @@
 """Targets of training: how often each word is one, and which words are none with a short-list."""
 
 import dataclasses
-import sys
 
 import numpy as np
 
@@ -36,14 +35,3 @@ def find_target_limit(configuration: Configuration) -> int | None:
     if configuration.shortlist_size is None or configuration.outside_output:
         return None
     return len(SPECIALS) + configuration.shortlist_size
-
-
-def print_coverage(configuration: Configuration, targets: TrainingTargets, num_outputs: int) -> None:
-    """Print the share of training targets that the short-list covers."""
-    counts = targets.counts.sum(axis=0)
-    share = counts[: len(SPECIALS) + configuration.shortlist_size].sum() / counts.sum()
-    print(
-        f"The short-list covers {share:.1%} of the training text. During training, perplexities are measured over the "
-        f"{num_outputs:,} outputs of the network. The whole model is evaluated at the end.",
-        file=sys.stderr,
-    )

@@ -23,9 +23,7 @@ from keras_nplm.io.text import escape_formula
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.lookup import rows
 from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.text_figures import TextSize, compute_text_figures
 
-_TEXT_FIGURES = ("bits_per_character", "perplexity_per_word")
 _PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
 _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # Markdown shows them literally
 
@@ -39,8 +37,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         run/loss                what is minimised, with the penalty; a sampled loss has its own name
         X                       each further metric given to `compile`, under its name
 
-    With `validation_size` the run `validation` also gets `text/bits_per_character` and `text/perplexity_per_word`. The
-    run `train` gets
+    The run `train` also gets
 
         run/learning_rate       at the end of the epoch
         run/ngrams_per_second   of training, without validation
@@ -57,7 +54,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         hparams: options to compare runs by, for the page of hyperparameters.
         prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.
-        validation_size: (predicted tokens, size) of the validation text. None: no tags `text/…`.
         projector_words: number of words in the projector, without special tokens. 0: no projector.
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
@@ -75,12 +71,11 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         hparams: dict | None = None,
         prompts: Sequence[str] = ("",),
         num_words: int = 12,
-        validation_size: tuple[int, TextSize] | None = None,
         projector_words: int = 10_000,
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model, self._has_session, self._is_fitting = language_model.network, False, False
+        model, self._has_session = language_model.network, False
         if not isinstance(model, NPLM):
             raise InputError(f"`language_model` must hold an NPLM. Received: {type(model).__name__}.")
         shape = (model.vocabulary_size,) if word_counts is None else np.shape(word_counts)
@@ -89,8 +84,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         for prompt in prompts:
             language_model.generate(prompt, num_words)  # raises its errors now, not after the first epoch
         self.language_model, self.prompts, self.num_words = language_model, prompts, num_words
-        self.batch_size, self.hparams = batch_size, hparams
-        self.validation_size, self.word_counts = validation_size, word_counts
+        self.batch_size, self.hparams, self.word_counts = batch_size, hparams, word_counts
         ids = np.arange(len(SPECIALS), model.vocabulary_size)
         if word_counts is not None:
             ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
@@ -101,14 +95,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         if model is not self.language_model.network:
             raise InputError("`language_model` must hold the model that is fitted. Fix: pass LanguageModel(model, …).")
         super().set_model(model)
-
-    def on_train_begin(self, logs: dict | None = None) -> None:
-        super().on_train_begin(logs)
-        self._is_fitting = True
-
-    def on_train_end(self, logs: dict | None = None) -> None:
-        self._has_session = self._is_fitting = False
-        super().on_train_end(logs)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
@@ -125,7 +111,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self._trained_at = self._trained_at or time.perf_counter()
 
     def on_test_end(self, logs: dict | None = None) -> None:
-        super().on_test_end({} if self._is_fitting else logs)  # in `fit`, on_epoch_end records these values
+        super().on_test_end({})  # on_epoch_end records these values
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._trained_at = self._trained_at or time.perf_counter()
@@ -153,13 +139,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 self.summary.text("continuations", self._sample_continuations())
         self._train_writer.flush()
         if validation:
-            scalars = _name_tags(validation)
-            if self.validation_size is not None and "perplexity" in validation:
-                tokens, size = self.validation_size
-                figures = compute_text_figures(-tokens * float(np.log(validation["perplexity"])), size)
-                scalars |= {f"text/{name}": figures[name] for name in _TEXT_FIGURES if figures[name] is not None}
             with self._val_writer.as_default(step=epoch):
-                for tag, value in scalars.items():
+                for tag, value in _name_tags(validation).items():
                     self.summary.scalar(tag, value)
         self._begin_session(self._val_writer if validation else self._train_writer)
         if len(self.projector_ids):

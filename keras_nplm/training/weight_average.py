@@ -1,7 +1,6 @@
 """Exponential moving average of the weights (Polyak averaging), validated and saved in place of the weights.
 
-Keras's `use_ema=True` passes over all weights at every step. With noise-contrastive estimation (|V| = 17,905, m = 60)
-an update takes 1.0 ms of CPU time on one core, 1.5 ms with the average here, and 6.0 ms with `use_ema`.
+Keras's `use_ema=True` passes over all weights at every step: updates take four times as long as with the average here.
 """
 
 import keras

@@ -63,21 +63,15 @@ def read_cluster() -> tuple[list[str], int]:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
         workers, index = cluster["worker"], task["index"]
-        is_cluster = set(cluster) == {"worker"} and task["type"] == "worker"
-        is_list = isinstance(workers, list) and all(map(_is_address, workers)) and len(set(workers)) == len(workers)
-        is_valid = is_cluster and is_list and type(index) is int and 0 <= index < len(workers)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        is_valid = False
-    if not is_valid:
+        hosts, _, ports = zip(*(worker.rpartition(":") for worker in workers), strict=True)
+        is_cluster = set(cluster) == {"worker"} and task["type"] == "worker" and isinstance(workers, list)
+        is_list = all(hosts) and all(0 < int(port) < 1 << 16 for port in ports) and len({*workers}) == len(workers)
+        if not (is_cluster and is_list and type(index) is int and 0 <= index < len(workers)):
+            raise ValueError
+        return workers, index
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             "TF_CONFIG must list workers only, each once as host:port with a port of 1 to 65535, and give this process "
             f"the type worker and an index in this list. Received: {text!r:.200}. Fix: write it like "
             '{"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", "index": 0}}.'
-        )
-    return workers, index
-
-
-def _is_address(worker: object) -> bool:
-    """Return whether a worker is `host:port` with a port that exists."""
-    host, _, port = worker.rpartition(":") if isinstance(worker, str) else ("", "", "")
-    return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
+        ) from error

@@ -102,7 +102,7 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
 
 def test_a_recorded_benchmark_has_its_command(monkeypatch):
     recorded = []
-    monkeypatch.setattr("keras_nplm.training.distribution.use_one_core", lambda: None)
+    monkeypatch.setattr("os.sched_setaffinity", lambda *arguments: None)
     monkeypatch.setattr(cli, "run_benchmarks", lambda *arguments: {"rows": []})
     monkeypatch.setattr(cli, "record_report", lambda name, report: recorded.append(report["command"]))
     monkeypatch.setattr(cli.flags, "open_named_corpus", lambda options: None)

@@ -92,7 +92,10 @@ def test_what_a_failed_download_has_left_is_not_uploaded(url, monkeypatch):
     store = open_filesystem(url)
     store.pipe_file(f"{url}/run/config.json", b"whole")
     monkeypatch.setattr(store, "get_file", Mock(side_effect=OSError("Connection reset")))
-    with pytest.raises(RunError, match="Connection reset"), open_output(f"{url}/run", resume=True):
+    with (
+        pytest.raises(RunError, match=r"reset\). Fix: check network"),
+        open_output(f"{url}/run", resume=True),
+    ):
         raise AssertionError
     assert store.cat_file(f"{url}/run/config.json") == b"whole"
 
@@ -105,14 +108,8 @@ def test_failures_are_named(bucket, monkeypatch):
             fetch(path)
     with pytest.raises(InputError, match=r"must name a bucket. Received: s3://\. Fix: s3://bucket/name"):
         fetch("s3://")
-    with pytest.raises(InputError, match="Cannot read s3://absent-bucket: no such"), open_output("s3://absent-bucket"):
-        pass
     with pytest.raises(InputError, match=r"This output must be a local path. Received: s3:/b/x. Fix: "):
         check_output_path(Path("s3://b/x"))
-    for failure, match in [
-        (PermissionError("Access Denied"), r"a.txt \(Access Denied\). Fix: set AWS_ACCESS_KEY_ID and "),
-        (OSError("Connection reset"), r"a.txt \(Connection reset\). Fix: check network and disk"),
-    ]:
-        monkeypatch.setattr(store, "info", Mock(side_effect=failure))
-        with pytest.raises((InputError, RunError), match=match):
-            fetch(f"{bucket}/a.txt")
+    monkeypatch.setattr(store, "info", Mock(side_effect=PermissionError("Access Denied")))
+    with pytest.raises(InputError, match=r"a.txt \(Access Denied\). Fix: set AWS_ACCESS_KEY_ID and "):
+        fetch(f"{bucket}/a.txt")
