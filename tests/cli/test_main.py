@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
 import threading
 
@@ -82,6 +83,21 @@ def test_an_interrupted_run_says_how_to_resume(tmp_path, text, capsys, monkeypat
     assert "Run the same command again to resume" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_an_interruption_that_a_library_drops_ends_the_command(tmp_path, text, capsys, monkeypatch):
+    def drop(*args, **kwargs):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        raise TypeError("an attribute was not found")
+
+    monkeypatch.setattr("keras_nplm.training.train.train", drop)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "interrupted" in capsys.readouterr().err
+
+
 def test_a_closed_pipe_ends_a_command_quietly(ngram_directory, capfd, monkeypatch):
     class ClosedPipe(io.TextIOBase):
         def write(self, text):
@@ -126,7 +142,7 @@ def test_a_pipe_is_read_where_once_suffices(tmp_path, ngram_directory, capsys):
         _run(capsys, *command, tmp_path / "pipe")
         writer.join()
     assert main(["ngram", "--train", str(tmp_path / "pipe"), "--output", str(tmp_path / "m")]) == 2
-    assert "pipe: it is a pipe, which can be read only once" in capsys.readouterr().err
+    assert "pipe: it is a directory, a device or a pipe. Fix: name a regular file" in capsys.readouterr().err
 
 
 TOKENISED = ["<unk> sat", "</s>", "a @-@ b", "the cat 's", "&quot; hi", "wo@@ rd"]

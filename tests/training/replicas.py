@@ -58,11 +58,10 @@ def compare() -> dict:
     differences = {}
     for name in RUNS:
         (left, alone), (right, together) = (fit(devices, name) for devices in (one, mirrored))
-        weights = [
-            pair for pair in zip(left.get_weights(), right.get_weights(), strict=True) if pair[0].dtype.kind == "f"
-        ]
+        pairs = zip(left.get_weights(), right.get_weights(), strict=True)
+        floats = [(a, b) for a, b in pairs if a.dtype.kind == "f"]
         differences[name] = {
-            "weights": max(float(np.abs(a - b).max() / max(1, np.abs(a).max())) for a, b in weights),
+            "weights": max(float(np.abs(a - b).max() / max(1, np.abs(a).max())) for a, b in floats),
             "logs": max(abs(a / b - 1) for name in alone for a, b in zip(alone[name], together[name], strict=True)),
         }
     return {"replicas": mirrored.num_replicas_in_sync, "differences": differences}

@@ -65,19 +65,10 @@ def _start_both(text: Path, directory: Path, *options: str):
     workers = []
     for index in range(2):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        command = [
-            sys.executable,
-            "-c",
-            TRAIN,
-            "--train",
-            text,
-            "--output",
-            directory / f"worker{index}",
-            *OPTIONS.split(),
-        ]
+        command = [sys.executable, "-c", TRAIN, *OPTIONS.split(), "--train", text, *options, "--output"]
         with open(directory / f"worker{index}.log", "ab") as log:
-            environment = os.environ | {"TF_CONFIG": config}
-            workers.append(subprocess.Popen([*command, *options], env=environment, stdout=log, stderr=log))
+            run = dict(env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
+            workers.append(subprocess.Popen([*command, directory / f"worker{index}"], **run))
     try:
         yield workers
     finally:

@@ -36,7 +36,7 @@ _ROWS = [
     (AdaptiveConfiguration, dict(given={"epoch": 2}), "`epoch` must be an option of a configuration"),
     *[(_SIZES, dict(vocabulary_size=size), "`vocabulary_size` must be") for size in (-1, 1, 4)],
     (LazySGD, dict(momentum=0.9), "`momentum` must be 0"),
-    (LazyAdam, dict(amsgrad=True), "`amsgrad` must be False"),
+    (LazyAdam, dict(amsgrad=True), "`amsgrad` must be 0"),
     (open_strategy, dict(name="several"), "`strategy` must be one of auto, one-device"),
     (open_strategy, dict(worker_timeout=0), "`worker_timeout` must be 1 or more. Received: 0."),
     (_TRAIN, dict(background="no"), "`background` requires `shortlist_size`"),
@@ -56,16 +56,9 @@ _ROWS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def ngram_directory(tmp_path_factory, short_corpus):
-    directory = tmp_path_factory.mktemp("ngram") / "kn"
-    estimate("kneser-ney", short_corpus, directory, order=2)
-    return directory
-
-
 @pytest.mark.parametrize("call, options, message", _ROWS)
 def test_invalid_options_are_refused(
-    tmp_path, short_corpus, short_configuration, ngram_directory, call, options, message
+    tmp_path, short_corpus, short_configuration, kneser_ney_directory, call, options, message
 ):
     output = tmp_path / "model"
     if call is _TRAIN:
@@ -74,7 +67,7 @@ def test_invalid_options_are_refused(
     elif call is _ESTIMATE:
         call = functools.partial(estimate, **{"method": "kneser-ney", "corpus": short_corpus, "directory": output})
     elif call is mix:
-        call = functools.partial(mix, [ngram_directory], output)
+        call = functools.partial(mix, [kneser_ney_directory], output)
     with pytest.raises(ValueError) as error:  # the optimisers raise the error of Keras
         call(**options)
     assert message in str(error.value) and not output.exists()

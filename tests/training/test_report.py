@@ -67,10 +67,8 @@ def test_samples_are_those_of_the_model(text, model_directory):
     nearest = _texts(page, "td")[-40:]
     for word, near in zip(nearest[::2], nearest[1::2], strict=True):
         assert near == ", ".join(f"{other} {cosine:.2f}" for other, cosine in model.nearest(word, 5))
-    words, counts = model.vocabulary.words, model.corpus.frequencies()
-    plain = [number for number in range(4, len(words)) if any(map(str.isalpha, words[number]))][:250]
-    notes = [title for title in _texts(page, "{http://www.w3.org/2000/svg}title") if title.endswith(" training text")]
-    assert notes == [f"{words[number]}: {counts[number]:,} times in the training text" for number in plain]
+    plain = [word for word in model.vocabulary.words[4:] if any(map(str.isalpha, word)) and len(word) <= 24][:200]
+    assert {*plain} <= {*_texts(page, "{http://www.w3.org/2000/svg}text")}
 
 
 _ODD = ["<script>alert(1)</script>", "&amp;", "\"x'", "שלום", "</title>", "\x07\x1b", "漢字", "]]>", "$x^2", "x" * 99]
@@ -92,8 +90,6 @@ def test_odd_words_are_shown_as_text(tmp_path, small_configuration, monkeypatch,
     assert not {element.tag for element in page.iter()} & {"script", "b", "x"} and _texts(page, "h1") == ["</h1><b>&"]
     shown = _texts(page, "{http://www.w3.org/2000/svg}text")
     assert set(shown) >= {word if len(word) <= 24 else word[:23] + "…" for word in expected if re.search(r"\w", word)}
-    notes = _texts(page, "{http://www.w3.org/2000/svg}title")
-    assert {note.rpartition(": ")[0] for note in notes} >= {word for word in expected if re.search(r"\w", word)}
     assert "Training perplexity is unknown" in text and "Without a Kneser–Ney model" in text
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from keras_nplm import Configuration, EncodedCorpus, LanguageModel, estimate, open_corpus
-from keras_nplm.cli.main import main
 
 SHARES = {"in.txt": 1, "out=0.5.a.txt": 0.5, "out=0.5.b.txt": 0.5, "web.txt": 0.25}
 
@@ -81,16 +80,3 @@ def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
         pairs |= set(itertools.pairwise(["</s>", *_read_words(files / name)]))
     assert result["ngrams"][1] == len(pairs)
     assert (tmp_path / "kn" / "vocabulary.txt").read_bytes() == (trained / "vocabulary.txt").read_bytes()
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ("0.5", "must be a share in (0, 1] and then files"),
-        ("0.0001 {files}/web.txt", "A share of 0.0001 of"),
-    ],
-)
-def test_invalid_shares_and_files_are_refused(files, tmp_path, capsys, arguments, message):
-    command = f"train --train {files}/in.txt --min-count 1 --resample {arguments} --output".format(files=files)
-    assert main([*command.split(), str(tmp_path / "m")]) == 2
-    assert message in capsys.readouterr().err

@@ -4,7 +4,6 @@ import dataclasses
 import html
 import json
 import re
-import types
 from pathlib import Path
 
 import keras
@@ -83,19 +82,11 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
         assert setting in config
 
 
-def test_ngrams_per_second_are_without_validation(tmp_path, monkeypatch):
-    """A training step takes a second, validation a hundred. NaN weights stop nothing."""
-    clock, model = types.SimpleNamespace(now=0.0), _model()
-    wait = lambda seconds: lambda *_, **__: setattr(clock, "now", clock.now + seconds)  # noqa: E731
-    waits = keras.callbacks.LambdaCallback(on_epoch_begin=wait(100), on_train_batch_end=wait(1))
-    waits.on_test_batch_end = wait(100)
-    model.steps_per_execution = 5  # does not divide 12 updates of 8 n-grams: the last execution has 2
-    board = _board(model, tmp_path, batch_size=8)
+def test_weights_that_are_not_finite_stop_nothing(tmp_path):
+    board = _board(model := _model(), tmp_path)
     model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
-    monkeypatch.setattr("keras_nplm.training.tensorboard.time", types.SimpleNamespace(perf_counter=lambda: clock.now))
-    _fit(model, [waits, board], epochs=1)
+    _fit(model, [board], epochs=1)
     values = _values(tmp_path / "train")
-    assert values["run/ngrams_per_second"] == {0: pytest.approx(96 / 3)}
     assert np.isnan(values["weights/norm_C"][0]) and "continuations" not in values
 
 
@@ -145,7 +136,7 @@ def test_misuse_is_refused_before_training(tmp_path):
 
 
 def test_train_writes_hyperparameters_and_curves(model_directory, small_configuration):
-    train, validation = (_values(model_directory / "logs" / name) for name in ("train", "validation"))
+    train = _values(model_directory / "logs" / "train")
     metrics = json.loads((model_directory / "metrics.json").read_text())
     rates = [epoch["ngrams_per_second"] for epoch in metrics["history"]]
     np.testing.assert_allclose(list(train["run/ngrams_per_second"].values()), rates, rtol=0.05)
@@ -157,9 +148,6 @@ def test_train_writes_hyperparameters_and_curves(model_directory, small_configur
     for name, value in found.items():
         kind = {bool: "bool_value", str: "string_value"}.get(type(options[name]), "number_value")
         assert getattr(value, kind) == options[name]
-    for name in ("bits_per_character", "perplexity_per_word"):
-        value = list(validation[f"text/{name}"].values())[metrics["best_epoch"] - 1]
-        assert value == pytest.approx(metrics["validation"][name], rel=1e-3)
     prompts = [re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in train["continuations"].values()]
     page = (model_directory / "report.html").read_text(encoding="utf-8")
     assert len(prompts[0]) == 4 and all(names == prompts[0] for names in prompts)

@@ -1,9 +1,7 @@
 """`train`: a complete model directory, reproducible, with finished and foreign directories left alone."""
 
-import contextlib
 import dataclasses
 import json
-import signal
 
 import keras
 import pytest
@@ -65,18 +63,3 @@ def test_finished_run_is_read_and_other_directories_are_refused(tmp_path, model_
     with pytest.raises(InputError, match="model directory"):
         train(small_configuration, open_corpus(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_an_interruption_that_a_library_drops_ends_the_command(tmp_path, monkeypatch, capsys):
-    def drop(*_, **__):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-        raise TypeError("an attribute was not found")
-
-    monkeypatch.setattr("keras_nplm.training.train.train", drop)
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        assert main(["train", "--output", str(tmp_path / "model")]) == 130
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert "interrupted" in capsys.readouterr().err
