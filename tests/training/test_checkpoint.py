@@ -1,5 +1,6 @@
 """An interrupted run resumes from its checkpoint to the same weights, bit for bit."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, Configuration, InputError, RunError, train
+from keras_nplm import NPLM, Configuration, InputError, LanguageModel, RunError, open_corpus, train
 from keras_nplm.training.checkpoint import Checkpoint, read_history
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -79,6 +80,46 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
     assert_same_weights(whole, tmp_path)
     assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [False, True, False]
+
+
+OUTPUTS = {
+    "full": dict(weight_average=0.9, direct_connections=True),
+    "energy": dict(output_layer="energy", optimizer="adagrad", learning_rate=0.1),
+    "nce": dict(output_layer="nce", num_sampled=20, optimizer="adam", learning_rate=0.01),
+    "adaptive": dict(output_layer="adaptive", cutoffs="8,16"),
+    "shortlist": dict(output_layer="sampled", num_sampled=9, shortlist_size=10, boundary="stream"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_runs_of_every_output_resume_from_kills_at_random_renames(
+    tmp_path, monkeypatch, short_text, short_configuration, output
+):
+    """The text is on disk, and a share of it is resampled. Checkpoints are written all the time."""
+    configuration = dataclasses.replace(short_configuration, dropout=0.2, **OUTPUTS[output])
+    small = {"data.encoded_corpus.IN_MEMORY": 0, "data.shuffling.BLOCK": 1 << 8, "data.shuffling.POOL": 4 << 8}
+    small |= {"training.checkpoint.SECONDS_PER_SAVE": 0.0, "training.checkpoint.UPDATES_PER_CHECK": 3}
+    for name, value in small.items():
+        monkeypatch.setattr(f"keras_nplm.{name}", value)
+    corpus = open_corpus(train=[str(short_text)], resample=[(0.5, [str(short_text)])])
+    whole = train(configuration, corpus, tmp_path / "whole")
+    rename, random, kills = os.replace, np.random.default_rng(len(output)), 0
+
+    def replace(source, target):
+        if random.random() < 0.2:
+            raise _Killed
+        rename(source, target)
+
+    monkeypatch.setattr("os.replace", replace)
+    while not (tmp_path / "cut" / "metrics.json").exists():
+        with contextlib.suppress(_Killed):
+            resumed = train(configuration, corpus, tmp_path / "cut")
+            kills -= 1
+        kills += 1
+    assert kills > 2 and resumed["test"] == whole["test"]
+    one, two = (LanguageModel.load(tmp_path / name).network.get_weights() for name in ("whole", "cut"))
+    assert all(np.array_equal(left, right) for left, right in zip(one, two, strict=True))
 
 
 @pytest.fixture

@@ -4,19 +4,12 @@ import functools
 
 import pytest
 
-from keras_nplm import (
-    AdaptiveConfiguration,
-    Configuration,
-    InputError,
-    LazyAdam,
-    LazySGD,
-    choose_configuration,
-    estimate,
-    mix,
-    open_strategy,
-    train,
-)
+from keras_nplm import AdaptiveConfiguration, Configuration, InputError, LazyAdam, LazySGD, choose_configuration
+from keras_nplm.training.distribution import open_strategy
+from keras_nplm.training.estimate import estimate
+from keras_nplm.training.mix import mix
 from keras_nplm.training.sizes import compute_sizes
+from keras_nplm.training.train import train
 
 _SIZES = functools.partial(compute_sizes, Configuration())
 _TRAIN, _ESTIMATE = "train", "estimate"  # with a corpus and a directory
