@@ -92,10 +92,7 @@ def test_what_a_failed_download_has_left_is_not_uploaded(url, monkeypatch):
     store = open_filesystem(url)
     store.pipe_file(f"{url}/run/config.json", b"whole")
     monkeypatch.setattr(store, "get_file", Mock(side_effect=OSError("Connection reset")))
-    with (
-        pytest.raises(RunError, match=r"reset\). Fix: check network"),
-        open_output(f"{url}/run", resume=True),
-    ):
+    with pytest.raises(RunError, match=r"reset\). Fix: check network"), open_output(f"{url}/run", resume=True):
         raise AssertionError
     assert store.cat_file(f"{url}/run/config.json") == b"whole"
 
