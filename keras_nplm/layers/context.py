@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.io.errors import check_argument
-from keras_nplm.layers.lookup import rows, set_width, zero_masked_rows
+from keras_nplm.layers.lookup import rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, Tensor, l2_regularizer
 from keras_nplm.layers.segments import SegmentEmbedding
 
@@ -79,10 +79,9 @@ class ContextEmbedding(SegmentEmbedding):
         self, context_ids: Tensor, training: bool = False, return_vectors: bool = False, sum_gradient: bool = True
     ) -> Tensor | tuple[Tensor, Tensor]:
         context_ids = ops.cast(context_ids, "int32")  # Keras feeds floats to a functional model by default
-        context_ids = set_width("context_ids", context_ids, self.context_size)
         shape = list(context_ids.shape)
         fits = len(shape) == 2 and self.context_size in (None, shape[1])
-        fix = "give the n-1 words before the target."
+        fix = "give the n-1 words before the target, of a width that tf.data knows (`tf.ensure_shape`)."
         check_argument("context_ids", fits, f"[B, {self.context_size or 'n-1'}]", shape, fix)
         vectors = self.vectors(context_ids, training, sum_gradient)  # [B, n-1, m]
         vectors = self.drop_words(vectors, training=training)

@@ -48,17 +48,3 @@ def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
     if keras.backend.backend() != "tensorflow":
         return vectors * mask
     return tf.cond(tf.reduce_any(tf.not_equal(mask, 1)), lambda: vectors * mask, lambda: vectors)
-
-
-def set_width(argument: str, ids: Tensor, width: int | None) -> Tensor:
-    """Return ids [B, width] whose static width is known; a pipeline of tf.data may not know it before it runs."""
-    if keras.backend.backend() != "tensorflow" or not hasattr(ids, "shape") or width is None:
-        return ids
-    shape = tf.TensorShape(ids.shape)
-    if shape.rank is not None and (shape.rank != 2 or shape[1] is not None):
-        return ids
-    received, text = tf.shape(ids), f"`{argument}` must be [B, {width}]. Fix: give the n-1 words before the target."
-    text += " Or call `compile` before segments of another length."
-    fits = tf.equal(tf.size(received), 2) & tf.equal(received[-1], width)
-    with tf.control_dependencies([tf.debugging.Assert(fits, [f"{text} Received:", received])]):
-        return tf.ensure_shape(ids, [None, width])

@@ -8,11 +8,10 @@ from keras import ops
 
 from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.io.errors import check_argument
-from keras_nplm.layers.lookup import set_width
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.gradients import complete_gradients
-from keras_nplm.models.metrics import Perplexity, group_metrics, negative_log_likelihoods
-from keras_nplm.models.replicas import check_replicable, has_several_workers, weight_by_examples
+from keras_nplm.models.metrics import negative_log_likelihoods
+from keras_nplm.models.replicas import average_over_replicas, check_replicable, has_several_workers
 
 
 class LikelihoodTraining:
@@ -24,26 +23,13 @@ class LikelihoodTraining:
     `features`, `prob`, `hidden`, `pointer`, and `call_is_own()`: whether no subclass overrides `call`.
     """
 
-    def add_training_metrics(self) -> None:
-        self.perplexity = Perplexity()
-        self.mean = _Mean(name="mean", dtype=self.prob.accumulator_dtype)
-        self._group = None
-
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """All metrics; perplexity in the container in which callbacks look for its direction, lower is better."""
-        if self._group is None:  # before `compile`
-            return super().metrics
-        return [self._group() if metric is self.perplexity else metric for metric in super().metrics]
-
     def compile(
         self,
         optimizer: str | keras.optimizers.Optimizer = "rmsprop",
         loss: Any = None,
-        loss_weights: Any = None,
+        *,
         metrics: Any = None,
         weighted_metrics: Any = None,
-        *args: Any,
         jit_compile: bool | str = "auto",
         **options: Any,
     ) -> None:
@@ -58,79 +44,48 @@ class LikelihoodTraining:
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
         check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")
         self._has_compiled_metrics = bool(metrics or weighted_metrics)
-        if self._group is None:
-            group = group_metrics([self.perplexity])
-            self._group = lambda: group  # as an attribute Keras would save it
         replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
         if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
             jit_compile = False
-        given = optimizer, loss, loss_weights, metrics, weighted_metrics, *args
-        super().compile(*given, jit_compile=jit_compile, **options)
+        options |= dict(metrics=metrics, weighted_metrics=weighted_metrics, jit_compile=jit_compile)
+        super().compile(optimizer, loss, **options)
         if replicas:
             check_replicable(self)
 
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Build from the known shape: Keras would read a batch, and fails where replicas have parts of it."""
-        del iterator, data_batch
-        batch = keras.KerasTensor((None, self.order - 1), "int32"), keras.KerasTensor((None,), "int32")
-        super()._maybe_symbolic_build(data_batch=batch)
-
-    def _unpack(self, data: Any) -> tuple:
-        """Return x, y and weights of a batch with the shapes that a pipeline of tf.data may not know."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        if self.count_targets(x) > 1:
-            fits, fix = y is None or self._trains_on_features(), "leave `loss` out, or give contexts [B, n-1]."
-            check_argument("loss", fits, "the model's own for segments", self.loss, fix)
-            return x, y, sample_weight
-        if isinstance(x, tuple):  # of a hybrid: `hybrid_dataset` knows the shapes
-            return x, y, sample_weight
-        x = set_width("context_ids", x, self.order - 1)
-        is_ids = tf.is_tensor(y) and (y.dtype.is_integer or self.loss is None)
-        if is_ids and (y.shape.rank is None or None in y.shape[1:]):
-            fix = "`y` must be [B] or [B, 1] ids. Fix: give one target for each context. Received:"
-            fits = tf.equal(tf.size(y), tf.shape(x)[0])
-            with tf.control_dependencies([tf.debugging.Assert(fits, [fix, tf.shape(y)])]):
-                y = tf.reshape(y, [-1])
-        if tf.is_tensor(sample_weight) and sample_weight.shape.rank is None:
-            sample_weight = tf.reshape(sample_weight, [-1])
-        return x, y, sample_weight
-
-    def predict_step(self, data: Any) -> Tensor:
-        return super().predict_step(self._unpack(data))
-
     def train_step(self, data: Any) -> dict:
-        x, y, sample_weight = self._unpack(data)
         with tf.GradientTape() as tape:
-            loss, outputs = self._compute_step(x, y, sample_weight, training=True)
+            loss, number, outputs = self._compute_step(data, training=True)
             scaled = self.optimizer.scale_loss(loss)
-        logs = self._update_metrics(loss, outputs, x, y, sample_weight, training=True)
+        logs = self._update_metrics(data, loss, number, outputs, training=True)
         if self.trainable_weights:
             gradients = complete_gradients(self.optimizer, tape.gradient(scaled, self.trainable_weights))
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         return logs
 
     def test_step(self, data: Any) -> dict:
-        x, y, sample_weight = self._unpack(data)
-        loss, outputs = self._compute_step(x, y, sample_weight, training=False)
-        return self._update_metrics(loss, outputs, x, y, sample_weight, training=False)
+        loss, number, outputs = self._compute_step(data, training=False)
+        return self._update_metrics(data, loss, number, outputs, training=False)
 
     def _trains_on_features(self) -> bool:
         """Whether the loss is the model's own, computed without the probabilities that `call` returns."""
         own = self.call_is_own() and type(self).compute_loss is LikelihoodTraining.compute_loss
         return self.loss is None and own
 
-    def _compute_step(
-        self, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Return the loss of a batch and the features, or the probabilities, from which it is computed."""
+    def _compute_step(self, data: Any, training: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss of a batch, its n-grams, and the features or probabilities that give the loss."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        targets = self.count_targets(x)
         if not self._trains_on_features():
+            fix = "leave `loss` out, or give contexts [B, n-1]."
+            check_argument("loss", targets == 1, "the model's own for segments", self.loss, fix)
             outputs = self(x, training=training)
-            return self.compute_loss(x, y, outputs, sample_weight, training=training), outputs
-        fix = "pass fit(contexts, targets), with contexts [B, n-1] and targets [B]."
+            return self.compute_loss(x, y, outputs, sample_weight, training=training), ops.shape(y)[0], outputs
+        fix = "pass fit(contexts, targets), [B, n-1] and [B]. Call `compile` before segments of another length."
         ids = x[0] if isinstance(x, tuple) else x
         for name, value in (("x", ids), ("y", y)):
-            check_argument(name, hasattr(value, "shape"), "one array of ids", type(value).__name__, fix)
-        targets = self.count_targets(x)
+            shape = tf.TensorShape(getattr(value, "shape", None))
+            known = shape.rank and shape[1:].is_fully_defined()
+            check_argument(name, known, "one array of ids of known width", type(value).__name__, fix)
         width = y.shape[1] // targets if len(y.shape) > 1 else 1
         fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
         check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
@@ -143,18 +98,16 @@ class LikelihoodTraining:
             loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
         else:
             loss = negative_log_likelihood = -self.prob.log_prob(features, output_ids)
-        if targets > 1:
-            given = 1.0 if sample_weight is None else ops.reshape(sample_weight, (-1,))
-            sample_weight = ops.where(ops.not_equal(output_ids, PAD_ID), given, 0.0)
+        number = ops.shape(output_ids)[0]
+        if targets > 1:  # a place of a segment without a target is `<pad>`
+            is_target = ops.cast(ops.not_equal(output_ids, PAD_ID), "float32")
+            number = ops.sum(is_target)
+            given = 1 if sample_weight is None else ops.reshape(sample_weight, (-1,))
+            sample_weight = ops.multiply(is_target, given)
         if negative_log_likelihood is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
-        return self._penalised_mean(loss, sample_weight, training, self._count_ngrams(x, y)), features
-
-    def _count_ngrams(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the number of targets of a batch; a place of a segment without a target is `<pad>`."""
-        if self.count_targets(x) == 1:
-            return ops.shape(y)[0]
-        return ops.sum(ops.cast(ops.not_equal(y, PAD_ID), "int32"))
+        number = average_over_replicas(number) if training else number
+        return self._penalised_mean(loss, sample_weight, number), number, features
 
     def compute_loss(
         self,
@@ -169,37 +122,35 @@ class LikelihoodTraining:
         self.perplexity.update_state(losses, sample_weight=sample_weight)
         if self.loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        return self._penalised_mean(losses, sample_weight, training, ops.shape(losses)[0])
+        return self._penalised_mean(losses, sample_weight, ops.shape(losses)[0])
 
-    def _penalised_mean(self, loss: Tensor, sample_weight: Tensor | None, training: bool, number: Tensor) -> Tensor:
-        mean = self.mean(loss, loss, sample_weight)
-        mean *= ops.cast(ops.shape(loss)[0], mean.dtype) / ops.cast(ops.maximum(number, 1), mean.dtype)
-        mean = weight_by_examples(mean, number) if training else mean
-        return mean + ops.cast(super().compute_loss(training=training), mean.dtype) if self.losses else mean
+    def _penalised_mean(self, losses: Tensor, sample_weight: Tensor | None, number: Tensor) -> Tensor:
+        """Return the weighted sum of losses by n-gram plus the weight decay; the sum over replicas is the loss."""
+        losses = ops.cast(losses, self.prob.accumulator_dtype)
+        if sample_weight is not None:
+            losses *= ops.cast(ops.reshape(sample_weight, (-1,)), losses.dtype)
+        number = ops.cast(number, losses.dtype) * self.distribute_strategy.num_replicas_in_sync
+        mean = ops.sum(losses) / ops.maximum(number, 1)
+        return mean + ops.cast(super().compute_loss(), mean.dtype) if self.losses else mean
 
-    def _update_metrics(
-        self, loss: Tensor, outputs: Any, x: Tensor, y: Tensor, sample_weight: Tensor | None, training: bool
-    ) -> dict:
+    def _update_metrics(self, data: Any, loss: Tensor, number: Tensor, outputs: Tensor, training: bool) -> dict:
         """Add the loss of a batch to the mean of the epoch, update all metrics and return the logs."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
         for metric in self.metrics:
             if metric.name == "loss":
-                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=self._count_ngrams(x, y))
+                metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=number)
         on_features = self._trains_on_features()
         is_sampled = on_features and training and self.prob.is_sampled  # its loss is no likelihood
         if on_features and not self._has_compiled_metrics and type(self).compute_metrics is keras.Model.compute_metrics:
             logs = self.get_metrics_result()
-            if is_sampled:
-                del logs["perplexity"]
         else:
             probabilities = self.prob(outputs) if on_features else outputs
             if self.count_targets(x) > 1:
                 y, sample_weight = (None if part is None else ops.reshape(part, (-1,)) for part in (y, sample_weight))
-            if is_sampled:
-                losses = negative_log_likelihoods(self.prob.output_ids(y), probabilities)
-                self.perplexity.update_state(losses, sample_weight=sample_weight)
             logs = self.compute_metrics(x, y, probabilities, sample_weight)
         if is_sampled:  # not to be compared with the loss of validation
+            logs.pop("perplexity", None)
             logs = {self.prob.loss_name: logs.pop("loss"), **logs}
         if has_several_workers(self.distribute_strategy):  # Keras averages over them, which needs a first dimension
             logs = {name: ops.reshape(value, (1,)) for name, value in logs.items()}
@@ -229,11 +180,3 @@ def _assert_in_range(argument: str, ids: Tensor, size: int, fix: str) -> None:
     text = f"`{argument}` must be 0 to {size - 1}. Fix: {fix} Received:"
     in_range = tf.logical_and(least >= 0, greatest < tf.cast(size, greatest.dtype))
     tf.debugging.Assert(in_range, [text, least, "to", greatest])
-
-
-class _Mean(keras.losses.Loss):
-    """The (weighted) mean of per-example losses, scaled under tf.distribute as Keras scales its own losses."""
-
-    def call(self, y_true: Tensor, y_pred: Tensor | None) -> Tensor:
-        del y_true
-        return y_pred

@@ -1,7 +1,6 @@
 """Perplexity as a Keras metric, for `model.compile` and `model.fit`."""
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor
@@ -74,12 +73,3 @@ def negative_log_likelihoods(targets: Tensor, outputs: Tensor, from_logits: bool
         known = ops.logical_and(targets >= 0, targets < size)
         chosen = ops.where(known, chosen, float("nan"))[..., 0]
     return -(chosen if from_logits else ops.log(ops.maximum(chosen, LEAST_PROBABILITY)))
-
-
-def group_metrics(metrics: list[keras.metrics.Metric]) -> keras.metrics.Metric:
-    """Return the container of metrics that `compile` makes, in which callbacks look for the direction of a metric."""
-    model = keras.Sequential()
-    model.compile(metrics=metrics)
-    group = model.metrics[-1]
-    group.build(np.zeros(1), np.zeros((1, 2)))
-    return group

@@ -12,13 +12,13 @@ from keras_nplm.io.options import check_option
 from keras_nplm.layers.build import build_context, build_hidden, build_output
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.direct import DirectConnection
-from keras_nplm.layers.lookup import set_width
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output
 from keras_nplm.layers.outputs.hybrid import HybridFeatures, HybridSoftmax
 from keras_nplm.layers.pointer import Features, Pointer
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.likelihood import LikelihoodTraining
+from keras_nplm.models.metrics import Perplexity
 from keras_nplm.models.network_probabilities import NetworkProbabilities
 
 
@@ -35,11 +35,11 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
 
     Training maximises the penalised log-likelihood. `compile(optimizer=…)` needs no loss: the model has its own, the
     mean negative log-likelihood plus the weight decay λ/2 |θ|² on C, H, U and W. It is computed from the features
-    without storing [B, |V|] probabilities. The logs have `perplexity`, without the penalty. A sampled output layer
-    logs its training loss under a name of its own, and `perplexity` in validation only. Metrics given to `compile` see
-    the probabilities, at the cost of a full softmax. A loss given to `compile`, and a subclass that overrides `call`,
-    use the probabilities that `call` returns, as in any Keras model. A training loop of your own sums the repeated rows
-    of gradients by `sum_gradients`.
+    without storing [B, |V|] probabilities. The logs have `perplexity`, without the penalty; a callback that monitors it
+    needs `mode="min"`. A sampled output layer logs its training loss under a name of its own, and `perplexity` in
+    validation only. Metrics given to `compile` see the probabilities, at the cost of a full softmax. A loss given to
+    `compile`, and a subclass that overrides `call`, use the probabilities that `call` returns, as in any Keras model. A
+    training loop of your own sums the repeated rows of gradients by `sum_gradients`.
 
     Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections. A pointer adds m (1 + 2 w) + n - 1,
     with w the width of the features.
@@ -140,7 +140,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
         fits = not pointer or prob.has_output_vectors
         check_argument("pointer", fits, f"False with {kind}", True, "choose the output full, sampled or nce.")
         self.pointer = Pointer(weight_decay, name="pointer", dtype=dtype) if pointer else None
-        self.add_training_metrics()
+        self.perplexity = Perplexity()
         has_w = self.direct is not None
         wanted = "1 or more without direct connections"
         check_argument("direct_connections", not (inside and has_w), f"False with {kind}", True, "it has no W.")
@@ -220,7 +220,6 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
                 return activations
             weights = self.pointer.weigh_segments(activations, vectors, ids, starts)
             return Features(activations, self.prob.copy_words(weights, ids))
-        context_ids = set_width("context_ids", context_ids, self.order - 1)
         options = dict(training=training, sum_gradient=sum_gradient)
         if self.pointer is None:
             return self.features_of(self.embed(context_ids, **options), training=training)

@@ -19,17 +19,12 @@ def check_replicable(model: keras.Model) -> None:
         check_argument(option, fits, f"{wanted} under tf.distribute", received, "leave it out.")
 
 
-def weight_by_examples(mean: Tensor, number: Tensor) -> Tensor:
-    """Return the mean loss of this replica's part of a batch, with the gradient's weight by its number of n-grams.
-
-    Keras gives all parts the same weight, which is wrong for a batch that does not split evenly.
-    """
-    replica, number = tf.distribute.get_replica_context(), tf.cast(number, mean.dtype)
+def average_over_replicas(number: Tensor) -> Tensor:
+    """Return the mean number of n-grams in the replicas' parts of a batch, which may split unevenly."""
+    replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
-        return mean
-    total = replica.all_reduce(tf.distribute.ReduceOp.SUM, number)
-    share = mean * number * replica.num_replicas_in_sync / tf.maximum(total, 1)
-    return share + tf.stop_gradient(mean - share)
+        return number
+    return replica.all_reduce(tf.distribute.ReduceOp.MEAN, tf.cast(number, tf.float32))
 
 
 def has_several_workers(strategy: tf.distribute.Strategy) -> bool:

@@ -60,6 +60,8 @@ def fit_network(
         open_training = functools.partial(hybrid_dataset, model=jackknife)
         open_validation = functools.partial(hybrid_dataset, model=background)
         whole = Hybrid(model, background)
+    unit = devices.num_replicas_in_sync * segment  # Keras needs a first batch with equal parts
+    validation_batch = max(1, min(_VALIDATION_BATCH, len(validation_ids) // 2) // unit) * unit
     build_validation = functools.partial(open_validation, validation_ids, shuffle=False, segment=segment, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):
@@ -80,11 +82,9 @@ def fit_network(
         local.vary_random_states()
         callbacks = [local, *callbacks]
         workers = local.index, local.number
-        unit = local.number * segment  # each worker has a part
-        size = max(1, min(_VALIDATION_BATCH, len(validation_ids) // 2) // unit)
-        validation_data = build_validation(batch_size=size * unit, part=workers)
+        validation_data = build_validation(batch_size=validation_batch, part=workers)
     else:
-        validation_data = shard_batches(build_validation(batch_size=_VALIDATION_BATCH // segment * segment))
+        validation_data = shard_batches(build_validation(batch_size=validation_batch))
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
         shuffled = dict(seed=configuration.seed, first_epoch=epoch, first_batch=step, most_batches=steps)

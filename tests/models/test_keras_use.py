@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from keras_nplm import (
     NPLM,
-    AveragedContext,
     ContextEmbedding,
     FullSoftmax,
     InputError,
@@ -89,16 +88,6 @@ def test_perplexity_is_a_metric_of_any_model(from_logits):
     assert stop.monitor_op is keras.ops.less
 
 
-def test_callbacks_know_that_lower_perplexity_is_better(tmp_path):
-    model = _build_model()
-    model.compile("sgd", run_eagerly=True)
-    stop = keras.callbacks.EarlyStopping("val_perplexity", patience=1)
-    keep = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", monitor="val_perplexity", save_best_only=True)
-    model.fit(CONTEXTS, TARGETS, callbacks=[stop, keep], validation_data=(CONTEXTS, TARGETS), epochs=2, verbose=0)
-    assert stop.monitor_op is keep.monitor_op is keras.ops.less and (tmp_path / "best.keras").exists()
-    assert stop.mode == keep.mode == "auto"  # the caller's callbacks are not edited
-
-
 def test_ids_out_of_range_stop_training():
     model = _build_model()
     model.compile("sgd", run_eagerly=True)
@@ -109,49 +98,27 @@ def test_ids_out_of_range_stop_training():
             model.evaluate(CONTEXTS, np.full_like(TARGETS, wrong), verbose=0)
 
 
-def _unknown(rank: bool, width: int = ORDER - 1, columns: tuple = (), weights: bool = False) -> tf.data.Dataset:
-    """Batches of the training data whose static width, or rank, is not known."""
-    targets = np.resize(TARGETS, (64, *columns))
-    arrays = [np.resize(CONTEXTS, (64, width)), targets, *([np.ones(64, np.float32)] if weights else [])]
-    shapes = [tf.TensorSpec(None if rank else [None] * a.ndim, a.dtype) for a in arrays]
-    batches = [[a[:40] for a in arrays], [a[40:] for a in arrays]]
-    data = tf.data.Dataset.from_generator(lambda: map(tuple, batches), output_signature=tuple(shapes))
-    return data.apply(tf.data.experimental.assert_cardinality(2))
-
-
-@pytest.mark.parametrize(
-    "options, loss, rank",
-    [
-        (dict(pointer=True, direct_connections=True), "sparse_categorical_crossentropy", False),
-        (dict(context=AveragedContext(V, 6, averages_after=(1,)), output="nce"), None, True),
-        *(pytest.param(dict(output=o), None, True, marks=pytest.mark.long) for o in ("sampled", "adaptive", "energy")),
-    ],
-)
-def test_data_of_unknown_static_shape_trains(options, loss, rank):
-    model = _build_model(**options)
-    model.compile("sgd", loss, metrics=["accuracy"] if loss else None)
-    data = _unknown(rank, columns=(1,) if rank else (), weights=not rank)
-    model.fit(data, shuffle=False, verbose=0)
-    result = model.evaluate(data, verbose=0, return_dict=True)
-    expected = -model.log_prob(CONTEXTS, TARGETS).mean()
-    np.testing.assert_allclose(np.log(result["perplexity"]), expected, rtol=1e-4)
-    probabilities = model.predict(_unknown(rank), verbose=0)
-    np.testing.assert_allclose(probabilities, model(CONTEXTS), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "rank, wrong, message", [(True, dict(width=5), "context_ids"), (False, dict(columns=(2,)), "`y` must be")]
-)
-def test_a_wrong_width_of_unknown_static_shape_is_refused(rank, wrong, message):
+@pytest.mark.parametrize("shape", [None, [None, None]])
+def test_data_of_unknown_width_is_refused(shape):
+    spec = tf.TensorSpec(shape, tf.int32), tf.TensorSpec([None], tf.int32)
+    data = tf.data.Dataset.from_generator(lambda: [(CONTEXTS, TARGETS)], output_signature=spec)
     model = _build_model()
     model.compile("sgd")
-    with pytest.raises((InputError, tf.errors.InvalidArgumentError), match=message):
-        model.fit(_unknown(rank, **wrong), verbose=0, shuffle=False)
+    with pytest.raises(InputError, match="`x` must be one array of ids of known width"):
+        model.fit(data, shuffle=False, verbose=0)
 
 
-def test_replicas_build_on_data_of_unknown_static_shape():
+def test_replicas_fit_save_and_summarise(tmp_path):
+    """`fit` under a strategy builds the metrics, and a layer without weights that nothing has called."""
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        model = _build_model(pointer=True)
-        model.compile("sgd")
-    history = model.fit(_unknown(True), shuffle=False, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
+        model = _build_model(pointer=True, hidden=keras.Sequential([keras.layers.Dense(8), keras.layers.ReLU()]))
+        model.compile("sgd", metrics=["accuracy"])
+    data = CONTEXTS, TARGETS
+    history = model.fit(*data, validation_data=data, batch_size=30, shuffle=False, verbose=0).history
+    assert set(history) == {f"{prefix}{name}" for prefix in ("", "val_") for name in ("loss", "perplexity", "accuracy")}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.evaluate(*data, verbose=0), model.evaluate(*data, verbose=0), rtol=1e-5)
+    lines = []
+    loaded.summary(print_fn=lines.append)
+    assert f"{model.count_params():,}" in "\n".join(lines)

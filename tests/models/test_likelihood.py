@@ -192,13 +192,11 @@ def test_metrics_do_not_change_what_is_trained(output):
     trained = []
     for metrics in (None, ["accuracy"]):
         model = _small(output=output, dropout=0.3)
-        exact = -model.log_prob(contexts, targets).mean()
         model.compile(LazySGD(0.1), metrics=metrics, run_eagerly=True)
         logs = model.train_on_batch(contexts, targets, return_dict=True)
         trained.append((model, logs))
     plain, measured = trained[0][1], trained[1][1]
-    assert set(measured) == {*plain, "accuracy", "perplexity"} and plain.items() <= measured.items()
-    np.testing.assert_allclose(np.log(measured["perplexity"]), exact, rtol=0.05)
+    assert set(measured) == {*plain, "accuracy"} and plain.items() <= measured.items()
     for without, with_metrics in zip(trained[0][0].get_weights(), trained[1][0].get_weights(), strict=True):
         np.testing.assert_array_equal(without, with_metrics)
 

@@ -61,7 +61,7 @@ def _segments(boundary: str, targets: int, number: int = 3) -> tuple[np.ndarray,
 
 def _loss_and_gradients(model: NPLM, contexts: np.ndarray, targets: np.ndarray) -> list[np.ndarray]:
     with tf.GradientTape() as tape:
-        loss, _ = model._compute_step(contexts, tf.constant(targets), None, training=True)
+        loss, *_ = model._compute_step((contexts, tf.constant(targets)), training=True)
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
     return [loss.numpy(), *(tf.convert_to_tensor(gradient).numpy() for gradient in gradients)]
 
@@ -123,7 +123,7 @@ def test_datasets_of_segments_fit_the_network():
     model.compile(keras.optimizers.SGD(0.01))
     model.fit(ngram_dataset(text, N, 16, segment=4, drop_remainder=True), verbose=0, shuffle=False)
     figures = [model.evaluate(ngram_dataset(text, N, 32, segment=8, shuffle=False), verbose=0)]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="call `compile` before segments of another length"):
+    with pytest.raises(InputError, match="Call `compile` before segments of another length"):
         model.evaluate(ngram_dataset(text, N, 32, segment=4), verbose=0)
     model.compile(run_eagerly=True)
     figures.append(model.evaluate(ngram_dataset(text, N, 32, shuffle=False), verbose=0))
