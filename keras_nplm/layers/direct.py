@@ -14,8 +14,8 @@ class DirectConnection(ConfiguredLayer):
 
         y = b + U a + W x
 
-    The layer computes W x. In a functional model `Dense(V)(a) + DirectConnection(V)(x)` is y. In `NPLM` the matrix W
-    is the last columns of the output layer's kernel [U W], so that one matrix product gives U a + W x (see `fuse`).
+    The layer computes W x. In a functional model `Dense(V)(a) + DirectConnection(V)(x)` is y. `NPLM` has no such layer:
+    there W is the last columns of the output layer's kernel [U W], so that one matrix product gives U a + W x.
 
     Args:
         units: int, |V|, the rows of W.
@@ -36,27 +36,14 @@ class DirectConnection(ConfiguredLayer):
         super().__init__(**kwargs)
         self.units = units
         self.weight_decay = weight_decay
-        self._fused = None
-
-    def fuse(self, output: keras.layers.Layer, width: int) -> None:
-        """Use the last `width` columns of an output layer's kernel [U W] as W, instead of a weight of this layer."""
-        self._fused = lambda: output.input_columns(slice(-width, None))  # a function: Keras would track the output
-        self.build((None, width))
 
     def build(self, input_shape: tuple) -> None:
-        if self._fused is not None:
-            return
-        self._W = self.add_weight(
+        self.W = self.add_weight(
             name="W",
             shape=(self.units, input_shape[-1]),
             initializer="glorot_uniform",
             regularizer=l2_regularizer(self.weight_decay),
         )
-
-    @property
-    def W(self) -> Tensor:
-        """The matrix of the direct connections, [|V|, w]."""
-        return self._W if self._fused is None else self._fused()
 
     def call(self, x: Tensor) -> Tensor:
         return ops.matmul(x, ops.transpose(ops.cast(self.W, x.dtype)))

@@ -92,14 +92,15 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
 
 
 class Features(NamedTuple):
-    """The input of an output layer in a network with a pointer: activations, float [B, w], and copies."""
+    """The input of an output layer: activations, float [B, w], and what a pointer or a hybrid output adds."""
 
     activations: Tensor
     copies: Copies | None = None
+    log_probs: Tensor | None = None  # ln Q of the n-gram model of a hybrid output, float [B, |V|]
 
     @classmethod
     def of(cls, features: "Tensor | Features") -> "Features":
-        """Return features as a tuple; a tensor has no copies."""
+        """Return features as a tuple; a tensor has activations only."""
         return features if isinstance(features, cls) else cls(features)
 
 

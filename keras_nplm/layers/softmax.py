@@ -1,6 +1,5 @@
 """Softmax of linear outputs in tiles of words, log Z and the losses of negative samples, with their gradients."""
 
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -38,17 +37,6 @@ def linear_softmax(
     """
     kernel, bias = (tf.convert_to_tensor(weight.value) for weight in (kernel, bias))
     wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
-    log_z, target_logit = _tiled_softmax(features, kernel, bias, target_ids, dtype, wide)
-    if expected is None:
-        return log_z, target_logit, tf.zeros_like(target_logit)
-    features, kernel, bias = (tf.cast(tensor, wide) for tensor in (features, kernel, bias))
-    mean_row = tf.linalg.matvec(kernel, expected, transpose_a=True)  # [w]
-    return log_z, target_logit, tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
-
-
-def _tiled_softmax(
-    features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor, dtype: Any, wide: Any
-) -> tuple[Tensor, Tensor]:
     inputs, low, table = [features, kernel, bias], tf.cast(features, dtype), tf.cast(kernel, dtype)
     features, bias = tf.cast(features, wide), tf.cast(bias, wide)
     sizes = _tiles(features, kernel)
@@ -76,7 +64,11 @@ def _tiled_softmax(
     target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
     results, saved = [tf.math.log(z[:, 0]) + shift[:, 0], target_logit], [z, weighted, target_ids, target_rows, *tiles]
-    return attach_gradient(_softmax_gradient, results, inputs, saved)
+    log_z, target_logit = attach_gradient(_softmax_gradient, results, inputs, saved)
+    if expected is None:
+        return log_z, target_logit, tf.zeros_like(target_logit)
+    mean_row = tf.linalg.matvec(tf.cast(kernel, wide), expected, transpose_a=True)  # [w]
+    return log_z, target_logit, tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
 
 
 def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:

@@ -11,10 +11,9 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.build import build_context, build_hidden, build_output
 from keras_nplm.layers.context import ContextEmbedding
-from keras_nplm.layers.direct import DirectConnection
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs import Output
-from keras_nplm.layers.outputs.hybrid import HybridFeatures, HybridSoftmax
+from keras_nplm.layers.outputs.hybrid import HybridSoftmax
 from keras_nplm.layers.pointer import Features, Pointer
 from keras_nplm.models.arguments import build_once, check_keyword_arguments, is_name, serialise_layer
 from keras_nplm.models.likelihood import LikelihoodTraining
@@ -28,8 +27,8 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
 
         x = [C(w_{t-n+1}), …, C(w_{t-1})]                         embed: word embedding of the context
         a = tanh(d + H x)                                         hidden: tanh hidden layer
-        y = b + U a (+ W x)                                       direct: optional direct connections
-        P(w_t = i | context) = exp(y_i) / sum_j exp(y_j)          prob: output layer
+        y = b + U a (+ W x)                                       prob: output layer; W are optional direct connections
+        P(w_t = i | context) = exp(y_i) / sum_j exp(y_j)
 
     With `pointer=True` the words of the context are outputs, too; see `keras_nplm.layers.pointer.Pointer`.
 
@@ -137,17 +136,15 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
         plain = not inside or hidden in ("tanh", None)
         check_argument("hidden", plain, f"'tanh' with {kind}", hidden, f"give {kind} the options of its hidden layer.")
         self.hidden = None if inside else build_hidden(hidden, hidden_units, dropout, **options)
-        self.direct = DirectConnection(prob.num_outputs, name="direct", dtype=dtype) if direct_connections else None
         self.prob = prob
         fits = not pointer or prob.has_output_vectors
         check_argument("pointer", fits, f"False with {kind}", True, "choose the output full, sampled or nce.")
         self.pointer = Pointer(weight_decay, name="pointer", dtype=dtype) if pointer else None
         self.perplexity = Perplexity()
-        has_w = self.direct is not None
-        wanted = "1 or more without direct connections"
-        check_argument("direct_connections", not (inside and has_w), f"False with {kind}", True, "it has no W.")
-        hidden_or_w = inside or has_w or self.hidden is not None
-        check_argument("hidden_units", hidden_or_w, wanted, hidden_units, "or pass `direct_connections=True`.")
+        fits = not (inside and direct_connections)
+        check_argument("direct_connections", fits, f"False with {kind}", True, "it has no W.")
+        fits, wanted = inside or direct_connections or self.hidden, "1 or more without direct connections"
+        check_argument("hidden_units", fits, wanted, hidden_units, "or pass `direct_connections=True`.")
 
         # Configuration
         self.vocabulary_size = vocabulary_size
@@ -168,7 +165,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
             return
         build_once(self.embed, input_shape)
         x_shape = self.embed.compute_output_shape(input_shape)
-        width = x_shape[1] if self.prob.includes_hidden_layer or self.direct is not None else 0
+        width = x_shape[1] if self.prob.includes_hidden_layer or self.direct_connections else 0
         if self.hidden is not None:
             build_once(self.hidden, x_shape)
             self.hidden_units = self.hidden.compute_output_spec(keras.KerasTensor(x_shape)).shape[-1]
@@ -181,8 +178,6 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
             size = input_shape[1]
             self.pointer.build((None, width), (None, size, self.embedding_dim))
         build_once(self.prob, (None, width))
-        if self.direct is not None:
-            self.direct.fuse(self.prob, x_shape[1])
         self.built = True
 
     def call(self, context_ids: Tensor, training: bool = False) -> Tensor:
@@ -214,7 +209,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
         """
         if isinstance(context_ids, tuple):  # ids, and ln Q of the n-gram model of a hybrid output
             context_ids, log_probs = context_ids
-            return HybridFeatures(self.features(context_ids, training, sum_gradient), log_probs)
+            return Features(self.features(context_ids, training, sum_gradient), log_probs=log_probs)
         if self.count_targets(context_ids) > 1:
             x, vectors, ids, starts = self.embed.embed_segments(context_ids, self.boundary, training, sum_gradient)
             activations = self.features_of(x, training=training)
@@ -244,7 +239,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
         if self.hidden is None:
             return x
         a = self.hidden(x, training=training)  # [B, h]
-        return a if self.direct is None else ops.concatenate([a, x], axis=-1)  # [U W] [a; x] = U a + W x
+        return ops.concatenate([a, x], axis=-1) if self.direct_connections else a  # [U W] [a; x] = U a + W x
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
         """Initialise the output biases with the unigram model; see `Output.set_unigram`."""

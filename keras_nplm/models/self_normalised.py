@@ -55,7 +55,7 @@ class SelfNormalised(NextWordModel):
             self.tables, self.targets = self.tables[:-1], self.tables[-1]
             self.v = _float32(model.prob.v)
         else:
-            self.kernel = _float32(model.prob.input_columns(slice(None)))
+            self.kernel = _float32(model.prob.full_kernel())
             self.transform = lambda z: np.tanh(z, out=z)
             if type(hidden) is not TanhHidden:
                 self.transform = lambda z: _float32(hidden.transform(hidden.activate(ops.convert_to_tensor(z))))

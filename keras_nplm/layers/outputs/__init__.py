@@ -20,14 +20,3 @@ OUTPUTS: dict[str, type[Output]] = {
     "energy": EnergyOutput,
     "hybrid": HybridSoftmax,
 }
-
-__all__ = [
-    "OUTPUTS",
-    "AdaptiveSoftmax",
-    "EnergyOutput",
-    "FullSoftmax",
-    "HybridSoftmax",
-    "NoiseContrastive",
-    "Output",
-    "SampledSoftmax",
-]

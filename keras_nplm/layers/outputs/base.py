@@ -167,7 +167,10 @@ def safe_log(probability: np.ndarray) -> np.ndarray:
 
 
 class BiasedOutput(Output):
-    """Base class of output layers with one bias per output, b, which starts at ln P of the unigram model."""
+    """Base class of output layers with one bias per output, b, which starts at ln P of the unigram model.
+
+    A subclass has `logits(features)`, the logits y of all outputs, float [B, outputs].
+    """
 
     def build(self, input_shape: tuple) -> None:
         self.b = self.add_weight(name="b", shape=(self.num_outputs,), initializer="zeros")

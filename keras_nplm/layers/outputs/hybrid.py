@@ -1,23 +1,15 @@
 """Hybrid output: the full softmax with the log-probabilities of an n-gram model inside."""
 
-from typing import NamedTuple
-
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.full import FullSoftmax
+from keras_nplm.layers.pointer import Features
 from keras_nplm.layers.softmax import log_sum_exp
 
 _LEAST = -30.0  # ln Q of a word that the n-gram model never predicts
-
-
-class HybridFeatures(NamedTuple):
-    """The input of a hybrid output: activations, float [B, w], and ln Q, float [B, |V|]."""
-
-    activations: Tensor
-    log_probs: Tensor
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -36,13 +28,14 @@ class HybridSoftmax(FullSoftmax):
         vocabulary_size, held_out_mass, self_normalisation, weight_decay, rank, tied: see `FullSoftmax`.
 
     Call arguments:
-        features: `HybridFeatures`, float [B, w] and [B, |V|].
+        features: `Features`, with activations float [B, w] and log_probs float [B, |V|].
 
     Example:
 
     >>> output, activations = HybridSoftmax(vocabulary_size=7), np.zeros((1, 3), "float32")
+    >>> output.build(activations.shape)
     >>> log_q = np.log([[0.02, 0.02, 0.02, 0.24, 0.2, 0.2, 0.3]]).astype("float32")
-    >>> np.round(output(HybridFeatures(activations, log_q)), 2).tolist() == np.round(np.exp(log_q), 2).tolist()
+    >>> np.round(output(Features(activations, log_probs=log_q)), 2).tolist() == np.round(np.exp(log_q), 2).tolist()
     True
 
     Reference: Neubig & Dyer (2016), Generalizing and hybridizing count-based and neural language models; Li et al.
@@ -52,17 +45,17 @@ class HybridSoftmax(FullSoftmax):
     has_output_vectors = False  # a few rows of the kernel do not give the logit of a word
 
     def build(self, input_shape: tuple) -> None:
-        input_shape = input_shape[0] if isinstance(input_shape[0], tuple) else input_shape
         super().build(input_shape)
         self.g = self.add_weight(name="g", shape=(1,), initializer="ones")
         self.v = self.add_weight(name="v", shape=(input_shape[-1],), initializer="zeros")
 
-    def logits(self, features: Tensor | HybridFeatures) -> Tensor:
-        if not isinstance(features, HybridFeatures):
+    def logits(self, features: Tensor | Features) -> Tensor:
+        features = Features.of(features)
+        if features.log_probs is None:
             return super().logits(features)
         log_q = ops.maximum(ops.cast(features.log_probs, self.accumulator_dtype), _LEAST)
         gain = self.g + ops.matmul(ops.cast(features.activations, self.accumulator_dtype), self.v[:, None])  # [B, 1]
-        return super().logits(features.activations) + gain * log_q
+        return super().logits(features) + gain * log_q
 
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.clip_ids(output_ids)
@@ -81,7 +74,3 @@ class HybridSoftmax(FullSoftmax):
     def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         """Do not change b: Q has the frequencies of the words."""
         super().initialise_from_unigram(np.ones_like(unigram), held_out)
-
-    def compute_output_spec(self, features: Tensor | HybridFeatures) -> keras.KerasTensor:
-        inside = isinstance(features, HybridFeatures)
-        return super().compute_output_spec(features.activations if inside else features)

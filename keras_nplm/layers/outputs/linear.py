@@ -97,8 +97,9 @@ class LinearOutput(BiasedOutput):
 
     def project(self, features: Tensor | Features, training: bool = False) -> Features:
         """Return the input of the kernel, f or P f, in `accumulator_dtype`, and the copies."""
-        activations, copies = Features.of(features)
-        return Features(self.project_features(ops.cast(activations, self.accumulator_dtype)), copies)
+        features = Features.of(features)
+        activations = ops.cast(features.activations, self.accumulator_dtype)
+        return Features(self.project_features(activations), features.copies)
 
     def project_features(self, features: Tensor) -> Tensor:
         """Return f or P f, float [B, r], from features without copies."""
@@ -113,20 +114,20 @@ class LinearOutput(BiasedOutput):
             weights = weights * ops.cast(ops.expand_dims(has_output, 2), weights.dtype)
         return Copies(weights, ops.where(has_output, ids, PAD_ID))
 
-    def input_columns(self, columns: slice) -> Tensor:
-        if self.P is None:
-            return self.kernel[:, columns]
-        return ops.matmul(self.kernel, ops.transpose(self.P[columns]))
+    def full_kernel(self) -> Tensor:
+        """Return [U W], float [outputs, w], or K P of low rank."""
+        return self.kernel if self.P is None else ops.matmul(self.kernel, ops.transpose(self.P))
 
     def logits(self, features: Tensor) -> Tensor:
-        projected, copies = self.project(features)
+        """Return y of all outputs, float [B, outputs], with copies."""
+        projected, copies, _ = self.project(features)
         kernel, bias = (ops.cast(weight, self.accumulator_dtype) for weight in (self.kernel, self.b))
         y = ops.matmul(projected, ops.transpose(kernel)) + bias
         return y if copies is None else copies.add_to_logits(y)
 
     def log_prob(self, features: Tensor, output_ids: Tensor, which: Tensor | None = None) -> Tensor:
         output_ids, known = self.clip_ids(output_ids)
-        projected, copies = self.project(features)
+        projected, copies, _ = self.project(features)
         return linear_log_prob(projected, self.kernel, self.b, output_ids, which, copies) * known
 
     def negative_log_likelihood(self, features: Tensor, output_ids: Tensor) -> Tensor:
@@ -138,21 +139,23 @@ class LinearOutput(BiasedOutput):
         self, features: Tensor, output_ids: Tensor, dtype: str, expected: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return log Z and the logits of the targets, with copies, and the expected y without; see `linear_softmax`."""
-        projected, copies = self.project(features)
+        projected, copies, _ = self.project(features)
         log_z, logit, mean = linear_softmax(projected, self.kernel, self.b, output_ids, dtype, expected)
         if copies is not None:
             log_z, logit = copies.add_to_normaliser(log_z), copies.add_to_logit(logit, output_ids)
         return log_z, logit, mean
 
     def logits_of(self, projected: Features, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        projected, copies = projected
+        """Return y of a few words, the same in all contexts, plus `offset` [k]: float [B, k], for int [k]."""
+        projected, copies, _ = projected
         kernel, bias = (ops.cast(rows(weight, word_ids), projected.dtype) for weight in (self.kernel, self.b))
         if copies is None:
             return ops.matmul(projected, ops.transpose(kernel)) + (bias + offset)
         return copies.add_to_logits_of(ops.matmul(projected, ops.transpose(kernel)) + bias, word_ids) + offset
 
     def logit(self, projected: Features, output_ids: Tensor) -> Tensor:
-        projected, copies = projected
+        """Return y of one output per context, float [B], for int [B]."""
+        projected, copies, _ = projected
         y = linear_logit(projected, self.kernel, self.b, output_ids)
         return y if copies is None else copies.add_to_logit(y, output_ids)
 

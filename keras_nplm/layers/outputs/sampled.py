@@ -26,6 +26,7 @@ class SampledOutput(BiasedOutput):
     and of the samples only. With a lazy optimiser (`LazySGD`) its cost does not depend on |V|. Weight decay of the
     layer would touch every row, and is refused. The samples come from k strata of equal mass of Q, one from each, which
     lowers the variance: a word with Q(w) = 3/k comes three times. `log_probs` and `log_prob` are exactly normalised.
+    A subclass has `project`, `logits_of` and `logit` as `LinearOutput`.
 
     Args:
         vocabulary_size: int, |V|.
