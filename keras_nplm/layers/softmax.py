@@ -1,6 +1,5 @@
 """Softmax of linear outputs in tiles of words, log Z and the losses of negative samples, with their gradients."""
 
-
 import keras
 import tensorflow as tf
 from keras import ops

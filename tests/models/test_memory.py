@@ -39,14 +39,14 @@ def _use(name: str, size: int, directory) -> list[weakref.ref]:
     dynamic, kept = DynamicNPLM(network, DynamicSettings(chunk=8)), [network]
     if name != "nce":  # in the long tests
         squares = measure_mean_squares(network, ngrams, 8)
-        dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8, decay=0.1, copies=2), squares)
+        dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8, decay=0.1), squares)
         kept += [adapt_network(network, targets, targets, epochs=1)[0]]
         network.predict(contexts, verbose=0), network.next_log_probs(contexts)
         network.export(directory / f"{size}", verbose=False)
         network.compile("sgd", loss=None if name == "half" else "sparse_categorical_crossentropy")
         network.fit(contexts, targets, validation_data=(contexts, targets), batch_size=16, verbose=0)
     dynamic.log_prob(contexts, targets)
-    kept += dynamic.networks
+    kept += [dynamic.network]
     return [weakref.ref(item) for item in kept] + [weakref.ref(part.embed.C) for part in kept]
 
 

@@ -192,19 +192,16 @@ def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, 
 def read_text(
     model: TorchModel, ids: np.ndarray, settings: DynamicSettings = STILL, mean_squares: Sequence[Tensor] = ()
 ) -> np.ndarray:
-    """Return ln P of each token of a text, float64 [T]; with a rate, copies take a step on each predicted chunk."""
+    """Return ln P of each token of a text, float64 [T]; with a rate, a copy takes a step on each predicted chunk."""
     if not settings.rate:
         with torch.no_grad():
             return np.concatenate([part.double().numpy() for part in _read_chunks(model, ids, model.static_chunk)])
-    copies = []
-    for number in range(settings.copies):
-        learner, parts = copy.deepcopy(model), []
-        take_step = _build_step(learner, settings, settings.rate / 2**number, mean_squares)
-        for log_probs in _read_chunks(learner, ids, settings.chunk):
-            parts.append(log_probs.detach().double().numpy())
-            take_step(-log_probs.mean())
-        copies.append(np.concatenate(parts))
-    return np.logaddexp.reduce(copies) - math.log(len(copies))
+    learner, parts = copy.deepcopy(model), []
+    take_step = _build_step(learner, settings, mean_squares)
+    for log_probs in _read_chunks(learner, ids, settings.chunk):
+        parts.append(log_probs.detach().double().numpy())
+        take_step(-log_probs.mean())
+    return np.concatenate(parts)
 
 
 @torch.no_grad()
@@ -241,7 +238,7 @@ def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Ten
 
 
 def _build_step(
-    model: TorchModel, settings: DynamicSettings, rate: float, mean_squares: Sequence[Tensor]
+    model: TorchModel, settings: DynamicSettings, mean_squares: Sequence[Tensor]
 ) -> Callable[[Tensor], None]:
     """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients `rms` scales."""
     kinds, scales = {"embed": "embedding", "output": "output"}, {}
@@ -253,7 +250,7 @@ def _build_step(
         for (weight, group), root in zip(groups.items(), roots, strict=True):
             scales[weight] = mean / root.clamp(min=mean * (EPSILON_BIASES if group == "biases" else EPSILON))
     optimizer = torch.optim.SGD(
-        [{"params": [weight], "lr": rate * getattr(settings, group)} for weight, group in groups.items()]
+        [{"params": [weight], "lr": settings.rate * getattr(settings, group)} for weight, group in groups.items()]
     )
 
     def take_step(loss: Tensor) -> None:

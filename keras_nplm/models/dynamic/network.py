@@ -1,6 +1,5 @@
 """Dynamic evaluation of a network: it learns from the words that it has predicted."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,8 +28,8 @@ class DynamicNPLM(NextWordModel):
 
     θ_0 are the trained weights, η the rate, f the factor of a group of weights, λ the decay, and r the root of the mean
     square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output. The decay of 8
-    steps is taken at once. P is the mean over the copies. `log_prob` reads the text: its n-grams must be consecutive,
-    and each call continues after the call before. The network that is given stays as it is.
+    steps is taken at once. `log_prob` reads the text: its n-grams must be consecutive, and each call continues after
+    the call before. The network that is given stays as it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
@@ -40,20 +39,16 @@ class DynamicNPLM(NextWordModel):
         check_argument("network", isinstance(network, NPLM), "an NPLM", type(network).__name__, "train one.")
         rms = settings.rule == "rms"
         check_argument("mean_squares", not rms or mean_squares is not None, "given with `rule='rms'`", None, "measure.")
-        self.networks = [copy_network(network) for _ in range(settings.copies if settings.rate else 1)]
+        self.network = copy_network(network)
         self.settings = settings
         self.order, self.vocabulary_size, self.boundary = network.order, network.vocabulary_size, network.boundary
         self.prob = network.prob
-        self._learners = [
-            _Learner(copy, dataclasses.replace(settings, rate=settings.rate / 2**k), mean_squares)
-            for k, copy in enumerate(self.networks)
-        ]
+        self._learner = _Learner(self.network, settings, mean_squares)
         self.reset()
 
     def reset(self) -> None:
         """Go back to the trained weights, and to the start of a text."""
-        for learner in self._learners:
-            learner.reset()
+        self._learner.reset()
         self._pending = np.zeros((0, self.order), np.int32)  # predicted n-grams of a chunk that is not whole yet
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
@@ -65,9 +60,9 @@ class DynamicNPLM(NextWordModel):
         whole = len(ngrams) // chunk * chunk
         chunks, self._pending = ngrams[:whole], ngrams[whole:]
         blocks = row_blocks(whole, _CHUNKS * chunk)
-        parts = [_mean([learner.learn(chunks[rows], chunk) for learner in self._learners]) for rows in blocks]
+        parts = [self._learner.learn(chunks[rows], chunk) for rows in blocks]
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
-        parts.append(_mean([learner.predict(self._pending[first:]) for learner in self._learners]))
+        parts.append(self._learner.predict(self._pending[first:]))
         return np.concatenate(parts)[held - first :]
 
     _log_prob = NetworkProbabilities._log_prob
@@ -218,8 +213,3 @@ def _log_prob_and_gradients(
     if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output
         gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
     return -likelihoods, gradients
-
-
-def _mean(log_probs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return ln of the mean of the probabilities that the copies give to each n-gram."""
-    return log_probs[0] if len(log_probs) == 1 else np.logaddexp.reduce(log_probs) - np.log(len(log_probs), dtype="f4")

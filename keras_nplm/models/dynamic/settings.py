@@ -23,8 +23,6 @@ class DynamicSettings:
         decay: float in [0, 1), λ, how far each step goes back towards the trained weights.
         embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer, for the matrices of
             the output layer and for its biases. Weights with the factor 0 do not move.
-        copies: int, K, copies of the network that learn with the rates η, η/2, η/4, …. P is the mean of theirs. A fast
-            copy follows the text, a slow copy forgets less of it.
         mixture_rate: float in [0, 1), ρ, how fast the weights of a mixture follow the text.
     """
 
@@ -36,7 +34,6 @@ class DynamicSettings:
     hidden: float = 1.0
     output: float = 1.0
     biases: float = 1.0
-    copies: int = 1
     mixture_rate: float = 0.0
 
     def __post_init__(self) -> None:
@@ -47,7 +44,6 @@ class DynamicSettings:
         for name in ("decay", "mixture_rate"):
             check_argument(name, 0 <= getattr(self, name) < 1, "in [0, 1)", getattr(self, name), fix)
         check_argument("chunk", self.chunk >= 1, "1 or more", self.chunk, fix)
-        check_argument("copies", 1 <= self.copies <= 8, "1 to 8", self.copies, fix)
 
     @property
     def learns(self) -> bool:
@@ -62,6 +58,5 @@ class DynamicSettings:
             parts += [f"rate {self.rate:.3g}", f"rule {self.rule}"]
             factors = {group: getattr(self, group) for group in GROUPS}
             parts += [f"{group} {factor:.3g} times" for group, factor in factors.items() if factor != 1]
-            parts += [f"{self.copies} copies"] if self.copies > 1 else []
             parts += [f"decay {self.decay:.3g}"] if self.decay else []
         return ", ".join(parts + ([f"mixture rate {self.mixture_rate:.3g}"] if self.mixture_rate else []))

@@ -150,12 +150,3 @@ def test_no_word_is_counted_after_it_was_seen():
         changed[place:, -1] = changed[place:, -1] % (V - 1) + 1
         dynamic.reset()
         assert np.array_equal(_read(dynamic, changed)[:place], whole[:place])
-
-
-def test_copies_learn_at_their_own_rates():
-    model = _network()
-    rates = (0.8, 0.4)
-    alone = [_read(DynamicNPLM(model, DynamicSettings(chunk=4, rate=rate)), NGRAMS) for rate in rates]
-    dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.8, copies=2))
-    whole = _read(dynamic, NGRAMS, (3, 30, 31))
-    assert np.allclose(whole, np.log(np.mean(np.exp(alone), axis=0)), atol=1e-5)
