@@ -10,11 +10,8 @@ _KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}  #
 def check_keyword_arguments(arguments: dict) -> None:
     """Refuse unknown arguments; options of layers are those of `context`, `hidden` and `output`."""
     for name in arguments.keys() - _KERAS_ARGUMENTS:
-        received, fix = (
-            repr(arguments[name]),
-            "see help(NPLM); give the option to a layer, such as hidden=DeepHidden(…).",
-        )
-        check_argument(name, False, "left out: NPLM has no such argument", received, fix)
+        fix = "see help(NPLM); give the option to a layer, such as hidden=DeepHidden(…)."
+        check_argument(name, False, "left out: NPLM has no such argument", repr(arguments[name]), fix)
 
 
 def build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:

@@ -39,7 +39,7 @@ def _use(name: str, size: int, directory) -> list[weakref.ref]:
     dynamic, kept = DynamicNPLM(network, DynamicSettings(chunk=8)), [network]
     if name != "nce":  # in the long tests
         squares = measure_mean_squares(network, ngrams, 8)
-        dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8, decay=0.1), squares)
+        dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8), squares)
         kept += [adapt_network(network, targets, targets, epochs=1)[0]]
         network.predict(contexts, verbose=0), network.next_log_probs(contexts)
         network.export(directory / f"{size}", verbose=False)

@@ -17,19 +17,18 @@ from keras_nplm.models.network_probabilities import NetworkProbabilities
 from keras_nplm.models.nplm import NPLM
 
 _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed between calls
-_DECAY_EVERY = 8  # steps: decay passes over all weights, not only over those with a gradient
 
 
 class DynamicNPLM(NextWordModel):
     """Dynamic evaluation of a network: predict a chunk of the text, take a step on it, go on.
 
         P_c(w | h) = P(w | h; θ_c),    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
-        θ_{c+1} = θ_c - η f s g_c + λ (θ_0 - θ_c),    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
+        θ_{c+1} = θ_c - η f s g_c,    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
-    θ_0 are the trained weights, η the rate, f the factor of a group of weights, λ the decay, and r the root of the mean
-    square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output. The decay of 8
-    steps is taken at once. `log_prob` reads the text: its n-grams must be consecutive, and each call continues after
-    the call before. The network that is given stays as it is.
+    θ_0 are the trained weights, η the rate, f the factor of a group of weights, and r the root of the mean square of
+    each component of the gradient in training. ε is 1, and 0.1 for the biases of the output. `log_prob` reads the text:
+    its n-grams must be consecutive, and each call continues after the call before. The network that is given stays as
+    it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
@@ -113,7 +112,6 @@ class _Learner:
         self._weights, self._rates = [network.trainable_weights[i] for i in moving], [rates[i] for i in moving]
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
         self._graphs: dict[tuple, Callable] = {}
-        self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
         self._squares: list = [None] * len(self._weights)  # 1/s², so that s g is a step of Adagrad
         if settings.rule == "rms" and mean_squares is not None:
             roots = [np.sqrt(square) for square in mean_squares]
@@ -125,7 +123,6 @@ class _Learner:
                 self._squares[k] = tf.Variable(squares, trainable=False, dtype=self._weights[k].dtype)
 
     def reset(self) -> None:
-        self._steps.assign(0)
         for weight, trained in zip(self._weights, self._trained, strict=True):
             weight.assign(trained)
 
@@ -164,8 +161,7 @@ class _Learner:
         return learn
 
     def _update(self, gradients: list) -> None:
-        """Take a step along the gradients, and every few steps go back towards the trained weights."""
-        decay = 1 - (1 - self._settings.decay) ** _DECAY_EVERY
+        """Take a step along the gradients."""
         for weight, rate, squares, gradient in zip(self._weights, self._rates, self._squares, gradients, strict=True):
             variable, rate = weight.value, tf.cast(rate, weight.dtype)
             if isinstance(gradient, tf.IndexedSlices):
@@ -182,15 +178,6 @@ class _Learner:
                     grad=gradient,
                     update_slots=False,
                 )
-        if not decay:
-            return
-
-        def go_back() -> tf.Tensor:
-            for weight, trained in zip(self._weights, self._trained, strict=True):
-                weight.value.assign_add(decay * (trained - weight.value))
-            return tf.constant(0)
-
-        tf.cond(self._steps.assign_add(1) % _DECAY_EVERY == 0, go_back, lambda: tf.constant(0))
 
 
 def _cut_chunks(network: NPLM, ngrams: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Settings of dynamic evaluation: chunk, step size, rule, decay, and which weights move."""
+"""Settings of dynamic evaluation: chunk, step size, rule, and which weights move."""
 
 import dataclasses
 import math
@@ -20,7 +20,6 @@ class DynamicSettings:
         rate: float, η, the step size. 0 leaves the weights of networks as they are.
         rule: `"sgd"`: steps along the gradient. `"rms"`: each component of the gradient is divided by its root mean
             square in training.
-        decay: float in [0, 1), λ, how far each step goes back towards the trained weights.
         embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer, for the matrices of
             the output layer and for its biases. Weights with the factor 0 do not move.
         mixture_rate: float in [0, 1), ρ, how fast the weights of a mixture follow the text.
@@ -29,7 +28,6 @@ class DynamicSettings:
     chunk: int = 32
     rate: float = 0.1
     rule: str = "sgd"
-    decay: float = 0.0
     embedding: float = 1.0
     hidden: float = 1.0
     output: float = 1.0
@@ -41,8 +39,7 @@ class DynamicSettings:
         check_argument("rule", self.rule in RULES, f"one of {', '.join(RULES)}", self.rule, fix)
         for name in ("rate", *GROUPS):
             check_argument(name, 0 <= getattr(self, name) < math.inf, "0 or more", getattr(self, name), fix)
-        for name in ("decay", "mixture_rate"):
-            check_argument(name, 0 <= getattr(self, name) < 1, "in [0, 1)", getattr(self, name), fix)
+        check_argument("mixture_rate", 0 <= self.mixture_rate < 1, "in [0, 1)", self.mixture_rate, fix)
         check_argument("chunk", self.chunk >= 1, "1 or more", self.chunk, fix)
 
     @property
@@ -58,5 +55,4 @@ class DynamicSettings:
             parts += [f"rate {self.rate:.3g}", f"rule {self.rule}"]
             factors = {group: getattr(self, group) for group in GROUPS}
             parts += [f"{group} {factor:.3g} times" for group, factor in factors.items() if factor != 1]
-            parts += [f"decay {self.decay:.3g}"] if self.decay else []
         return ", ".join(parts + ([f"mixture rate {self.mixture_rate:.3g}"] if self.mixture_rate else []))
