@@ -29,25 +29,11 @@ def test_log_normaliser_in_blocks(size, scales):
     assert np.flatnonzero(np.isnan(found)).tolist() == [3]
 
 
-@pytest.mark.parametrize("function", [all_energies, energies])
-def test_energies_and_their_gradients(function):
-    z, t, v, upstream = _random((7, H), (40, H), H, (7, 40))
-    a = np.tanh(z[:, None] + t)  # [7, 40, H]
-    slope = upstream[:, :, None] * (1 - a**2) * v
-    contexts, words, variable = tf.constant(z), tf.constant(t), keras.Variable(v, autocast=False)
-    with tf.GradientTape() as tape:
-        tape.watch([contexts, words])
-        found = function(contexts, words, variable)
-        total = tf.reduce_sum(found * upstream)
-    np.testing.assert_allclose(found, a @ v, rtol=1e-4, atol=1e-5)
-    if function is energies:  # dropout of hidden units gives each context a v of its own
-        own = _random((7, H))[0]
-        expected = np.einsum("ijk,ik->ij", a, own)
-        np.testing.assert_allclose(energies(contexts, words, tf.constant(own)), expected, rtol=1e-4, atol=1e-5)
-    gradients = tape.gradient(total, [contexts, words, variable.value])
-    expected = slope.sum(axis=1), slope.sum(axis=0), np.einsum("ij,ijk->k", upstream, a)
-    for gradient, wanted in zip(gradients, expected, strict=True):
-        np.testing.assert_allclose(gradient, wanted, rtol=1e-3, atol=1e-4)
+def test_energies_of_few_words_with_a_v_of_each_context():
+    """As dropout of hidden units gives it."""
+    z, t, v = _random((7, H), (40, H), (7, H))
+    expected = np.einsum("ijk,ik->ij", np.tanh(z[:, None] + t), v)
+    np.testing.assert_allclose(energies(*map(tf.constant, (z, t, v))), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_energies_without_a_loop():

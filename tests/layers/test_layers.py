@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import keras_nplm as nplm
-from keras_nplm.layers.build import build_hidden, build_output
-from keras_nplm.layers.outputs import OUTPUTS
+from keras_nplm.layers.build import build_hidden
 
 V, W = 30, 6
 CONTEXT = dict(vocabulary_size=V, embedding_dim=3, weight_decay=0.3, word_dropout=0.1, dropout=0.4)
@@ -27,10 +26,9 @@ LAYERS = [
     (nplm.NoiseContrastive, SAMPLED | dict(seed=3)),
     (nplm.EnergyOutput, SAMPLED | dict(seed=3, hidden_units=4, dropout=0.2)),
 ]
-of_every_layer = pytest.mark.parametrize("kind, options", LAYERS)
 
 
-@of_every_layer
+@pytest.mark.parametrize("kind, options", LAYERS)
 def test_configuration_makes_the_same_layer(kind, options):
     first = kind(**options, name="layer")
     serialised = keras.saving.serialize_keras_object(first)
@@ -51,19 +49,14 @@ def test_weight_decay_is_on_matrices_only(kind, options):
     assert getattr(layer, "biases", vectors) == vectors
 
 
+def test_direct_connection_computes_W_x():
+    layer, x = nplm.DirectConnection(V), np.random.default_rng(0).normal(size=(7, W)).astype(np.float32)
+    np.testing.assert_allclose(layer(x), x @ layer.W.numpy().T, atol=1e-6)
+
+
 def test_names_of_hidden_layers():
     assert type(build_hidden("tanh", 5)) is nplm.TanhHidden
     layer = build_hidden("gelu", 5, weight_decay=0.1, dropout=0.2)
     assert type(layer) is nplm.DeepHidden and layer.name == "hidden"
     assert (layer.activation, layer.weight_decay, layer.dropout) == ("gelu", 0.1, 0.2)
     assert build_hidden(None, 5) is None and build_hidden("tanh", 0) is None and build_hidden(layer, 100) is layer
-
-
-@pytest.mark.parametrize("name, kind", OUTPUTS.items())
-def test_names_of_output_layers(name, kind):
-    output = build_output(name, V, hidden_units=7, dropout=0.2)
-    assert type(output) is kind and output.name == "prob" and output.vocabulary_size == V
-    if output.includes_hidden_layer:
-        assert (output.hidden_units, output.dropout) == (7, 0.2)
-    if not output.is_sampled:
-        assert build_output(name, V, weight_decay=0.1).weight_decay == 0.1

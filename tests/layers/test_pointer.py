@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_nplm import NPLM
 from keras_nplm.layers.pointer import Copies
 
 _SCORES = st.floats(-40, 40, width=32)
@@ -29,15 +28,3 @@ def test_copies_are_added_in_all_ways_alike(data, width, number):
         (copies.add_to_normaliser(tf.constant(y[:, 0])), np.logaddexp.reduce(np.column_stack([scores, y[:, 0]]), 1)),
     ]:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
-
-
-def test_half_precision_keeps_the_ids():
-    size = 3000  # bfloat16 has no 2,999
-    model = NPLM(size, 8, 3, 4, pointer=True, dtype="mixed_bfloat16")
-    model.pointer.u.assign(np.full(7, 5.0))
-    model.prob.b.assign(np.full(size, -20.0))  # the vocabulary has hardly any weight
-    contexts = np.full((1, 7), size - 1, np.int32)
-    contexts[0, 0] = size - 3
-    probabilities = model.predict(contexts, verbose=0)[0]
-    np.testing.assert_allclose(probabilities[[size - 1, size - 2]], [6 / 7, 0], atol=0.2)
-    assert np.argsort(probabilities)[-2:].tolist() == [size - 3, size - 1]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from keras_nplm import NPLM, ContinuousCache, NgramCache, UnigramCache
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.models import caches
-from keras_nplm.models.evaluation import log_probs
 
 V, N, LENGTH = 12, 3, 7
 boundaries = st.sampled_from(["stream", "sentence"])
@@ -88,27 +87,15 @@ def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
         np.testing.assert_allclose(np.exp(cache.log_prob(contexts, targets)), found[:, word], rtol=1e-5)
 
 
-@kinds
-@pytest.mark.parametrize("limit", [20, 1 << 15])
-def test_long_texts_are_predicted_alike_in_pieces(kind, limit, monkeypatch):
-    monkeypatch.setattr(caches, "_TOKENS", limit)
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_IDS", 1000)
-    cache = _build(kind, "stream")
-    ids = np.random.default_rng(1).integers(0, V, 400).astype(np.int32)
-    found = np.concatenate([part for part, _ in log_probs(cache, ids)])
-    ngrams = extract_ngrams(ids, cache.order, "stream")
-    expected = np.stack([_predict_plainly(cache, context) for context in ngrams[:60, :-1].tolist()])
-    np.testing.assert_allclose(np.exp(found[:60]), expected[np.arange(60), ngrams[:60, -1]], rtol=1e-5)
-    rows = slice(200, 230)
-    distributions = np.exp(cache.next_log_probs(ngrams[rows, :-1]))
-    np.testing.assert_allclose(np.exp(found[rows]), distributions[np.arange(30), ngrams[rows, -1]], rtol=1e-5)
-
-
 def test_features_of_a_text_are_computed_once_per_word(monkeypatch):
     network, asked = _network("stream"), []
     compute = NPLM.compute_features
     monkeypatch.setattr(NPLM, "compute_features", lambda self, ids: asked.append(len(ids)) or compute(self, ids))
-    monkeypatch.setattr(caches, "_TOKENS", 400)
     ngrams = extract_ngrams(np.random.default_rng(2).integers(4, V, 300), 50 + N, "stream")
-    ContinuousCache(network, 1.0, 50).log_prob(ngrams[:, :-1], ngrams[:, -1])
-    assert sum(asked) <= len({tuple(context) for context in ngrams[:, -N:-1].tolist()}) + N
+    cache, results = ContinuousCache(network, 1.0, 50), []
+    for tokens in (400, 1 << 15):  # in pieces, and whole
+        monkeypatch.setattr(caches, "_TOKENS", tokens)
+        asked.clear()
+        results.append(cache.log_prob(ngrams[:, :-1], ngrams[:, -1]))
+        assert sum(asked) <= len({tuple(context) for context in ngrams[:, -N:-1].tolist()}) + N
+    np.testing.assert_allclose(*results, rtol=1e-5)

@@ -9,7 +9,6 @@ from keras_nplm import evaluate
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.evaluation import format_perplexity
 
-V = 8
 TEXT = np.array([4, 5, 6, 3, 4, 5, 3, 7, 4, 5, 3], np.int32)
 
 

@@ -1,6 +1,5 @@
 """Networks with new words. Their probabilities: see tests/layers/outputs/test_contract.py."""
 
-import keras
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,34 +8,16 @@ from keras_nplm import NPLM, FullSoftmax, NoiseContrastive
 from keras_nplm.models.growth import NewRows, grow, renormalise
 
 V, J, N = 14, 3, 4
-KINDS = {
-    "full": {},
-    "sampled": {"output": "sampled", "dropout": 0.3},
-    "nce": {"output": lambda: NoiseContrastive(V, num_sampled=8, held_out_mass=0.2, seed=1, name="prob")},
-    "held out": {"output": lambda: FullSoftmax(V, held_out_mass=0.2, self_normalisation=0.1, name="prob")},
+OUTPUTS = {
+    "nce": lambda: NoiseContrastive(V, num_sampled=8, held_out_mass=0.2, seed=1, name="prob"),
+    "held out": lambda: FullSoftmax(V, held_out_mass=0.2, self_normalisation=0.1, name="prob"),
 }
 
 
-def _model(kind: str = "full", counts=None) -> NPLM:
-    keras.utils.set_random_seed(1)
-    options = {"embedding_dim": 3, "hidden_units": 5} | KINDS[kind]
-    options |= {name: make() for name, make in options.items() if callable(make)}
-    model = NPLM(V, order=N, **options)
-    random = np.random.default_rng(0)
-    model.prob.set_unigram(np.arange(V) if counts is None else counts, 4)
-    for weight in model.trainable_weights:
-        weight.assign(random.normal(0, 0.7, weight.shape))
+def _model(kind: str, counts: np.ndarray) -> NPLM:
+    model = NPLM(V, order=N, embedding_dim=3, hidden_units=5, output=OUTPUTS[kind]())
+    model.prob.set_unigram(counts, 4)
     return model
-
-
-def _rows(model: NPLM, seed: int = 3) -> NewRows:
-    random = np.random.default_rng(seed)
-    C, kernel = random.normal(size=(J, 3)), random.normal(size=(J, model.prob.kernel.shape[1]))
-    return NewRows(C, kernel, random.normal(size=J), np.array([0.05, 0.02, 0.01]))
-
-
-def _contexts(size: int, number: int = 60) -> np.ndarray:
-    return np.random.default_rng(5).integers(0, size, (number, N - 1)).astype(np.int32)
 
 
 @settings(max_examples=25, deadline=None)
@@ -53,7 +34,9 @@ def test_renormalised_is_the_softmax_of_all_logits(seed, scale, new):
 
 def test_distributions_that_training_samples_from_grow():
     counts = np.array([0, 5, 0, 3, 9, 7, 5, 4, 4, 2, 1, 1, 0, 0])
-    rows = _rows(_model())
+    random = np.random.default_rng(3)
+    C, kernel, b = random.normal(size=(J, 3)), random.normal(size=(J, 5)), random.normal(size=J)
+    rows = NewRows(C, kernel, b, np.array([0.05, 0.02, 0.01]))
     held_out = np.array([0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 3, 3, 4, 4, 4, 4, 4])  # min_count 4 less the count
     held_out = held_out / held_out.sum()
     np.testing.assert_allclose(grow(_model("held out", counts), rows).prob.q.numpy(), held_out, atol=1e-6)

@@ -5,14 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import (
-    NPLM,
-    ContextEmbedding,
-    FullSoftmax,
-    InputError,
-    Perplexity,
-    TanhHidden,
-)
+from keras_nplm import NPLM, ContextEmbedding, FullSoftmax, InputError, Perplexity, TanhHidden
 from keras_nplm.models.dynamic.network import DynamicNPLM, DynamicSettings, measure_mean_squares
 
 V, ORDER = 30, 4

@@ -35,14 +35,6 @@ def test_words_are_sampled_as_often_as_the_proposal_says(seed, k):
     assert often[0] == often[2] == 0  # <pad> and <s> are never predicted
 
 
-def test_words_that_are_never_predicted_are_never_sampled():
-    output = _build(num_sampled=4, seed=0)
-    for _ in range(2):  # before and after the unigram start
-        assert int(output._sample(output.noise, [0.0])[0]) not in (0, 2)
-        np.testing.assert_allclose(output.log_q.numpy()[[0, 2]], np.log(1e-12), rtol=1e-5)
-        output.set_unigram(np.append([0, 0, 0], np.ones(V - 3)))
-
-
 def test_log_uniform_proposal_is_by_rank():
     output = _build(8, num_sampled=4, proposal="log-uniform", seed=0)
     output.set_unigram(np.array([0, 5, 0, 9, 1, 7, 0, 2]))

@@ -5,7 +5,6 @@ import pytest
 
 from keras_nplm import InputError, Vocabulary
 from keras_nplm.models.ngrams import BackoffModel, arpa, arpa_lines, kneser_ney, prune, read_arpa, write_arpa
-from keras_nplm.models.ngrams.tables import ContextTrie
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 LN10 = np.log(10)
@@ -156,15 +155,3 @@ def test_malformed_files_are_refused_with_the_line(read, monkeypatch, block, old
     assert old in SRILM
     with pytest.raises(InputError, match=message):
         read(SRILM.replace(old, new))
-
-
-def test_words_of_ngrams_are_listed_without_a_probability(tmp_path):
-    vocabulary = Vocabulary(["a", "b", "c"])
-    unigrams = np.full(7, -np.inf, np.float32)
-    unigrams[3:6] = np.log([0.3, 0.4, 0.3])
-    keys = np.array([4 * 7 + 5, 5 * 7 + 6, 6 * 7 + 4])  # a b, b c, c a
-    log_probs = np.log(np.array([0.5, 0.2, 0.9], np.float32))
-    model = BackoffModel(ContextTrie(7, []), unigrams, [keys], [log_probs], [np.zeros(7, np.float32)])
-    write_arpa(tmp_path / "model.arpa", model, vocabulary)
-    read, _ = read_arpa(tmp_path / "model.arpa", vocabulary)
-    np.testing.assert_allclose(read.log_prob([[4], [5], [6]], [5, 6, 4]), log_probs, atol=1e-5)
