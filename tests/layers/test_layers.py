@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import keras_nplm as nplm
-from keras_nplm.layers.build import build_hidden
 
 V, W = 30, 6
 CONTEXT = dict(vocabulary_size=V, embedding_dim=3, weight_decay=0.3, word_dropout=0.1, dropout=0.4)
@@ -54,9 +53,15 @@ def test_direct_connection_computes_W_x():
     np.testing.assert_allclose(layer(x), x @ layer.W.numpy().T, atol=1e-6)
 
 
-def test_names_of_hidden_layers():
-    assert type(build_hidden("tanh", 5)) is nplm.TanhHidden
-    layer = build_hidden("gelu", 5, weight_decay=0.1, dropout=0.2)
-    assert type(layer) is nplm.DeepHidden and layer.name == "hidden"
-    assert (layer.activation, layer.weight_decay, layer.dropout) == ("gelu", 0.1, 0.2)
-    assert build_hidden(None, 5) is None and build_hidden("tanh", 0) is None and build_hidden(layer, 100) is layer
+@pytest.mark.parametrize("kind", [nplm.TanhHidden, nplm.ResidualBlock])
+def test_dropout_leaves_out_hidden_units_or_what_a_block_adds(kind):
+    keras.utils.set_random_seed(0)
+    layer, a = (
+        kind(W, dropout=0.5) if kind is nplm.TanhHidden else kind(dropout=0.5),
+        np.full((200, W), 0.7, np.float32),
+    )
+    given = a if kind is nplm.ResidualBlock else 0
+    plain, dropped = layer(a).numpy() - given, layer(a, training=True).numpy() - given
+    kept = np.abs(dropped) > 1e-5
+    assert 0.4 < kept.mean() < 0.6
+    np.testing.assert_allclose(dropped[kept], 2 * plain[kept], rtol=1e-3, atol=1e-5)

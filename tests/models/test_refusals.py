@@ -23,21 +23,9 @@ from keras_nplm import (
     evaluate,
     fit_mixture,
 )
+from keras_nplm.models import ngrams
 from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.growth import check_growable
-from keras_nplm.models.ngrams import (
-    ContextFrequencies,
-    FrequencyBins,
-    class_based,
-    count_ngrams,
-    exchange_classes,
-    kneser_ney,
-    kneser_ney_on_disk,
-    load_classes,
-    prune,
-    read_arpa,
-    write_arpa,
-)
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.interpolation import fit_weights
 from keras_nplm.models.nplm_file import check_memory
@@ -48,9 +36,9 @@ V = 9
 TEXT = np.array([4, 5, 4, 5, 6, 3], np.int32)
 EMPTY = np.array([3], np.int32)
 CLASSES = np.array([0, 4, 2, 3, 4, 5, 1, 5, 5], np.int32)  # word 6 has no class
-MODEL = kneser_ney(TEXT, V, 3, "stream")
+MODEL = ngrams.kneser_ney(TEXT, V, 3, "stream")
 UNIFORM = Uniform(V, "stream")
-BINS = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 2, "stream")))
+BINS = ngrams.FrequencyBins(ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream")))
 LISTED = {"output": lambda: FullSoftmax(V, shortlist_size=3)}
 FACTORS = "`factors` must be a list of at most 16 numbers from 1 to 1,000,000"
 CONTEXTS, TARGETS = np.full((4, 2), 5, np.int32), np.full(4, 5, np.int32)
@@ -63,7 +51,7 @@ def _cache(**options):
 
 
 def _read_classes(text):
-    return lambda path: load_classes(_write(path, text.encode()), Vocabulary(["the", "cat"]))
+    return lambda path: ngrams.load_classes(_write(path, text.encode()), Vocabulary(["the", "cat"]))
 
 
 def _network(size=V, hidden="tanh", output=lambda: "full"):
@@ -114,23 +102,26 @@ OPTIONS = [
     ({"averages_after": 2}, r"`averages_after` must be left out: .* Received: 2. Fix: see help\(NPLM\)"),
 ]
 CALLS = [
-    (lambda path: kneser_ney(TEXT, V, 1), "`order`"),
-    (lambda path: kneser_ney(EMPTY, V, 3, "stream"), "no word to predict"),
-    (lambda path: kneser_ney_on_disk(path, lambda: iter([TEXT]), 6, V, 1), "`order`"),
-    (lambda path: class_based(TEXT, TEXT, CLASSES, 3), "Received: 1 words of the text have no class"),
-    (lambda path: exchange_classes(TEXT, V, 4), "`num_classes` must be 1 to 3"),
-    (lambda path: exchange_classes(TEXT, V, 1, start=CLASSES), "`start` must be 1 classes or fewer"),
+    (lambda path: ngrams.kneser_ney(TEXT, V, 1), "`order`"),
+    (lambda path: ngrams.kneser_ney(EMPTY, V, 3, "stream"), "no word to predict"),
+    (lambda path: ngrams.kneser_ney_on_disk(path, lambda: iter([TEXT]), 6, V, 1), "`order`"),
+    (lambda path: ngrams.class_based(TEXT, TEXT, CLASSES, 3), "Received: 1 words of the text have no class"),
+    (lambda path: ngrams.exchange_classes(TEXT, V, 4), "`num_classes` must be 1 to 3"),
+    (lambda path: ngrams.exchange_classes(TEXT, V, 1, start=CLASSES), "`start` must be 1 classes or fewer"),
     (_read_classes("the\t0\ncat\tone\n"), "line 2: expected a word, a tab and the number"),
     (_read_classes("a\t0\n"), "must have classes of words in the vocabulary"),
     (lambda path: fit_weights(np.array([[0.0, 0.0], [-np.inf, -np.inf]])), "token 1 has probability 0 in every model"),
-    (lambda path: class_based(TEXT, EMPTY, np.maximum(CLASSES, 4), 2, "stream"), "no word to predict"),
-    (lambda path: prune(MODEL, -1e-9), "`threshold` must be 0 or more. Received"),
-    (lambda path: prune(MODEL, max_ngrams=5), "`max_ngrams` must be 6 or more, the number of unigrams"),
+    (lambda path: ngrams.class_based(TEXT, EMPTY, np.maximum(CLASSES, 4), 2, "stream"), "no word to predict"),
+    (lambda path: ngrams.prune(MODEL, -1e-9), "`threshold` must be 0 or more. Received"),
+    (lambda path: ngrams.prune(MODEL, max_ngrams=5), "`max_ngrams` must be 6 or more, the number of unigrams"),
     (lambda path: approximate(MODEL, TEXT, 4), "`order` must be 2 to 3, the order of the model. Received: 4"),
     (lambda path: approximate(MODEL, TEXT, 3, min_expected_count=0), "`min_expected_count` must be above 0. Received"),
-    (lambda path: read_arpa(_write(path, "\\data\\".encode("utf-16"))), "not UTF-8"),
-    (lambda path: read_arpa(_write(path, gzip.compress(b"\\data\\" * 99)[:-20])), "is not a whole gzip archive"),
-    (lambda path: write_arpa(path, MODEL, Vocabulary(["the"])), "`vocabulary` must be of 9 words, .* Received: 5"),
+    (lambda path: ngrams.read_arpa(_write(path, "\\data\\".encode("utf-16"))), "not UTF-8"),
+    (lambda path: ngrams.read_arpa(_write(path, gzip.compress(b"\\data\\" * 99)[:-20])), "is not a whole gzip archive"),
+    (
+        lambda path: ngrams.write_arpa(path, MODEL, Vocabulary(["the"])),
+        "`vocabulary` must be of 9 words, .* Received: 5",
+    ),
     (lambda path: Mixture([UNIFORM], [1.0]), "two models or more"),
     (lambda path: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]), "must have one `boundary`. Received: stream, sentence"),
     (lambda path: Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5]), "one vocabulary"),

