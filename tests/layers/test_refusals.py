@@ -8,8 +8,6 @@ import keras_nplm as nplm
 from keras_nplm.layers.build import build_context, build_output
 
 V, M = 30, 3
-
-
 REFUSALS = [
     (lambda: nplm.AveragedContext(V, M, averages_after=(-1,)), "`averages_after` must rise from 0"),
     (lambda: build_context(nplm.ContextEmbedding(31, M), V, M), "`context` must be a layer of 30 .* of 31 words"),

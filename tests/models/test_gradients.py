@@ -19,9 +19,6 @@ OPTIMIZERS = {
     "adamw": lambda **clip: keras.optimizers.AdamW(0.05, weight_decay=0.1, **clip),
     "adagrad": lambda **clip: keras.optimizers.Adagrad(0.1, **clip),
     "rmsprop": lambda **clip: keras.optimizers.RMSprop(0.05, **clip),
-    "nadam": lambda **clip: keras.optimizers.Nadam(0.05, **clip),
-    "lion": lambda **clip: keras.optimizers.Lion(0.05, **clip),
-    "adafactor": lambda **clip: keras.optimizers.Adafactor(0.05, **clip),
     "lazy sgd": lambda **clip: LazySGD(0.5, **clip),
 }
 CLIPS = ({"clipnorm": 0.02}, {"global_clipnorm": 0.02}, {"clipvalue": 0.005})

@@ -120,7 +120,7 @@ CALLS = [
     (lambda path: ngrams.read_arpa(_write(path, gzip.compress(b"\\data\\" * 99)[:-20])), "is not a whole gzip archive"),
     (
         lambda path: ngrams.write_arpa(path, MODEL, Vocabulary(["the"])),
-        "`vocabulary` must be of 9 words, .* Received: 5",
+        "`vocabulary` must be of 9 words, .*: 5",
     ),
     (lambda path: Mixture([UNIFORM], [1.0]), "two models or more"),
     (lambda path: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]), "must have one `boundary`. Received: stream, sentence"),

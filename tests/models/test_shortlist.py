@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_nplm import NPLM, Mixture, Shortlist, Uniform
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.layers.outputs import FullSoftmax
-from keras_nplm.models.ngrams import BackoffModel, deleted_interpolation, kneser_ney
+from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 V, LISTED = 13, 8  # ids 4 to 7 are the words of the list
@@ -38,8 +38,6 @@ def _background(name: str, boundary: str = "stream"):
     text = _text(1)
     if name == "mixture":
         return Mixture([kneser_ney(text, V, 4, boundary), Uniform(V, boundary)], [0.7, 0.3])
-    if name == "deleted interpolation":
-        return deleted_interpolation(text, _text(2), V, 3, boundary)
     return kneser_ney(text, V, int(name[-1]), boundary)
 
 
@@ -76,11 +74,7 @@ def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None
 
 @both_forms
 @pytest.mark.parametrize(
-    "background, boundary",
-    [
-        *((name, "stream") for name in ("kneser-ney-2", "deleted interpolation", "mixture")),
-        ("kneser-ney-4", "sentence"),
-    ],
+    "background, boundary", [("kneser-ney-2", "stream"), ("mixture", "stream"), ("kneser-ney-4", "sentence")]
 )
 def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary, outside_output):
     model = Shortlist(_network(3, outside_output, boundary=boundary), _background(background, boundary))
