@@ -25,16 +25,18 @@ def _build_model(**options) -> NPLM:
 @pytest.mark.parametrize("output", ["full", pytest.param("nce", marks=pytest.mark.long)])
 @pytest.mark.parametrize("dtype", ["float64", "mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.long)])
 def test_every_dtype_trains_and_its_probabilities_agree(output, dtype):
-    model = _build_model(output=output, dtype=dtype, weight_decay=0.1 if output == "full" else 0.0)
+    model = _build_model(output=output, dtype=dtype, pointer=True, weight_decay=0.1 if output == "full" else 0.0)
+    features = model.features(CONTEXTS)  # an output computes copies in float32 at least
+    np.testing.assert_allclose(model.prob(features), np.exp(model.prob.log_probs(features)), rtol=1e-5)
     chosen = model.log_prob(CONTEXTS, TARGETS)
     np.testing.assert_allclose(chosen, model.next_log_probs(CONTEXTS)[np.arange(64), TARGETS], atol=1e-4)
-    probabilities = np.asarray(model(CONTEXTS)).astype(np.float64)
+    probabilities = model(CONTEXTS).numpy().astype(np.float64)
     atol = 1e-4 if dtype == "float64" else 0.02  # some processors round bfloat16 less often in a graph
     np.testing.assert_allclose(np.log(probabilities)[np.arange(64), TARGETS], chosen, atol=atol)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
     model.compile("sgd", run_eagerly=True)
-    ngrams, settings = np.column_stack([CONTEXTS, TARGETS]), DynamicSettings(rule="rms", chunk=16)
-    dynamic = DynamicNPLM(model, settings, measure_mean_squares(model, ngrams, 16))
+    squares = measure_mean_squares(model, np.column_stack([CONTEXTS, TARGETS]), 16)
+    dynamic = DynamicNPLM(model, DynamicSettings(rule="rms", chunk=16), squares)
     assert np.isfinite(dynamic.log_prob(CONTEXTS, TARGETS)).all()
     history = model.fit(CONTEXTS, TARGETS, validation_data=(CONTEXTS, TARGETS), verbose=0).history
     assert np.isfinite([value for values in history.values() for value in values]).all()

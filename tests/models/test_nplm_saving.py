@@ -55,7 +55,6 @@ def _networks() -> dict[str, dict]:
     }
 
 
-NAMES = tuple(_networks())
 # Trained in the fast tests; some others in the long ones
 FAST, LONG = ("averaged, deep, direct", "nce"), ("names", "pointer", "adaptive", "sampled", "energy", "energy by name")
 
@@ -71,7 +70,7 @@ def _batch(size=24):
     return contexts, (contexts[:, -1] % 5 + 4).astype(np.int32)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", _networks())
 def test_a_file_makes_the_same_network(name, tmp_path):
     model, (contexts, _) = _build(name), _batch()
     model.save(tmp_path / "model.keras")
