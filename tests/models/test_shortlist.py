@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_nplm import NPLM, Mixture, Shortlist, Uniform
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.layers.outputs import FullSoftmax
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
 
@@ -93,6 +94,28 @@ def test_list_has_all_mass_if_the_background_leaves_none(outside_output):
     shortlist = Shortlist(NPLM(8, 2, embedding_dim=2, hidden_units=2, output=output), model)
     assert shortlist.outside_mass(np.array([[5]])).tolist() == [0]
     _check(shortlist, np.array([[5]]), np.exp(shortlist.next_log_probs([[5]])))
+
+
+class _RoundedAboveOne(NextWordModel):
+    """All mass is on words outside the list, and sums to a little more than 1."""
+
+    order, vocabulary_size, boundary = 2, V, "stream"
+    _p = np.log(np.where(np.arange(V) < LISTED, 1e-300, (1 + 1e-6) / (V - LISTED)))
+
+    def _log_prob(self, context_ids, target_ids):
+        return self._p[target_ids]
+
+    def _next_log_probs(self, context_ids):
+        return np.tile(self._p, (len(context_ids), 1))
+
+
+@both_forms
+def test_outside_mass_rounded_above_1_gives_probabilities(outside_output):
+    model = Shortlist(_network(2, outside_output), _RoundedAboveOne())
+    assert model.outside_mass(np.array([[5]])).tolist() == [1]
+    p = np.exp(model.next_log_probs([[5]]))
+    assert outside_output or p[0, :LISTED].tolist() == [0] * LISTED
+    _check(model, np.array([[5]]), p)
 
 
 def test_target_without_an_output_stops_training():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, prune
 from keras_nplm.models.ngrams.pruning import _weigh_orders
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 9
 BOUNDARIES = ("stream", "sentence")
@@ -77,3 +78,14 @@ def test_max_ngrams_is_nearly_reached_and_never_exceeded():
         pruned = prune(model, max_ngrams=most)
         assert 0.8 * most <= sum(pruned.num_ngrams) <= most
     assert prune(model, 1e-3, max_ngrams=10_000).num_ngrams == prune(model, 1e-3).num_ngrams
+
+
+def test_a_context_that_lists_all_words_keeps_an_ngram():
+    unigrams = np.log([0.25, 0.25, 0.25, 0.25]).astype(np.float32)
+    sharp = np.log([0.97, 0.01, 0.01, 0.01]).astype(np.float32)
+    model = BackoffModel.normalised(ContextTrie(4, []), unigrams, [1 * 4 + np.arange(4)], [sharp])
+    changes = compute_perplexity_changes(model)[0]
+    np.testing.assert_allclose(changes, 0, atol=1e-6)  # any one could go: γ would be what it had
+    pruned = prune(model, 1e-3)
+    assert pruned.num_ngrams == [4, 1]
+    np.testing.assert_allclose(pruned.next_log_probs(np.array([[1]]))[0], sharp, atol=1e-5)
