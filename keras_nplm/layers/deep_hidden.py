@@ -129,3 +129,6 @@ class ResidualBlock(ConfiguredLayer):
         normalised = a if self.norm is None else self.norm(a)
         added = getattr(ops, self.activation)(ops.matmul(normalised, self.H) + self.d)
         return a + self.drop(added, training=training)
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return input_shape

@@ -47,3 +47,6 @@ class DirectConnection(ConfiguredLayer):
 
     def call(self, x: Tensor) -> Tensor:
         return ops.matmul(x, ops.transpose(ops.cast(self.W, x.dtype)))
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (*input_shape[:-1], self.units)

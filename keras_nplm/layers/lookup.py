@@ -1,20 +1,24 @@
 """Embedding lookup: rows of a matrix by ids, their sparse gradients, and masks of rows."""
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from keras_nplm.layers.ops import Tensor
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 
 def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> Tensor:
     """Return `variable[ids]`, [*ids.shape, …], of a weight [V, …] created with `autocast=False`.
 
-    The gradient is `tf.IndexedSlices`: it holds the rows of the ids only. With `sum_gradient` it has one slice for each
-    distinct id, the sum over its occurrences. Most Keras optimisers need that: they square each slice. It costs a pass
-    over the ids. Ids out of range are clipped, so the caller must check them.
+    On TensorFlow the gradient is `tf.IndexedSlices`: it holds the rows of the ids only. With `sum_gradient` it has one
+    slice for each distinct id, the sum over its occurrences. Most Keras optimisers need that: they square each slice.
+    It costs a pass over the ids. Ids out of range are clipped, so the caller must check them.
     """
     ids = ops.clip(ids, 0, variable.shape[0] - 1)
+    if keras.backend.backend() != "tensorflow":
+        return ops.take(variable, ids, axis=0)
     if not sum_gradient:
         return tf.gather(variable.value, ids)  # a gather from the variable itself: reading it first would copy it
     distinct, place = tf.unique(tf.reshape(ids, [-1]))
@@ -24,7 +28,7 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
 
 
 def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return distinct ids and the sum of the rows of each, for sparse gradients.
+    """Return distinct ids and the sum of the rows of each, for sparse gradients. TensorFlow only.
 
     The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times as fast as sums of
     scattered rows. The ids ascend, except within a function that XLA compiles.
@@ -40,5 +44,7 @@ def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Return vectors * mask. A mask of ones costs no pass over the vectors, forward or backward."""
+    """Return vectors * mask. On TensorFlow a mask of ones costs no pass over the vectors, forward or backward."""
+    if keras.backend.backend() != "tensorflow":
+        return vectors * mask
     return tf.cond(tf.reduce_any(tf.not_equal(mask, 1)), lambda: vectors * mask, lambda: vectors)

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import keras
-import tensorflow as tf
 from keras import ops
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
 
@@ -70,7 +72,7 @@ class Dropout(keras.layers.Dropout):
     """Dropout that draws 16 random bits for each number instead of a float, which takes half the time."""
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
-        if not (training and self.rate):
+        if keras.backend.backend() != "tensorflow" or not (training and self.rate):
             return super().call(inputs, training)
         size, dropped = tf.size(inputs), round(self.rate * 65536)
         seed = tf.cast(self.seed_generator.next(), tf.int32)

@@ -185,3 +185,6 @@ class Pointer(ConfiguredLayer):
     def biases(self) -> list[keras.Variable]:
         """The weights without weight decay."""
         return [self.u]
+
+    def compute_output_shape(self, features_shape: tuple, vectors_shape: tuple, *others: tuple) -> tuple:
+        return vectors_shape[:2]

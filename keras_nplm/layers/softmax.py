@@ -1,12 +1,14 @@
 """Softmax of linear outputs in tiles of words, log Z and the losses of negative samples, with their gradients."""
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor, attach_gradient
 from keras_nplm.layers.pointer import Copies
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 _CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
 _WHOLE = 1 << 22  # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
@@ -34,6 +36,11 @@ def linear_softmax(
     Features f are [B, w], the kernel U [V, w], the targets int [B] in range, and `expected` is q, [V], or None for
     y_q = 0. `dtype` is that of the matrix products. The results are [B] each, of at least float32.
     """
+    if keras.backend.backend() != "tensorflow":
+        logits = ops.cast(ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32") + bias
+        chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
+        mean = ops.zeros_like(chosen) if expected is None else ops.matmul(logits, expected)
+        return ops.logsumexp(logits, axis=-1), chosen, mean
     kernel, bias = (tf.convert_to_tensor(weight.value) for weight in (kernel, bias))
     wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
     inputs, low, table = [features, kernel, bias], tf.cast(features, dtype), tf.cast(kernel, dtype)
@@ -118,6 +125,8 @@ def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Ten
 
 def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     """Return ln Z of a linear softmax, float [B], without storing [B, V] logits. For evaluation only."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
     kernel, bias = (tf.cast(weight.value, features.dtype) for weight in (kernel, bias))
     sizes = _tiles(features, kernel)
     tiles = list(zip(tf.split(kernel, sizes), tf.split(bias, sizes), strict=True))
@@ -140,6 +149,8 @@ def log_sum_exp(logits: Tensor) -> Tensor:
     The gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
     would overflow or underflow without it.
     """
+    if keras.backend.backend() != "tensorflow":
+        return ops.logsumexp(logits, axis=-1)
     power = tf.exp(logits)
     z = tf.reduce_sum(power, axis=-1)
 
@@ -164,6 +175,9 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
 
     All of it comes from one exponential per logit, unless a sum of them overflows or underflows.
     """
+    if keras.backend.backend() != "tensorflow":
+        log_z = ops.logsumexp(logits, axis=-1)
+        return ops.sum(ops.softplus(logits), axis=-1) + self_normalisation * ops.square(log_z)
     power = tf.exp(logits)
     z = tf.reduce_sum(power, axis=-1)
 

@@ -39,6 +39,8 @@ class LikelihoodTraining:
         outputs, and under tf.distribute, where XLA fails. Of an optimiser with a weight decay of its own, the biases
         are left out by `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
         """
+        backend, fix = keras.backend.backend(), "set KERAS_BACKEND=tensorflow."
+        check_argument("backend", backend == "tensorflow", "tensorflow for training", backend, fix)
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
         check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")
         self._has_compiled_metrics = bool(metrics or weighted_metrics)

@@ -119,8 +119,6 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
         for option, value in (sizes | shares | others).items():
             check_option(option, value)
         check_keyword_arguments(kwargs)
-        backend = keras.backend.backend()
-        check_argument("backend", backend == "tensorflow", "tensorflow", backend, "set KERAS_BACKEND=tensorflow.")
         super().__init__(name=name, **kwargs)
         policy = self.dtype_policy.name
         half = self.compute_dtype == "float16"

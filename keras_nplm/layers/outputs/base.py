@@ -85,10 +85,30 @@ class Output(ConfiguredLayer):
         """Return the training loss of each target, float [B], and its exact -ln P, float [B] or None."""
         raise NotImplementedError
 
+    def logits(self, features: Tensor) -> Tensor:
+        """Return the logits y of all outputs, float [B, outputs]: ln P up to a constant of the context."""
+        raise NotImplementedError
+
+    def project(self, features: Tensor, training: bool = False) -> Tensor:
+        """Return the input of `logits_of` and `logit`: the features, or a projection of them."""
+        raise NotImplementedError
+
+    def logits_of(self, projected: Tensor, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        """Return the logits of a few words, the same in all contexts, plus `offset` [k]: float [B, k], for int [k]."""
+        raise NotImplementedError
+
+    def logit(self, projected: Tensor, output_ids: Tensor) -> Tensor:
+        """Return the logit of one word per context, float [B], for int [B]."""
+        raise NotImplementedError
+
     @property
     def biases(self) -> list[keras.Variable]:
         """The weights without weight decay."""
         return [weight for weight in self.trainable_weights if len(weight.shape) == 1]
+
+    def input_columns(self, columns: slice) -> Tensor:
+        """Return the part of [U W] that multiplies some of the features, [outputs, …]: U, or W."""
+        raise NotImplementedError
 
     def tie(self, embedding: keras.Variable) -> None:
         """Use the matrix C, [|V|, m], of the context layer. Called before `build` if `uses_embedding`."""
@@ -99,6 +119,10 @@ class Output(ConfiguredLayer):
         if self.uses_embedding and embedding is None:
             name = type(self).__name__
             raise InputError(f"{name} must have the matrix C to be built. Fix: pass the layer to NPLM(output=…).")
+
+    def get_build_config(self) -> dict | None:
+        # Keras would build the layer when it is deserialised, before `tie`
+        return None if self.uses_embedding else super().get_build_config()
 
     def output_ids(self, target_ids: Tensor) -> Tensor:
         """Return the outputs of targets: the ids, or the outside output, if any, for words outside the list."""
