@@ -73,3 +73,10 @@ def test_few_files_are_loaded(program, most):
 def test_the_files_to_read_first_exist_and_take_an_hour():
     named = re.findall(r"[a-z_/]+\.py\b", keras_nplm.__doc__)
     assert len(named) == 9 and sum(len((ROOT / name).read_text("utf-8").splitlines()) for name in named) <= 1300
+
+
+def test_layers_and_metrics_run_on_every_keras_backend():
+    chosen = {"ops", "lookup", "softmax", "energy_ops"}  # they use TensorFlow where it is the backend
+    for path in [ROOT / "models" / "metrics.py", *(ROOT / "layers").rglob("*.py")]:
+        if path.stem not in chosen:
+            assert "import tensorflow" not in path.read_text(encoding="utf-8"), f"{path.name} must use keras.ops alone"

@@ -52,6 +52,11 @@ class LikelihoodTraining:
         if replicas:
             check_replicable(self)
 
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Build from the known shape: Keras would begin the shuffled dataset, whose next pass is the next epoch."""
+        batch = keras.KerasTensor((None, self.order - 1), "int32"), keras.KerasTensor((None,), "int32")
+        super()._maybe_symbolic_build(data_batch=batch)
+
     def train_step(self, data: Any) -> dict:
         with tf.GradientTape() as tape:
             loss, number, outputs = self._compute_step(data, training=True)

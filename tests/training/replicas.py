@@ -47,8 +47,8 @@ def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[NPLM, dict]:
     ids, segment = text(BATCH * 15 + 1), 4 if "segments" in name else 1
     model.prob.set_unigram(np.bincount(ids, minlength=SIZE))
     train, held_out = (
-        ngram_dataset(ids, ORDER, size, boundary="sentence", shuffle=False, segment=segment)
-        for ids, size in ((ids, BATCH), (text(331), 96))
+        ngram_dataset(ids, ORDER, size, boundary="sentence", shuffle=size == BATCH, segment=segment)
+        for ids, size in ((ids, BATCH), (text(331), 100))
     )
     return model, model.fit(train, epochs=2, validation_data=held_out, shuffle=False, verbose=0).history
 
