@@ -7,6 +7,8 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads smal
 
 def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct rows of an array of contexts."""
+    if len(context_ids) == 1:
+        return context_ids, np.zeros(1, np.int32)
     key = np.zeros(len(context_ids), np.uint64)
     for column in context_ids.T:
         key = (key ^ column.astype(np.uint64)) * MULTIPLIER

@@ -7,7 +7,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +173,8 @@ class Subwords:
         return ["<pad>", "<unk>", "<s>", "</s>", *self.words]
 
     @functools.cached_property
-    def _cache(self) -> "_WordCache":
-        return _WordCache(self)
+    def _cache(self) -> "WordCache":
+        return WordCache(self._encode_word)
 
     @functools.cached_property
     def _processor(self) -> Any:
@@ -182,29 +182,29 @@ class Subwords:
 
         return sentencepiece.SentencePieceProcessor(model_proto=self.model)
 
-    def _encode_word(self, word: str) -> np.ndarray:
-        """Encode a word without spaces, int32 [T]."""
+    def _encode_word(self, word: str) -> bytes:
+        """Encode a word without spaces as the bytes of its ids."""
         try:
             spelling = word.encode("utf-8")
         except UnicodeEncodeError as error:
             raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
         start = self._processor.piece_to_id(SPACE)
         if not word:  # one of several spaces
-            return self._ids[[start]]
+            return self._ids[[start]].tobytes()
         if SPACE in word:  # SentencePiece would take it for a space
-            return np.append(self._ids[start], self.byte_ids[np.frombuffer(spelling, np.uint8)])
-        return self._ids[self._processor.encode(word)]
+            return np.append(self._ids[start], self.byte_ids[np.frombuffer(spelling, np.uint8)]).tobytes()
+        return self._ids[self._processor.encode(word)].tobytes()
 
 
-class _WordCache(dict):
-    """Words to the bytes of their ids."""
+class WordCache(dict):
+    """Words to the bytes of their ids, as `encode` returns them."""
 
-    def __init__(self, subwords: Subwords):
+    def __init__(self, encode: Callable[[str], bytes]):
         super().__init__()
-        self._subwords = subwords
+        self._encode = encode
 
     def __missing__(self, word: str) -> bytes:
-        ids = self._subwords._encode_word(word).astype(np.int32, copy=False).tobytes()
+        ids = self._encode(word)
         if len(word) <= _LONGEST_CACHED:
             if len(self) >= _CACHED:
                 self.clear()

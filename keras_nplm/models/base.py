@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
@@ -43,6 +45,12 @@ class NextWordModel:
         parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """Return the order of the n-gram that each probability is of, int [B]: here all words of the context count."""
+        counts = context_ids != PAD_ID
+        counts[:, :-1] &= context_ids[:, 1:] != BOS_ID
+        return 1 + np.count_nonzero(counts, axis=1)
+
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums to 1."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
@@ -57,8 +65,12 @@ class NextWordModel:
         return result
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(target | context), float [B], for checked int32 [B, n-1] and [B]."""
-        raise NotImplementedError
+        """Return ln P(target | context), float [B], for checked int32 [B, n-1] and [B]. Default: from distributions."""
+        result = np.empty(len(target_ids))
+        for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
+            contexts, which = find_distinct_rows(context_ids[block])
+            result[block] = self._next_log_probs(contexts)[which, target_ids[block]]
+        return result
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context), float [B, |V|], for checked int32 [B, n-1]."""

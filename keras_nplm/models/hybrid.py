@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.io.errors import check_argument
-from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, cut_contexts, row_blocks
+from keras_nplm.models.base import NextWordModel, cut_contexts
 from keras_nplm.models.shortlist import NetworkWithBackground
 
 if TYPE_CHECKING:
@@ -33,13 +32,6 @@ class Hybrid(NetworkWithBackground):
         output, fix = type(getattr(network, "prob", None)).__name__, 'train NPLM(output="hybrid").'
         check_argument("network", output == "HybridSoftmax", "an NPLM with a hybrid output", output, fix)
         super().__init__(network, background)
-
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        result = np.empty(len(target_ids), np.float64)
-        for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
-            contexts, which = find_distinct_rows(context_ids[block])
-            result[block] = self._next_log_probs(contexts)[which, target_ids[block]]
-        return result
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_q = self.background.next_log_probs(cut_contexts(self.background, context_ids)).astype(np.float32)

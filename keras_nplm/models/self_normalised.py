@@ -3,18 +3,28 @@
 import math
 from collections.abc import Callable, Iterator
 
+import keras
 import numpy as np
-from keras import ops
 
+from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
+from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.layers.pointer import Copies
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.evaluation import LogProbSums, iterate_ngrams
 from keras_nplm.models.nplm import NPLM
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
+_FEW = 8  # contexts whose rows of all tables are gathered at once
+_LEAST = np.float32(1e-37)  # as in `layers.pointer`
+_LOWEST = -80.0  # exp of its negative is finite in float32
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "tanh": lambda z: np.tanh(z, out=z),
+    "relu": lambda z: np.maximum(z, 0, out=z),
+    "gelu": lambda z: 0.5 * z * (1 + np.tanh(z * (0.79788456 + 0.035677408 * z * z))),
+    "silu": lambda z: z / (1 + np.exp(-np.maximum(z, _LOWEST))),
+}
 
 
 class SelfNormalised(NextWordModel):
@@ -36,7 +46,7 @@ class SelfNormalised(NextWordModel):
     def __init__(self, model: NPLM):
         energy = model.prob.includes_hidden_layer
         hidden = model.prob if energy else model.hidden
-        known = energy or (model.prob.has_output_vectors and isinstance(hidden, TanhHidden | None))
+        known = energy or (model.prob.has_output_vectors and type(hidden) in (TanhHidden, DeepHidden, type(None)))
         wanted = "a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised scores"
         parts = [type(hidden).__name__, f"{type(model.prob).__name__}(shortlist_size={model.prob.shortlist_size})"]
         fits = known and model.prob.shortlist_size is None
@@ -46,7 +56,7 @@ class SelfNormalised(NextWordModel):
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
-        self.find_copies = None if model.pointer is None else _copy_finder(model, words)
+        self.weigh_copies = None if model.pointer is None else _copy_pointer(model, words)
         self.tables = self.targets = self.v = self.kernel = None
         if hidden is not None:
             blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, hidden.hidden_units)
@@ -56,9 +66,7 @@ class SelfNormalised(NextWordModel):
             self.v = _float32(model.prob.v)
         else:
             self.kernel = _float32(model.prob.full_kernel())
-            self.transform = lambda z: np.tanh(z, out=z)
-            if type(hidden) is not TanhHidden:
-                self.transform = lambda z: _float32(hidden.transform(hidden.activate(ops.convert_to_tensor(z))))
+            self.transform = None if hidden is None else _copy_transform(hidden)
         if self.tables is not None:  # averaged positions share a table, each with its scale
             first = np.unique(self.block, return_index=True)[1]
             self.tables = self.tables * self.scale[first][:, None, None]
@@ -66,6 +74,8 @@ class SelfNormalised(NextWordModel):
         self.C = words if model.direct_connections or hidden is None else None
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        if len(target_ids) <= _FEW:
+            return self._score(context_ids, target_ids)
         y = np.empty(len(target_ids), np.float32)
         buffers = None
         if self.tables is not None:  # the same memory for every block: new memory costs page faults
@@ -74,22 +84,18 @@ class SelfNormalised(NextWordModel):
             y[block] = self._score(context_ids[block], target_ids[block], buffers)
         return y
 
-    def _score(self, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None) -> np.ndarray:
+    def _score(self, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         if self.v is not None:
             z = self._before_tanh(context_ids, buffers) + self.targets[target_ids]
             return np.tanh(z) @ self.v + self.b[target_ids]
-        return self.score_features(self.features(context_ids, buffers), context_ids, target_ids, buffers)
-
-    def score_features(
-        self, features: np.ndarray, context_ids: np.ndarray, target_ids: np.ndarray, buffers: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return y of one target per context, float32 [B], from the features of the contexts; no energy output."""
+        features = self.features(context_ids, buffers)
         fits = buffers is not None and buffers.shape[2] == self.kernel.shape[1]
         rows = _take_rows(self.kernel, target_ids, buffers[1] if fits else None)
         y = np.einsum("ij,ij->i", features, rows) + self.b[target_ids]
-        if self.find_copies is None:
+        if self.weigh_copies is None:
             return y
-        return _float32(self.find_copies(features, context_ids).add_to_logit(y, target_ids))
+        weights = self.weigh_copies(features, context_ids)
+        return np.logaddexp(y, np.log(np.sum(weights, axis=1, where=context_ids == target_ids[:, None]) + _LEAST))
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
@@ -101,11 +107,15 @@ class SelfNormalised(NextWordModel):
             logits += self.b
         else:
             features = self.features(context_ids)
-            logits = features @ self.kernel.T + self.b
-            if self.find_copies is not None:
-                logits = _float32(self.find_copies(features, context_ids).add_to_logits(logits))
-        greatest = logits.max(axis=1, keepdims=True, initial=-np.inf)
-        return logits - greatest - np.log(np.exp(logits - greatest).sum(axis=1, keepdims=True))
+            logits = features @ self.kernel.T
+            logits += self.b
+            if self.weigh_copies is not None:
+                totals, copied = np.zeros_like(logits), (np.arange(len(logits))[:, None], context_ids)
+                np.add.at(totals, copied, self.weigh_copies(features, context_ids))
+                logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
+        logits -= logits.max(axis=1, keepdims=True, initial=-np.inf)
+        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return logits
 
     def features(self, context_ids: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return the features of the output layer, float32 [B, w], perhaps in `buffers`, float32 [2, B or more, h]."""
@@ -121,6 +131,9 @@ class SelfNormalised(NextWordModel):
 
     def _before_tanh(self, context_ids: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return d + H x, float32 [B, h]; for the energy output the part of the context."""
+        if len(context_ids) <= _FEW:
+            rows = context_ids + self.block * self.vocabulary_size
+            return self.tables.reshape(-1, self.tables.shape[2]).take(rows, axis=0, mode="clip").sum(axis=1)
         if buffers is None:
             buffers = np.empty((2, len(context_ids), self.tables.shape[2]), np.float32)
         z = _take_rows(self.tables[self.block[0]], context_ids[:, 0], buffers[0])
@@ -129,16 +142,53 @@ class SelfNormalised(NextWordModel):
         return z
 
 
-def _copy_finder(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], Copies]:
-    """Return a function from features and contexts to the copies of the contexts' words, with the present weights."""
-    pointer = type(model.pointer).from_config(model.pointer.get_config() | {"dtype": "float32"})
-    pointer.build((None, model.pointer.Q.shape[0]), (None, model.order - 1, words.shape[1]))
-    pointer.set_weights(model.pointer.get_weights())
+class ArrayNetwork(SelfNormalised):
+    """A network in NumPy, exactly normalised: a few contexts cost microseconds, where a graph costs milliseconds."""
 
-    def find(features: np.ndarray, context_ids: np.ndarray) -> Copies:
-        return model.prob.copy_words(pointer(features, words[context_ids], context_ids), context_ids)
+    kind = None
+    _log_prob = NextWordModel._log_prob
 
-    return find
+
+def _copy_transform(hidden: TanhHidden) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from d + H x to the features of a hidden layer, with its present weights."""
+    activate, norm = _ACTIVATIONS[hidden.activation], _copy_norm(getattr(hidden, "norm", None))
+    blocks = getattr(hidden, "blocks", ())
+    blocks = [(_copy_norm(block.norm), _float32(block.H), _float32(block.d)) for block in blocks]
+
+    def transform(z: np.ndarray) -> np.ndarray:
+        a = activate(z)
+        for normalise, H, d in blocks:
+            a = a + activate(normalise(a) @ H + d)
+        return norm(a)
+
+    return transform
+
+
+def _copy_norm(norm: keras.layers.LayerNormalization | None) -> Callable[[np.ndarray], np.ndarray]:
+    if norm is None:
+        return lambda a: a
+    gamma, beta, epsilon = _float32(norm.gamma), _float32(norm.beta), norm.epsilon
+    mean = np.full((len(gamma), 1), 1 / len(gamma), np.float32)
+
+    def normalise(a: np.ndarray) -> np.ndarray:
+        centred = a - a @ mean
+        return centred / np.sqrt((centred * centred) @ mean + epsilon) * gamma + beta
+
+    return normalise
+
+
+def _copy_pointer(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Return a function from features and contexts to the weights of the contexts' words, float32 [B, n-1]."""
+    Q, R, v, u = (_float32(weight) for weight in (model.pointer.Q, model.pointer.R, model.pointer.v, model.pointer.u))
+
+    def weigh(features: np.ndarray, context_ids: np.ndarray) -> np.ndarray:
+        vectors = words[context_ids]
+        z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
+        z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
+        is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
+        return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))
+
+    return weigh
 
 
 def _take_rows(table: np.ndarray, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

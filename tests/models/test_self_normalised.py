@@ -25,6 +25,7 @@ def _variants() -> dict[str, dict]:
         "bigram": dict(order=2, m=2, h=3, output="nce"),
         "no hidden layer": dict(order=3, m=4, h=0, direct=True, output=FullSoftmax(V, tied=True)),
         "low rank": dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), output=FullSoftmax(V, rank=2)),
+        **{name: dict(hidden=DeepHidden(5, activation=name, residual_blocks=1)) for name in ("tanh", "relu", "gelu")},
         "deep": dict(hidden=DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True)),
         "pointer": dict(order=8, pointer=True, direct=True),
         "energy": dict(order=8, context=AveragedContext(V, 3, averages_after=(0, 4)), output=EnergyOutput(V, 5)),
@@ -40,7 +41,9 @@ def test_scores_are_the_logits(name):
     scores = SelfNormalised(model)
     few = contexts[:50]
     np.testing.assert_allclose(scores.next_log_probs(few), model.next_log_probs(few), atol=3e-5)
-    np.testing.assert_allclose(scores.log_prob(contexts, targets), logits[np.arange(600), targets], atol=3e-5)
+    wanted = logits[np.arange(600), targets]
+    np.testing.assert_allclose(scores.log_prob(contexts, targets), wanted, atol=3e-5)
+    np.testing.assert_allclose(scores.log_prob(contexts[:3], targets[:3]), wanted[:3], atol=3e-5)
 
 
 def test_figures_of_log_z(monkeypatch):

@@ -73,6 +73,14 @@ class BackoffModel(NextWordModel):
             free_mapped_pages(self.keys[k], _FREED_FROM)
         return log_prob
 
+    def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        """Return the order of the longest listed n-gram that ends with each target, int [B]."""
+        orders = np.ones(len(target_ids), np.int64)
+        for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
+            is_listed = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows]) >= 0
+            orders[rows[is_listed]] = k + 2
+        return orders
+
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
